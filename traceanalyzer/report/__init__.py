@@ -1,0 +1,1 @@
+"""Presentation: one Report document, rendered as a page, as JSON and in the terminal."""

@@ -1,0 +1,473 @@
+"""The Report: the one document that the page, the JSON and the terminal are renderings of.
+
+Field for field this is ``report.json``, schema version 1. Names carry their unit: ``_us`` is
+microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes`` whole bytes.
+``None`` means unknown and is shown as such; it never means zero.
+
+Records settle their values as they are built: figures are rounded here and nowhere else, a
+not-a-number becomes ``None``, scalars of numpy and pandas become plain ones, lists become tuples.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "Blocker",
+    "Cell",
+    "Certainty",
+    "CopyEdge",
+    "CopyGraph",
+    "CopyNode",
+    "Cost",
+    "DeviceCopies",
+    "DeviceInfo",
+    "Direction",
+    "Evidence",
+    "ExplainedShares",
+    "Finding",
+    "Fix",
+    "Gain",
+    "Harm",
+    "Health",
+    "OnAGpu",
+    "OpRef",
+    "Report",
+    "RuleState",
+    "RuleStatus",
+    "RuledOut",
+    "RunInfo",
+    "Severity",
+    "SidecarWhere",
+    "SourceWhere",
+    "StepTime",
+    "Steps",
+    "Summary",
+    "Table",
+    "Tables",
+    "TfVersion",
+    "ToolInfo",
+    "TraceWhere",
+    "Unexplained",
+    "UnexplainedOp",
+    "Where",
+]
+
+SCHEMA_VERSION = 1
+
+Certainty: TypeAlias = Literal["certain", "likely", "possible"]
+Harm: TypeAlias = Literal["harmful", "harmless", "by_design"]
+Severity: TypeAlias = Literal["info", "warning", "error"]
+RuleState: TypeAlias = Literal["fired", "silent", "not_applicable", "failed"]
+Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
+StepSource: TypeAlias = Literal["markers", "missing"]
+Cell: TypeAlias = str | int | float | bool | None
+
+_US_DECIMALS = 3
+_SHARE_DECIMALS = 6
+_SHARES = frozenset({"certain", "likely", "possible", "share"})
+_WHOLE = frozenset({"bytes", "count", "kernels", "line", "occurrences", "rows"})
+# By name: this module is read where pandas is not, and pandas' missing values are no floats.
+_PANDAS_MISSING = frozenset({"NAType", "NaTType"})
+
+
+def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
+    """Returns a value as it stands in the document: plain, rounded, ``None`` when unknown."""
+    if value is None or isinstance(value, str | bool):
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(_settled(name, item) for item in value)
+    if type(value).__name__ in _PANDAS_MISSING:
+        return None
+    if hasattr(value, "item"):  # a scalar of numpy
+        value = value.item()
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
+        return _settled_float(name, float(value))
+    return value
+
+
+def _settled_float(name: str, value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    unit = name.rsplit("_", 1)[-1]
+    if unit in _WHOLE and value.is_integer():
+        return int(value)  # pandas turns a column of integers with gaps into floats
+    rounded = round(value, _SHARE_DECIMALS if unit in _SHARES else _US_DECIMALS)
+    return rounded + 0.0  # -0.0 reads as a sign where there is none
+
+
+def _as_json(value: Any) -> Any:  # noqa: ANN401 - any field of any record
+    if isinstance(value, _Record):
+        return {field.name: _as_json(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple):
+        return [_as_json(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Record:
+    """What every record of the document shares."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = _settled(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+    def as_json(self) -> dict[str, Any]:
+        """Returns the record as dicts, lists and scalars, keys in the contract's order."""
+        plain: dict[str, Any] = _as_json(self)
+        return plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolInfo(_Record):
+    """The tool that made the report."""
+
+    name: str = "traceanalyzer"
+    version: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TfVersion(_Record):
+    """TensorFlow's version and how it is known."""
+
+    value: str | None
+    source: str | None  # "sidecar", "trace", ...; None where the version is unknown
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceInfo(_Record):
+    """A device of the run and how busy it was."""
+
+    name: str
+    kind: str  # "cpu", "gpu", "tpu", ...
+    model: str | None = None
+    kernels: int | None = None
+    busy_us: float | None = None
+    busy_share: float | None = None  # of the run's duration
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunInfo(_Record):
+    """The profiled run."""
+
+    name: str
+    path_name: str  # the last part of the path: a report names no folder of its author
+    hosts: tuple[str, ...]
+    tf_version: TfVersion
+    duration_us: float | None
+    steps: int | None
+    devices: tuple[DeviceInfo, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Health(_Record):
+    """Something that limits what this trace can tell."""
+
+    id: str
+    severity: Severity
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedShares(_Record):
+    """Shares of ``cpu_op_us`` whose cause is known, by certainty."""
+
+    certain: float | None
+    likely: float | None
+    possible: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime(_Record):
+    """Step time over the steps of the run."""
+
+    median: float | None
+    p95: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary(_Record):
+    """The first screen: one sentence and the figures behind it."""
+
+    verdict: str
+    cpu_ops: int
+    cpu_op_us: float
+    explained: ExplainedShares
+    explained_share: float | None  # certain + likely; None when no GPU was visible
+    gpu_idle_share: float | None
+    step_us: StepTime | None
+    exposed_us_per_step: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpRef(_Record):
+    """An op, by its stable key, with the name beside it."""
+
+    op_id: str
+    name: str
+    type: str
+    host: str
+    placement: str
+    file: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceWhere(_Record):
+    """A place in the trace: an event, or the whole line where offset and duration are None."""
+
+    host: str | None
+    plane: str
+    line: str | None
+    offset_ps: int | None = None
+    duration_ps: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceWhere(_Record):
+    """A place in the user's source."""
+
+    file: str
+    line: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SidecarWhere(_Record):
+    """An entry of the sidecar that the capture wrote."""
+
+    sidecar: str
+
+
+Where: TypeAlias = TraceWhere | SourceWhere | SidecarWhere
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence(_Record):
+    """One observed fact. ``where`` is None for facts outside the run, such as the registry's."""
+
+    kind: str
+    text: str
+    where: Where | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocker(_Record):
+    """One of the reasons that keep an op off the GPU; ``sufficient`` if it alone would do."""
+
+    cause: str
+    certainty: Certainty
+    sufficient: bool
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuledOut(_Record):
+    """A cause that was considered and does not hold."""
+
+    cause: str
+    because: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost(_Record):
+    """What ops on the CPU took, and what the GPU waited for because of them."""
+
+    host_us: float | None
+    copy_us: float | None
+    copy_bytes: int | None
+    exposed_us_per_step: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gain(_Record):
+    """The range in which the gain of a fix lies, microseconds per step."""
+
+    low: float | None
+    high: float | None
+    basis: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fix(_Record):
+    """Something to change; ``checked`` if the kernel registry or a replay bears it out."""
+
+    text: str
+    code: str | None = None
+    checked: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding(_Record):
+    """Why some ops ran on the CPU."""
+
+    id: str
+    cause: str
+    sub_reason: str | None = None
+    certainty: Certainty
+    harm: Harm
+    title: str
+    why: str
+    modifiers: tuple[str, ...] = ()
+    ops: tuple[OpRef, ...]
+    dragged_along: tuple[OpRef, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+    evidence: tuple[Evidence, ...]
+    ruled_out: tuple[RuledOut, ...] = ()
+    cost: Cost
+    gain_us_per_step: Gain | None = None
+    fixes: tuple[Fix, ...] = ()
+    ops_total: int | None = None  # how many ops there are where ``ops`` was cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnexplainedOp(OpRef):
+    """A CPU-placed op without a known cause, and what would settle it."""
+
+    occurrences: int | None = None
+    cost: Cost
+    candidates: tuple[str, ...] = ()  # causes that the evidence does not exclude
+    settled_by: str | None = None  # the capture that would tell them apart
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unexplained(_Record):
+    """The CPU-placed ops that no rule explains."""
+
+    cpu_op_us: float
+    ops: tuple[UnexplainedOp, ...]
+    ops_total: int | None = None  # how many ops there are where ``ops`` was cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleStatus(_Record):
+    """What became of one rule."""
+
+    cause: str
+    status: RuleState
+    reason: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnAGpu(_Record):
+    """What would land on the CPU on a GPU machine, by replaying the placer."""
+
+    assumed: str
+    findings: tuple[Finding, ...]
+    unexplained: Unexplained
+    program_differs: tuple[str, ...] = ()  # where the program may take another path there
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(_Record):
+    """Where the steps come from and how long they took; the rows are in ``tables.steps``."""
+
+    source: StepSource
+    note: str | None = None
+    count: int | None = None
+    median_us: float | None = None
+    p95_us: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyNode(_Record):
+    """An end of a copy: an op, or a device where the op is not known (``host``, ``gpu:0``)."""
+
+    op_id: str
+    label: str
+    placement: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyEdge(_Record):
+    """All copies of one direction between two nodes. ``bytes`` is None where unknown."""
+
+    source: str
+    target: str
+    direction: Direction
+    bytes: int | None
+    count: int
+    total_us: float | None
+    exposed_us: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceCopies(_Record):
+    """All copies of one direction between two devices."""
+
+    source: str
+    target: str
+    direction: Direction
+    bytes: int | None
+    count: int
+    total_us: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyGraph(_Record):
+    """Who copied what to whom: by op, and by device."""
+
+    nodes: tuple[CopyNode, ...]
+    edges: tuple[CopyEdge, ...]
+    devices: tuple[DeviceCopies, ...]
+    edges_total: int | None = None  # how many edges there are where ``edges`` was cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table(_Record):
+    """A table, cut or aggregated for reading; ``total_rows`` counts what it was cut from."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total_rows: int
+
+    def __post_init__(self) -> None:
+        """Settles each cell under its column's name, so that units hold in tables too."""
+        columns = tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        rows = tuple(
+            tuple(_settled(name, cell) for name, cell in zip(columns, tuple(row), strict=True))
+            for row in self.rows
+        )
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "total_rows", int(self.total_rows))
+
+    def records(self) -> list[dict[str, Cell]]:
+        """Returns the rows as dicts, column by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables(_Record):
+    """The tables of the run.
+
+    ``ops`` holds the dearest CPU-placed rows and the dearest of the others, so that both can be
+    shown in full from one table.
+    """
+
+    ops: Table
+    copies: Table
+    steps: Table
+    kernels: Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(_Record):
+    """The whole document."""
+
+    schema_version: int = SCHEMA_VERSION
+    tool: ToolInfo
+    run: RunInfo
+    health: tuple[Health, ...]
+    summary: Summary
+    findings: tuple[Finding, ...]
+    unexplained: Unexplained
+    rules: tuple[RuleStatus, ...]
+    on_a_gpu: OnAGpu | None = None
+    steps: Steps | None = None
+    copy_graph: CopyGraph | None = None
+    tables: Tables

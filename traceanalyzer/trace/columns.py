@@ -1,0 +1,379 @@
+"""A trace in memory: planes, lines, events and stats as columns; stats become columns on demand.
+
+Knows XSpace, XPlane, XLine, XEvent and XStat, and nothing of what TensorFlow writes into them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.trace import wire
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Column", "Damage", "Lines", "Metadata", "Plane", "Stats", "Strings", "Trace", "text_at"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Stats:
+    """Every stat of a trace, in order of owner.
+
+    Attributes:
+        id: Key into the plane's stat metadata, int32 or int64.
+        kind: Field number of the value in XStat (`wire.DOUBLE` ...), 0 for none; uint8.
+        value: The value's bits, or the position of a string; uint64.
+    """
+
+    id: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lines:
+    """The lines of a plane: one entry a line in each array.
+
+    Attributes:
+        id: XLine.id (a thread, a stream), int64; several lines may share one.
+        display_id: XLine.display_id, int64.
+        name: XLine.name.
+        display_name: XLine.display_name.
+        timestamp_ns: Start of the line, int64; event starts already include it.
+        duration_ps: XLine.duration_ps, int64.
+        event_begin: Index, within the plane, of each line's first event; one longer, int64.
+    """
+
+    id: NDArray[np.int64]
+    display_id: NDArray[np.int64]
+    name: tuple[str, ...]
+    display_name: tuple[str, ...]
+    timestamp_ns: NDArray[np.int64]
+    duration_ps: NDArray[np.int64]
+    event_begin: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Metadata:
+    """Event metadata of a plane, one entry an id.
+
+    Attributes:
+        id: Keys, int64.
+        name_at: Position of the name, -1 for none; int64.
+        display_name_at: Likewise.
+        metadata_at: Likewise, for the bytes.
+        stat_begin: First stat of each entry, one longer; int64.
+        child_begin: First child of each entry, one longer; int64.
+        child_id: Children of all entries of the trace, int64.
+    """
+
+    id: NDArray[np.int64]
+    name_at: NDArray[np.int64]
+    display_name_at: NDArray[np.int64]
+    metadata_at: NDArray[np.int64]
+    stat_begin: NDArray[np.int64]
+    child_begin: NDArray[np.int64]
+    child_id: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Strings:
+    """A column of strings, dictionary-coded.
+
+    Attributes:
+        codes: Index into `values` for each row, -1 where there is no string; int32.
+        values: The distinct strings, and possibly some that no row uses.
+    """
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which rows have a string."""
+        return self.codes >= 0
+
+    def take(self, rows: NDArray[np.int64]) -> Strings:
+        """Return the strings at `rows` (indices or a mask)."""
+        return Strings(self.codes[rows], self.values)
+
+    def to_list(self) -> list[str | None]:
+        """Return plain strings, None where there is none."""
+        return [self.values[c] if c >= 0 else None for c in self.codes.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of whole numbers.
+
+    Attributes:
+        values: int64; 0 where absent. Unsigned 64-bit stats keep their bits.
+        present: Which rows have a value.
+    """
+
+    values: NDArray[np.int64]
+    present: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """What could not be read of a file.
+
+    Attributes:
+        bytes_lost: Bytes given up.
+        places: Number of planes and lines that end early.
+        events_kept: Events that could be read.
+    """
+
+    bytes_lost: int
+    places: int
+    events_kept: int
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plane:
+    """One XPlane: a view into the trace's columns.
+
+    Attributes:
+        name: XPlane.name.
+        id: XPlane.id.
+        lines: Its lines.
+        metadata_id: XEvent.metadata_id of each event, int32 or int64.
+        start_ps: Start of each event since the line's clock began, line timestamp included; int64.
+        duration_ps: int64.
+        occurrences: XEvent.num_occurrences, or None where no event of the file has any.
+        stat_begin: First stat of each event, as an index into `stats`; one longer, int64.
+        metadata: Event metadata.
+        stat_names: Name of each stat metadata id.
+        stats: Stats of the whole trace.
+        own_stats: Which of them are the plane's own.
+        buffer: The bytes that string positions refer to, uint8.
+    """
+
+    name: str
+    id: int
+    lines: Lines
+    metadata_id: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    duration_ps: NDArray[np.int64]
+    occurrences: NDArray[np.int64] | None
+    stat_begin: NDArray[np.int64]
+    metadata: Metadata
+    stat_names: dict[int, str]
+    stats: Stats
+    own_stats: range
+    buffer: NDArray[np.uint8] = field(repr=False)
+
+    def __len__(self) -> int:
+        """Return the number of events."""
+        return len(self.start_ps)
+
+    @cached_property
+    def line_of(self) -> NDArray[np.int32]:
+        """Index of the line of each event, int32."""
+        counts = np.diff(self.lines.event_begin)
+        return np.repeat(np.arange(len(self.lines), dtype=np.int32), counts)
+
+    @cached_property
+    def end_ps(self) -> NDArray[np.int64]:
+        """End of each event, int64."""
+        return self.start_ps + self.duration_ps
+
+    @cached_property
+    def name_of(self) -> NDArray[np.int32]:
+        """Index into `names` of each event, int32; the last index stands for missing metadata."""
+        keys = self.metadata.id
+        unknown = len(keys)
+        order = np.argsort(keys, kind="stable")
+        # Of entries with the same key the last counts, as in a protobuf map.
+        lookup: NDArray[np.int32]
+        low, high = (int(keys.min()), int(keys.max())) if len(keys) else (0, -1)
+        if 0 <= low and high < 4 * len(keys) + 1024:
+            lookup = np.full(high + 2, unknown, np.int32)
+            lookup[keys[order]] = order
+            ids = np.clip(self.metadata_id, -1, high + 1)
+            return lookup[ids]  # -1 is the last entry: unknown
+        slots = np.searchsorted(keys[order], self.metadata_id, side="right") - 1
+        found = (slots >= 0) & (keys[order][slots] == self.metadata_id) if len(keys) else False
+        return np.where(found, order[slots] if len(keys) else 0, unknown).astype(np.int32)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the event metadata; the last is that of missing metadata: empty."""
+        return (*self._texts(self.metadata.name_at), "")
+
+    @cached_property
+    def display_names(self) -> tuple[str, ...]:
+        """Display names, parallel to `names`."""
+        return (*self._texts(self.metadata.display_name_at), "")
+
+    def children(self, index: int) -> NDArray[np.int64]:
+        """Return the child ids of the event metadata at `index`, int64."""
+        begin, end = self.metadata.child_begin[index : index + 2]
+        return self.metadata.child_id[begin:end]
+
+    def named(self, *names: str) -> NDArray[np.int64]:
+        """Return the indices of the events with one of the names, int64."""
+        wanted = np.fromiter((n in names for n in self.names), np.bool_, len(self.names))
+        return np.flatnonzero(wanted[self.name_of])
+
+    def strings(self, stat: str) -> Strings:
+        """Return a stat of each event as text, numbers in decimal; the event's own or its metadata's."""
+        return self._decode_strings(self._rows(stat))
+
+    def integers(self, stat: str) -> Column:
+        """Return a stat of each event as whole numbers; text is parsed where it is one."""
+        return self._decode_integers(self._rows(stat))
+
+    def has_stat(self, stat: str) -> bool:
+        """Return whether the plane knows a stat of this name at all (cheap)."""
+        return stat in self._stat_ids
+
+    @cached_property
+    def own(self) -> dict[str, str]:
+        """The plane's own stats by name, as text."""
+        rows = np.arange(self.own_stats.start, self.own_stats.stop, dtype=np.int64)
+        texts = self._decode_strings(rows).to_list()
+        names = [self.stat_names.get(int(i), "") for i in self.stats.id[rows]]
+        return {n: t for n, t in zip(names, texts, strict=True) if t is not None}
+
+    def own_bytes(self, stat: str) -> bytes | None:
+        """Return one of the plane's own stats as bytes, for serialised messages."""
+        for row in self.own_stats:
+            if self.stat_names.get(int(self.stats.id[row])) == stat and self.stats.kind[row] in {
+                wire.STRING,
+                wire.BYTES,
+            }:
+                return wire.string_at(self.buffer, int(self.stats.value[row]))
+        return None
+
+    def _texts(self, positions: NDArray[np.int64]) -> list[str]:
+        return [text_at(self.buffer, at) for at in positions.tolist()]
+
+    @cached_property
+    def _stat_ids(self) -> dict[str, list[int]]:
+        ids: dict[str, list[int]] = {}
+        for key, name in self.stat_names.items():
+            ids.setdefault(name, []).append(key)
+        return ids
+
+    def _rows(self, stat: str) -> NDArray[np.int64]:
+        """Return the row in `stats` of a stat for each event, -1 where it has none; int64."""
+        rows = np.full(len(self), -1, np.int64)
+        ids = self._stat_ids.get(stat, [])
+        first = self.metadata.stat_begin
+        if ids and first[-1] > first[0]:
+            inherited = np.full(len(first), -1, np.int64)  # one more: unknown metadata has none
+            for key in ids:
+                wire.find_stat(first[:-1], first[-1], self.stats.id, key, inherited)
+            rows = inherited[self.name_of]
+        for key in ids:
+            wire.find_stat(self.stat_begin[:-1], self.stat_begin[-1], self.stats.id, key, rows)
+        return rows
+
+    def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:
+        codes = np.full(len(rows), -1, np.int32)
+        values: list[str] = []
+        have = np.flatnonzero(rows >= 0)
+        kind = self.stats.kind[rows[have]]
+        bits = self.stats.value[rows[have]]
+
+        texts = (kind == wire.STRING) | (kind == wire.BYTES)
+        if texts.any():
+            at = bits[texts].astype(np.int64)
+            first = np.empty(len(at), np.int64)
+            found = np.empty(len(at), np.int32)
+            n = wire.intern_strings(self.buffer, at, found, first)
+            codes[have[texts]] = found
+            values += [text_at(self.buffer, int(p)) for p in first[:n]]
+        for which in (wire.REF, wire.INT64, wire.UINT64, wire.DOUBLE):
+            mask = kind == which
+            if mask.any():
+                distinct, inverse = np.unique(bits[mask], return_inverse=True)
+                codes[have[mask]] = inverse.reshape(-1) + len(values)
+                values += self._number_texts(which, distinct)
+        return Strings(codes, tuple(values))
+
+    def _number_texts(self, kind: int, bits: NDArray[np.uint64]) -> list[str]:
+        if kind == wire.REF:
+            return [self.stat_names.get(int(i), "") for i in bits.view(np.int64)]
+        dtype = {wire.INT64: np.int64, wire.UINT64: np.uint64, wire.DOUBLE: np.float64}[kind]
+        return [str(v) for v in bits.view(dtype).tolist()]
+
+    def _decode_integers(self, rows: NDArray[np.int64]) -> Column:
+        values = np.zeros(len(rows), np.int64)
+        present = rows >= 0
+        kind = np.where(present, self.stats.kind[rows], 0) if len(self.stats.kind) else present
+        bits = self.stats.value[rows] if len(self.stats.value) else values.view(np.uint64)
+        whole = (kind == wire.INT64) | (kind == wire.UINT64)
+        values[whole] = bits[whole].view(np.int64)
+        doubles = kind == wire.DOUBLE
+        if doubles.any():
+            numbers = bits[doubles].view(np.float64)
+            fits = np.abs(numbers) < 2.0**62  # false for NaN and infinity too
+            values[doubles] = np.where(fits, numbers, 0).astype(np.int64)
+            doubles[doubles] = fits
+        texts = (kind == wire.STRING) | (kind == wire.REF) | (kind == wire.BYTES)
+        if texts.any():
+            column = self._decode_strings(np.where(texts, rows, -1))
+            parsed = [_whole(v) for v in column.values]
+            table = np.array([p if p is not None else 0 for p in parsed], np.int64)
+            valid = np.array([p is not None for p in parsed], np.bool_)
+            codes = column.codes[texts]
+            values[texts] = table[codes]
+            texts[texts] = valid[codes]
+        return Column(values, whole | doubles | texts)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Trace:
+    """One host's trace.
+
+    Attributes:
+        planes: Its planes, in the order of the file.
+        hostnames: XSpace.hostnames.
+        errors: XSpace.errors.
+        warnings: XSpace.warnings.
+        damage: What could not be read, or None.
+        format: `xplane`, `trace.json` or `local.trace`.
+    """
+
+    planes: tuple[Plane, ...]
+    hostnames: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    damage: Damage | None = None
+    format: str = "xplane"
+
+    @property
+    def events(self) -> int:
+        """Number of events in all planes."""
+        return sum(len(p) for p in self.planes)
+
+
+_INT64_MAX: Final = 2**63 - 1
+
+
+def text_at(buffer: NDArray[np.uint8], position: int) -> str:
+    """Return the string whose length prefix stands at `position`, empty for -1."""
+    if position < 0:
+        return ""
+    return wire.string_at(buffer, position).decode("utf-8", "replace")
+
+
+def _whole(text: str) -> int | None:
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if abs(value) <= _INT64_MAX else None
