@@ -114,7 +114,7 @@ def _is_scalar(kind: type, value: object) -> bool:
 def _one_of(kinds: tuple[Any, ...], value: Any, place: str) -> Any:  # noqa: ANN401
     if value is None and NoneType in kinds:
         return None
-    records = [kind for kind in kinds if is_dataclass(kind)]
+    records: list[Any] = [kind for kind in kinds if is_dataclass(kind)]
     if records and isinstance(value, dict):
         fitting = [kind for kind in records if _required(kind) <= value.keys()]
         _expect(bool(fitting), place, " or ".join(kind.__name__ for kind in records), value)
