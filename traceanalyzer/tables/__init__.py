@@ -1,0 +1,1 @@
+"""Columns to dataframes: what the events of a trace mean in TensorFlow's vocabulary."""

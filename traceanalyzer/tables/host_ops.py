@@ -1,0 +1,303 @@
+"""The ops seen on a host's threads: one entry for each time one ran, with what surrounds it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.tables import vocabulary as words
+from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
+from traceanalyzer.tables.vocabulary import Kind
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.vocabulary import Names
+    from traceanalyzer.trace.columns import Plane
+
+__all__ = ["HostOps", "Transfer", "host_ops"]
+
+_FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
+_EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
+
+TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """An edge between devices, as a `_Send` or `_Recv` event tells it.
+
+    Attributes:
+        producer: Op that made the value.
+        consumer: Op that takes it; empty where not told.
+        source: Device of the producer, full string; empty where not told.
+        target: Device of the consumer; likewise.
+    """
+
+    producer: str
+    consumer: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostOps:
+    """Ops that ran on one host's threads; arrays have one entry an occurrence unless said.
+
+    Attributes:
+        plane: The host plane.
+        names: Its event names, classified.
+        event: Index of the event in the plane, int64.
+        name: Index into `names.op` and `names.type`, int32.
+        kind: `Kind`, uint8.
+        function: Function it ran in, `tf.data`, or empty.
+        in_pipeline: Whether it ran on behalf of tf.data.
+        device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
+        self_ps: Duration less that of the ops nested in it, int64.
+        input_types: Types of its inputs (host tracer level 3), `float;int32`.
+        transfer: Index into `transfers`, -1 for none, int32.
+        transfers: Distinct cross-device edges.
+        owner: For each event of the plane, the occurrence that encloses it (or is it), or -1.
+        function_of_event: For each event of the plane, the function it ran in.
+    """
+
+    plane: Plane
+    names: Names
+    event: NDArray[np.int64]
+    name: NDArray[np.int32]
+    kind: NDArray[np.uint8]
+    function: Strings
+    in_pipeline: NDArray[np.bool_]
+    device: Strings
+    self_ps: NDArray[np.int64]
+    input_types: Strings
+    transfer: NDArray[np.int32]
+    transfers: tuple[Transfer, ...]
+    owner: NDArray[np.int64]
+    function_of_event: Strings
+
+
+def host_ops(plane: Plane) -> HostOps:
+    """Find the op occurrences of a host plane."""
+    names = words.classify(plane)
+    name_of = plane.name_of
+    kind = names.kind[name_of]
+    order = in_line_order(plane)
+
+    is_op = (kind == Kind.OP) | (kind == Kind.EAGER_OP) | (kind == Kind.STAGE)
+    parent = innermost(plane, order, is_op)
+    echoes = _echoes(plane, names, kind, parent)
+    if echoes.any():
+        is_op &= ~echoes
+        parent = innermost(plane, order, is_op)
+
+    event = np.flatnonzero(is_op)
+    number = np.full(len(plane) + 1, -1, np.int64)  # the last entry serves index -1
+    number[event] = np.arange(len(event))
+    owner = np.where(is_op, number[:-1], number[parent])
+    duration = plane.duration_ps[event]
+
+    executor = innermost(plane, order, names.is_executor[name_of])
+    step_id = plane.integers("id")
+    functions, captured = _function_of_event(plane, names, kind, order, executor, step_id)
+    in_pipeline = _in_pipeline(plane, names, order)[event] | captured[event]
+    transfer, transfers = _transfers(plane, names, event)
+    return HostOps(
+        plane=plane,
+        names=names,
+        event=event,
+        name=name_of[event],
+        kind=kind[event],
+        function=functions.take(event),
+        in_pipeline=in_pipeline,
+        device=_devices(plane, kind, event, executor, parent, number, transfer, transfers),
+        self_ps=self_durations(duration, number[parent[event]]),
+        input_types=_input_types(plane, event),
+        transfer=transfer,
+        transfers=transfers,
+        owner=owner,
+        function_of_event=functions,
+    )
+
+
+def _echoes(
+    plane: Plane, names: Names, kind: NDArray[np.uint8], parent: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Find events that repeat the eager op around them: `X:X` within `EagerLocalExecute: X`.
+
+    TensorFlow 2.3 to 2.5 wrote both (seen in the corpus); the outer one is counted.
+    """
+    types = {t: i for i, t in enumerate(sorted(set(names.type)))}
+    type_code = np.array([types[t] for t in names.type], np.int32)[plane.name_of]
+    outer = parent.clip(0)
+    return (
+        (kind == Kind.OP)
+        & (parent >= 0)
+        & (kind[outer] == Kind.EAGER_OP)
+        & (type_code == type_code[outer])
+    )
+
+
+def _function_of_event(  # noqa: PLR0913 - columns of one plane, computed once by the caller
+    plane: Plane,
+    names: Names,
+    kind: NDArray[np.uint8],
+    order: NDArray[np.int64],
+    executor: NDArray[np.int64],
+    step_id: object,
+) -> tuple[Strings, NDArray[np.bool_]]:
+    """Name the function that each event ran in, and tell which were called by tf.data.
+
+    On the calling thread the function is the enclosing call's. Elsewhere the step id leads there:
+    the executor's turn has it, and so has the `FunctionRun` within the call.
+    """
+    ids, present = step_id.values, step_id.present  # type: ignore[attr-defined]
+    call = innermost(plane, order, kind == Kind.FUNCTION_CALL)
+    labels, label_of_name = _function_labels(names)
+    tf_data = len(labels)
+    label = np.append(label_of_name, -1)[np.where(call >= 0, plane.name_of[call], -1)]
+
+    runs = plane.named(words.FUNCTION_RUN)
+    runs = runs[present[runs] & (call[runs] >= 0)]
+    known = dict(zip(ids[runs].tolist(), label[runs].tolist(), strict=True))
+    captured_names = {n for n in plane.names if words.CAPTURED_FUNCTION.fullmatch(n)}
+    captured = plane.named(*captured_names)
+    known |= dict.fromkeys(ids[captured[present[captured]]].tolist(), tf_data)
+
+    turns = np.flatnonzero(names.is_executor[plane.name_of] & present)
+    distinct, inverse = np.unique(ids[turns], return_inverse=True)
+    of_turn = np.full(len(plane) + 1, -1, np.int64)
+    of_turn[turns] = np.array([known.get(i, -1) for i in distinct.tolist()], np.int64)[
+        inverse.reshape(-1)
+    ]
+    by_step = of_turn[executor]
+    codes = np.where(by_step >= 0, by_step, label).astype(np.int32)
+    return Strings(codes, (*labels, TF_DATA)), codes == tf_data
+
+
+def _function_labels(names: Names) -> tuple[list[str], NDArray[np.int64]]:
+    """Name called functions without the counter TensorFlow adds: `f`, and `f#2` for a second one.
+
+    The counter depends on what else the program traced before; which of several comes first does
+    not, so that the labels stay the same when the program is recorded again.
+    """
+    parsed = []
+    for index, (kind, called) in enumerate(zip(names.kind, names.op, strict=True)):
+        if kind == Kind.FUNCTION_CALL:
+            match = _FUNCTION.fullmatch(called)
+            base, counter = (match[1], int(match[2] or 0)) if match else (called, 0)
+            parsed.append((base, counter, called, index))
+    labels: list[str] = []
+    label_of_name = np.full(len(names.op), -1, np.int64)
+    seen: Counter[str] = Counter()
+    for base, _, _, index in sorted(parsed):
+        seen[base] += 1
+        label_of_name[index] = len(labels)
+        labels.append(base if seen[base] == 1 else f"{base}#{seen[base]}")
+    return labels, label_of_name
+
+
+def _in_pipeline(plane: Plane, names: Names, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    pipeline_line = np.array([words.is_pipeline_line(n) for n in plane.lines.name], np.bool_)
+    on_thread = pipeline_line[plane.line_of] if len(plane.lines) else np.zeros(0, np.bool_)
+    is_pipeline = names.is_pipeline[plane.name_of]
+    return on_thread | is_pipeline | (innermost(plane, order, is_pipeline) >= 0)
+
+
+def _transfers(
+    plane: Plane, names: Names, event: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], tuple[Transfer, ...]]:
+    """Read the edges that `_Send` and `_Recv` events tell of (rendezvous key, from, to)."""
+    is_transfer = np.array([words.role_of_type(t) == words.Role.TRANSFER for t in names.type])
+    rows = np.flatnonzero(is_transfer[plane.name_of[event]])
+    transfer = np.full(len(event), -1, np.int32)
+    if not len(rows):
+        return transfer, ()
+    columns = [plane.strings(stat).take(event[rows]).to_list() for stat in ("key", "from", "to")]
+    numbers: dict[Transfer, int] = {}
+    for row, key, producer, consumer in zip(rows.tolist(), *columns, strict=True):
+        found = _transfer(key or "", producer or "", consumer or "")
+        if found:
+            transfer[row] = numbers.setdefault(found, len(numbers))
+    return transfer, tuple(numbers)
+
+
+def _transfer(key: str, producer: str, consumer: str) -> Transfer | None:
+    # rendezvous.cc, CreateKey: source;incarnation;target;edge name;frame:iteration
+    parts = key.split(";")
+    source, target = (parts[0], parts[2]) if len(parts) >= 5 else ("", "")  # noqa: PLR2004
+    if not (source or producer):
+        return None
+    if not producer and len(parts) >= 5:  # noqa: PLR2004
+        producer = re.sub(r"^edge_\d+_", "", parts[3])
+    return Transfer(producer, consumer, source, target)
+
+
+def _devices(  # noqa: PLR0913 - columns of one plane, computed once by the caller
+    plane: Plane,
+    kind: NDArray[np.uint8],
+    event: NDArray[np.int64],
+    executor: NDArray[np.int64],
+    parent: NDArray[np.int64],
+    number: NDArray[np.int64],
+    transfer: NDArray[np.int32],
+    transfers: tuple[Transfer, ...],
+) -> Strings:
+    """Tell the device of each occurrence, where something names it.
+
+    A function has one executor a device. A send names the device it sends from, and with that the
+    device of every op its executor ran. An eager op's inputs are sent to the op's device.
+    """
+    devices: dict[str, int] = {}
+    codes = np.full(len(event), -1, np.int32)
+
+    sends = np.flatnonzero(transfer >= 0)
+    run = plane.integers("_c")
+    turn = executor[event]
+    run_of = np.where((turn >= 0) & run.present[turn], run.values[turn], 0)
+    device_of_run: dict[int, int] = {}
+    for row in sends.tolist():
+        told = transfers[transfer[row]]
+        op_type = plane.names[plane.name_of[event[row]]].rpartition(":")[2]
+        device = told.source if op_type.endswith("Send") else told.target
+        if device:
+            codes[row] = code = devices.setdefault(device, len(devices))
+            if run_of[row]:
+                device_of_run[int(run_of[row])] = code
+    if device_of_run:
+        keys = np.array(sorted(device_of_run), np.int64)
+        values = np.array([device_of_run[int(k)] for k in keys], np.int32)
+        slot = np.searchsorted(keys, run_of).clip(max=len(keys) - 1)
+        known = (keys[slot] == run_of) & (codes < 0)
+        codes[known] = values[slot[known]]
+
+    moves = {i: m for i, n in enumerate(plane.names) if (m := _EAGER_SEND.fullmatch(n))}
+    if moves:
+        is_move = np.zeros(len(plane.names), np.bool_)
+        is_move[list(moves)] = True
+        for e in np.flatnonzero(is_move[plane.name_of] & (parent >= 0)).tolist():
+            if kind[parent[e]] == Kind.EAGER_OP:
+                target = moves[int(plane.name_of[e])][2]
+                codes[number[parent[e]]] = devices.setdefault(target, len(devices))
+    return Strings(codes, tuple(devices))
+
+
+def _input_types(plane: Plane, event: NDArray[np.int64]) -> Strings:
+    """Reduce the stat `shape`, `(float[64,64];int32[2])`, to its types, `float;int32`."""
+    shapes = plane.strings("shape").take(event)
+    types: dict[str, int] = {}
+    code_of = [
+        types.setdefault(_types_of_shape(text), len(types)) if text.startswith("(") else -1
+        for text in shapes.values
+    ]
+    table = np.array([*code_of, -1], np.int32)  # the last entry serves code -1
+    return Strings(table[shapes.codes], tuple(types))
+
+
+def _types_of_shape(shape: str) -> str:
+    return ";".join(re.sub(r"\[.*\]$", "", part) for part in shape.strip("()").split(";"))

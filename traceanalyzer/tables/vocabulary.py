@@ -1,0 +1,200 @@
+"""The words TensorFlow writes into a trace, and what each of them means.
+
+Names of events are classified once for each distinct name, never for each event. Where a word
+comes from is said beside it; `xprof` stands for openxla/xprof, the rest are TensorFlow's files.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.trace.columns import Plane
+
+__all__ = [
+    "CAPTURED_FUNCTION",
+    "EXECUTOR",
+    "FUNCTION_RUN",
+    "HOST_PLANE",
+    "Kind",
+    "Names",
+    "Role",
+    "classify",
+    "is_derived_line",
+    "is_pipeline_line",
+    "op_and_type",
+    "role_of_type",
+]
+
+HOST_PLANE: Final = "/host:CPU"
+GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")
+
+# executor.cc: a thread's turn at a function's graph; stats `id` (step) and `_c` (which executor).
+EXECUTOR: Final = "ExecutorState::Process"
+# function.cc: the call itself, on the calling thread; stat `id` is the step's.
+FUNCTION_RUN: Final = "FunctionRun"
+# captured_function.cc: a tf.data function's call; stat `id` is the step's.
+CAPTURED_FUNCTION: Final = re.compile(r"InstantiatedCapturedFunction::Run.*|CapturedFunction::Run.*")
+# iterator_ops.cc: the op that hands an element over, on a tf.data thread.
+_GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
+_EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
+
+# An op's name as graph.proto allows it, with the leading underscore of TensorFlow's own nodes.
+_OP: Final = re.compile(r"([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
+_STAGE: Final = "Iterator::"
+
+# Lines that post-processing adds; their events repeat others. Ids from 0xdeadbeef up, which older
+# files hold as a negative 32-bit number (xprof: xplane_schema.h, IsDerivedThreadId).
+_DERIVED_IDS: Final = (0xDEADBEEF, 0xDEADBEEF + 64)
+_DERIVED_NAMES: Final = frozenset(
+    {
+        "Steps",
+        "TensorFlow Name Scope",
+        "TensorFlow Ops",
+        "Framework Name Scope",
+        "Framework Ops",
+        "XLA Modules",
+        "XLA TraceMe",
+        "Source code",
+        "Source Code",
+        "Launch Stats",
+        "Async XLA Ops",
+    }
+)
+
+
+class Kind(IntEnum):
+    """What an event of a host line is."""
+
+    OTHER = 0
+    OP = 1
+    """A graph op, `name:Type` (executor.cc)."""
+    EAGER_OP = 2
+    """An op run eagerly, `EagerLocalExecute: Type` (eager/execute.cc)."""
+    STAGE = 3
+    """A stage of a tf.data pipeline, `Iterator::A::B` (dataset.h)."""
+    FUNCTION_CALL = 4
+    """A function called eagerly, `EagerLocalExecute: __inference_f_12`."""
+
+
+class Role:
+    """What an op is for; only computation is asked for its placement."""
+
+    COMPUTE: Final = "compute"
+    INPUT_PIPELINE: Final = "input_pipeline"
+    TRANSFER: Final = "transfer"
+    RUNTIME: Final = "runtime"
+
+
+_TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
+# Arguments, control flow and calls: the executor's own bookkeeping (executor.cc, control_flow_ops.cc,
+# function_ops.cc). What a call runs appears as ops of its own.
+_RUNTIME: Final = frozenset(
+    {
+        "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "NoOp", "ControlTrigger",
+        "Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration", "LoopCond",
+        "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
+        "PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient",
+        "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "For",
+    }
+)  # fmt: skip
+_PIPELINE: Final = re.compile(
+    r"\w*Iterator\w*|\w*Dataset(V\d+)?|Optional(From|Get|Has)?(Value|None)?|DeleteMemoryCache"
+)
+
+
+def role_of_type(op_type: str) -> str:
+    """Return the role that an op's type alone gives it."""
+    if op_type in _TRANSFERS:
+        return Role.TRANSFER
+    if op_type in _RUNTIME:
+        return Role.RUNTIME
+    if _PIPELINE.fullmatch(op_type):
+        return Role.INPUT_PIPELINE
+    return Role.COMPUTE
+
+
+def op_and_type(text: str) -> tuple[str, str] | None:
+    """Split `name:Type`, or the annotation `name:Type#key=value,...#...`; None if it is neither."""
+    match = _OP.fullmatch(text.partition("::")[0].partition("#")[0])
+    return (match[1], match[2]) if match else None
+
+
+def is_derived_line(name: str, line_id: int) -> bool:
+    """Return whether a line only repeats events of others."""
+    low, high = _DERIVED_IDS
+    return low <= (line_id & 0xFFFFFFFF) <= high and -(2**31) <= line_id < 2**32 or (
+        name in _DERIVED_NAMES or name.startswith("TensorFlow/")
+    )
+
+
+def is_pipeline_line(name: str) -> bool:
+    """Return whether a thread belongs to tf.data (it names its threads `tf_data_...`)."""
+    return name.startswith("tf_data_")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Names:
+    """The event names of a host plane, classified; arrays parallel to `Plane.names`.
+
+    Attributes:
+        kind: `Kind` of each name, uint8.
+        op: Op name, stage name, or called function; empty for other events.
+        type: Op type; for a stage `Iterator::Map`; empty for other events.
+        is_executor: Whether it is a turn of the executor.
+        is_pipeline: Whether what it encloses belongs to tf.data.
+    """
+
+    kind: NDArray[np.uint8]
+    op: tuple[str, ...]
+    type: tuple[str, ...]
+    is_executor: NDArray[np.bool_]
+    is_pipeline: NDArray[np.bool_]
+
+
+def classify(plane: Plane) -> Names:
+    """Classify the event names of a host plane."""
+    kinds, ops, types = [], [], []
+    for name, display_name in zip(plane.names, plane.display_names, strict=True):
+        kind, op, op_type = _classify_name(name, display_name)
+        kinds.append(kind)
+        ops.append(op)
+        types.append(op_type)
+    return Names(
+        kind=np.array(kinds, np.uint8),
+        op=tuple(ops),
+        type=tuple(types),
+        is_executor=_mask(n == EXECUTOR for n in plane.names),
+        is_pipeline=_mask(
+            n.startswith(_STAGE)
+            or CAPTURED_FUNCTION.fullmatch(n) is not None
+            or _GET_NEXT.fullmatch(n) is not None
+            for n in plane.names
+        ),
+    )
+
+
+def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
+    if name.startswith(_STAGE):
+        stage = display_name or _STAGE + re.sub(r"\[\d+\]$", "", name.rpartition("::")[2])
+        return Kind.STAGE, name, stage
+    if eager := _EAGER.fullmatch(name):
+        called = eager[1]
+        if called.startswith("__"):
+            return Kind.FUNCTION_CALL, called, ""
+        return Kind.EAGER_OP, called, called
+    op = _OP.fullmatch(name)
+    if op and display_name in {"", op[2]}:
+        return Kind.OP, op[1], op[2]
+    return Kind.OTHER, "", ""
+
+
+def _mask(flags: object) -> NDArray[np.bool_]:
+    return np.array(list(flags), np.bool_)  # type: ignore[call-overload]
