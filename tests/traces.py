@@ -383,7 +383,7 @@ class _PlaneWriter:
                 case int() if value >= 2**63:
                     message.uint64_value = value
                 case int():
-                    message.int64_value = value
+                    message.int64_value = int(value)  # a flag too
 
 
 # --------------------------------------------------- planes and lines of TensorFlow
