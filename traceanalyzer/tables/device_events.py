@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from traceanalyzer.tables.text_columns import concatenate, constant, empty, filled, mapped
 from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_and_type
 from traceanalyzer.trace.columns import Strings
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane, Trace
 
-__all__ = ["CopyDetails", "DeviceEvents", "concatenate", "device_events", "device_planes"]
+__all__ = ["CopyDetails", "DeviceEvents", "device_events", "device_planes"]
 
 _XLA_SUFFIX: Final = re.compile(r"(\.\d+)+$")
 # cupti_utils.cc and rocm_tracer.cc name copies by direction; the rest are the runtimes' own calls.
@@ -102,7 +103,7 @@ def device_events(trace: Trace, host: HostOps | None) -> DeviceEvents:
     details = _gather(planes, rows, lambda p: p.strings("memcpy_details"))
     return DeviceEvents(
         name=name,
-        device=_gather(planes, rows, lambda p: _constant(p.name, len(p))),
+        device=_gather(planes, rows, lambda p: constant(p.name, len(p))),
         stream=_gather(planes, rows, _line_names),
         start_ps=_concatenate([p.start_ps[r] for p, r in zip(planes, rows, strict=True)]),
         duration_ps=_concatenate([p.duration_ps[r] for p, r in zip(planes, rows, strict=True)]),
@@ -180,51 +181,16 @@ def _hlo_ops(plane: Plane) -> Strings:
 
 def _ops(plane: Plane) -> Strings:
     """Read the op from `tf_op`, or from `annotation` or `level 0` as TensorFlow 2.2 to 2.5 wrote it."""
-    column: Strings | None = None
+    column = empty(len(plane))
     for stat in ("tf_op", "annotation", "level 0"):
-        if not plane.has_stat(stat):
-            continue
-        found = _map(plane.strings(stat), _normalised_op)
-        column = found if column is None else _fill(column, found)
-    return column or _constant(None, len(plane))
+        if plane.has_stat(stat):
+            column = filled(column, mapped(plane.strings(stat), _normalised_op))
+    return column
 
 
 def _normalised_op(text: str) -> str | None:
     parsed = op_and_type(text)
     return ":".join(parsed) if parsed else None
-
-
-def _map(column: Strings, function: Callable[[str], str | None]) -> Strings:
-    numbers: dict[str, int] = {}
-    table = [
-        -1 if (mapped := function(value)) is None else numbers.setdefault(mapped, len(numbers))
-        for value in column.values
-    ]
-    return Strings(np.array([*table, -1], np.int32)[column.codes], tuple(numbers))
-
-
-def _fill(column: Strings, other: Strings) -> Strings:
-    """Return `column`, with `other` where it has no string."""
-    merged = concatenate([column, other])
-    n = len(column)
-    codes = np.where(merged.codes[:n] >= 0, merged.codes[:n], merged.codes[n:])
-    return Strings(codes.astype(np.int32), merged.values)
-
-
-def _constant(value: str | None, size: int) -> Strings:
-    if value is None:
-        return Strings(np.full(size, -1, np.int32), ())
-    return Strings(np.zeros(size, np.int32), (value,))
-
-
-def concatenate(columns: list[Strings]) -> Strings:
-    """Join columns end to end, over one set of distinct values."""
-    numbers: dict[str, int] = {}
-    codes = [np.empty(0, np.int32)]
-    for column in columns:
-        table = [numbers.setdefault(value, len(numbers)) for value in column.values]
-        codes.append(np.array([*table, -1], np.int32)[column.codes])
-    return Strings(np.concatenate(codes), tuple(numbers))
 
 
 def _gather(
@@ -246,15 +212,15 @@ def _concatenate(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 
 def _directions(name: Strings, launch_name: Strings) -> Strings:
-    own = _map(name, _direction)
-    copy_kernels = _map(name, lambda n: n if _COPY_KERNEL.fullmatch(n) else None)
+    own = mapped(name, _direction)
+    copy_kernels = mapped(name, lambda n: n if _COPY_KERNEL.fullmatch(n) else None)
     if not copy_kernels.present.any():
         return own
-    by_launch = _map(launch_name, _direction)
+    by_launch = mapped(launch_name, _direction)
     masked = Strings(
         np.where(copy_kernels.present, by_launch.codes, -1).astype(np.int32), by_launch.values
     )
-    return _fill(own, masked)
+    return filled(own, masked)
 
 
 def _direction(name: str) -> str | None:

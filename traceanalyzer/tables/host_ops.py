@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["HostOps", "Transfer", "host_ops"]
+__all__ = ["HostOps", "Move", "Transfer", "host_ops"]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
@@ -45,6 +45,23 @@ class Transfer:
     target: str
 
 
+@dataclass(frozen=True)
+class Move:
+    """An input of an eager op, copied to the op's device.
+
+    Attributes:
+        event: Event of the plane.
+        occurrence: The eager op's occurrence.
+        source: Device it came from, full string.
+        target: Device it went to, full string.
+    """
+
+    event: int
+    occurrence: int
+    source: str
+    target: str
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostOps:
     """Ops that ran on one host's threads; arrays have one entry an occurrence unless said.
@@ -62,6 +79,7 @@ class HostOps:
         input_types: Types of its inputs (host tracer level 3), `float;int32`.
         transfer: Index into `transfers`, -1 for none, int32.
         transfers: Distinct cross-device edges.
+        moves: Inputs that were copied for eager ops.
         owner: For each event of the plane, the occurrence that encloses it (or is it), or -1.
         function_of_event: For each event of the plane, the function it ran in.
     """
@@ -78,6 +96,7 @@ class HostOps:
     input_types: Strings
     transfer: NDArray[np.int32]
     transfers: tuple[Transfer, ...]
+    moves: tuple[Move, ...]
     owner: NDArray[np.int64]
     function_of_event: Strings
 
@@ -107,6 +126,7 @@ def host_ops(plane: Plane) -> HostOps:
     functions, captured = _function_of_event(plane, names, kind, order, executor, step_id)
     in_pipeline = _in_pipeline(plane, names, order)[event] | captured[event]
     transfer, transfers = _transfers(plane, names, event)
+    moves = _moves(plane, kind, parent, number)
     return HostOps(
         plane=plane,
         names=names,
@@ -115,11 +135,12 @@ def host_ops(plane: Plane) -> HostOps:
         kind=kind[event],
         function=functions.take(event),
         in_pipeline=in_pipeline,
-        device=_devices(plane, kind, event, executor, parent, number, transfer, transfers),
+        device=_devices(plane, event, executor, transfer, transfers, moves),
         self_ps=self_durations(duration, number[parent[event]]),
         input_types=_input_types(plane, event),
         transfer=transfer,
         transfers=transfers,
+        moves=moves,
         owner=owner,
         function_of_event=functions,
     )
@@ -240,13 +261,11 @@ def _transfer(key: str, producer: str, consumer: str) -> Transfer | None:
 
 def _devices(  # noqa: PLR0913 - columns of one plane, computed once by the caller
     plane: Plane,
-    kind: NDArray[np.uint8],
     event: NDArray[np.int64],
     executor: NDArray[np.int64],
-    parent: NDArray[np.int64],
-    number: NDArray[np.int64],
     transfer: NDArray[np.int32],
     transfers: tuple[Transfer, ...],
+    moves: tuple[Move, ...],
 ) -> Strings:
     """Tell the device of each occurrence, where something names it.
 
@@ -276,15 +295,26 @@ def _devices(  # noqa: PLR0913 - columns of one plane, computed once by the call
         known = (keys[slot] == run_of) & (codes < 0)
         codes[known] = values[slot[known]]
 
-    moves = {i: m for i, n in enumerate(plane.names) if (m := _EAGER_SEND.fullmatch(n))}
-    if moves:
-        is_move = np.zeros(len(plane.names), np.bool_)
-        is_move[list(moves)] = True
-        for e in np.flatnonzero(is_move[plane.name_of] & (parent >= 0)).tolist():
-            if kind[parent[e]] == Kind.EAGER_OP:
-                target = moves[int(plane.name_of[e])][2]
-                codes[number[parent[e]]] = devices.setdefault(target, len(devices))
+    for move in moves:
+        codes[move.occurrence] = devices.setdefault(move.target, len(devices))
     return Strings(codes, tuple(devices))
+
+
+def _moves(
+    plane: Plane, kind: NDArray[np.uint8], parent: NDArray[np.int64], number: NDArray[np.int64]
+) -> tuple[Move, ...]:
+    """Find the inputs copied for eager ops: `_Send input 0 from A to B` (eager/execute.cc)."""
+    matches = {i: m for i, n in enumerate(plane.names) if (m := _EAGER_SEND.fullmatch(n))}
+    if not matches:
+        return ()
+    is_move = np.zeros(len(plane.names), np.bool_)
+    is_move[list(matches)] = True
+    events = np.flatnonzero(is_move[plane.name_of] & (parent >= 0))
+    return tuple(
+        Move(e, int(number[parent[e]]), *matches[int(plane.name_of[e])].groups())
+        for e in events.tolist()
+        if kind[parent[e]] == Kind.EAGER_OP
+    )
 
 
 def _input_types(plane: Plane, event: NDArray[np.int64]) -> Strings:

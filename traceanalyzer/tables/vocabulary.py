@@ -98,7 +98,7 @@ _TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
 # function_ops.cc). What a call runs appears as ops of its own.
 _RUNTIME: Final = frozenset(
     {
-        "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "NoOp", "ControlTrigger",
+        "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_EagerConst", "NoOp", "ControlTrigger",
         "Switch", "_SwitchN", "Merge", "Enter", "Exit", "NextIteration", "LoopCond",
         "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
         "PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient",

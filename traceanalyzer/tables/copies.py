@@ -1,0 +1,308 @@
+"""Copies between host and devices, each with the op that made the value and the one that takes it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.sightings import launch_functions
+from traceanalyzer.tables.text_columns import categorical, filled, mapped
+from traceanalyzer.tables.vocabulary import Role, role_of_type
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.tracer import TracerFacts
+
+__all__ = ["copy_rows", "count_copies"]
+
+_EDGE_SUFFIX: Final = re.compile(r"(/_\d+)+$")  # graph_partition.cc: `X/_13` carries X's output
+
+
+class _Ends(NamedTuple):
+    """Producer and consumer of each copy: names, and rows of the op table (-1 for none)."""
+
+    producer_name: Strings
+    consumer_name: Strings
+    producer: NDArray[np.int64]
+    consumer: NDArray[np.int64]
+
+
+class _Sent(NamedTuple):
+    """A copy that only the host tells of."""
+
+    start_ps: int
+    direction: str
+    producer_name: str | None
+    consumer_name: str | None
+    producer: int
+    consumer: int
+
+
+def copy_rows(  # noqa: PLR0913 - the parts of one host, joined here and nowhere else
+    host_name: str,
+    ops: pd.DataFrame,
+    sightings: Sightings,
+    host: HostOps | None,
+    device: DeviceEvents,
+    facts: TracerFacts,
+) -> pd.DataFrame:
+    """Build one host's rows of the copy table.
+
+    Copies come from the device planes. Where a transfer has no device plane to show it (between
+    two CPU devices, to an emulated or pluggable device), the host's own record of the sending
+    stands in: its bytes are unknown. Between CPU devices the buffer is shared, which costs nothing.
+    """
+    names = _OpNames(ops)
+    on_device = _device_rows(names, sightings, host, device)
+    sent = _sent_rows(names, sightings, host, device, facts)
+    table = pd.concat([on_device, sent], ignore_index=True) if len(sent) else on_device
+    ids = np.append(ops["op_id"].to_numpy(dtype=object), None)
+    table["producer"] = ids[table["producer"].to_numpy(np.int64)]
+    table["consumer"] = ids[table["consumer"].to_numpy(np.int64)]
+    table["host"] = host_name
+    return table
+
+
+def count_copies(ops: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
+    """Return the op table with the copies of each op counted in, as producer or as consumer."""
+    row_of = pd.Series(np.arange(len(ops)), index=ops["op_id"].to_numpy(dtype=object))
+    ends = [
+        row_of.reindex(copies[end].astype(object)).fillna(-1).to_numpy(np.int64)
+        for end in ("producer", "consumer")
+    ]
+    ends[1] = np.where(ends[1] == ends[0], -1, ends[1])  # once, where an op is both
+    counted = ops.copy()
+    size = copies["bytes"].fillna(0).to_numpy(np.int64)
+    took = copies["duration_ps"].fillna(0).to_numpy(np.int64)
+    for column, values, only in (
+        ("h2d_bytes", size, "h2d"),
+        ("d2h_bytes", size, "d2h"),
+        ("copy_ps", took, None),
+    ):
+        chosen = values if only is None else np.where(copies["direction"] == only, values, 0)
+        counted[column] = sum(sum_by(end, chosen, len(ops)) for end in ends)
+    return counted
+
+
+class _OpNames:
+    """Looks up rows of the op table by function and name, or by a name that one row alone has."""
+
+    def __init__(self, ops: pd.DataFrame) -> None:
+        is_op = (~ops["is_eager"] & (ops["role"] != Role.TRANSFER)).to_numpy()
+        self._exact: dict[tuple[str | None, str], int] = {}
+        self._any: dict[str, int] = {}
+        rows = np.flatnonzero(is_op).tolist()
+        functions = ops["function"].astype(object).where(ops["function"].notna(), None)
+        for row, function, name in zip(
+            rows, functions[is_op].tolist(), ops["name"][is_op].tolist(), strict=True
+        ):
+            self._exact.setdefault((function, name), row)
+            self._any[name] = -1 if name in self._any else row
+
+    def find(self, function: str | None, name: str | None) -> int:
+        """Return the row, or -1."""
+        if name is None:
+            return -1
+        found = self._exact.get((function, name))
+        return self._any.get(name, -1) if found is None else found
+
+
+def _device_rows(
+    names: _OpNames, sightings: Sightings, host: HostOps | None, device: DeviceEvents
+) -> pd.DataFrame:
+    rows = np.flatnonzero(device.direction.present)
+    ends = _ends(names, sightings, host, device, rows)
+    details = [*device.copy_details, None]
+    chosen = [details[k] for k in device.details[rows].tolist()]
+    return pd.DataFrame(
+        {
+            "device": categorical(device.device.take(rows)),
+            "stream": categorical(device.stream.take(rows)),
+            "direction": categorical(device.direction.take(rows)),
+            "bytes": pd.array([d.bytes if d else None for d in chosen], dtype="Int64"),
+            "start_ps": device.start_ps[rows],
+            "duration_ps": pd.array(device.duration_ps[rows], dtype="Int64"),
+            "memory": [d.memory if d else "unknown" for d in chosen],
+            "is_async": pd.array([d.is_async if d else None for d in chosen], dtype="boolean"),
+            "producer": ends.producer,
+            "consumer": ends.consumer,
+            "producer_name": categorical(ends.producer_name),
+            "consumer_name": categorical(ends.consumer_name),
+            "correlation_id": device.correlation_id[rows],
+        }
+    )
+
+
+def _ends(
+    names: _OpNames,
+    sightings: Sightings,
+    host: HostOps | None,
+    device: DeviceEvents,
+    rows: NDArray[np.int64],
+) -> _Ends:
+    """Find producer and consumer of the copies at `rows` of the device events.
+
+    The copy itself may name both; else the send within which it was launched does. A copy launched
+    by any other op is that op's own: a value it reads back, or one it brings over.
+    """
+    producer, consumer = device.producer.take(rows), device.consumer.take(rows)
+    label = device.op.take(rows)
+    producer = filled(producer, mapped(label, _sent_value))
+    owner = (
+        np.full(len(rows), -1, np.int64)
+        if host is None
+        else np.append(host.owner, -1)[device.launch[rows]]
+    )
+    if host is not None:
+        transfer = np.append(host.transfer, np.int32(-1))[owner]
+        producer = filled(producer, Strings(transfer, tuple(t.producer for t in host.transfers)))
+        consumer = filled(consumer, Strings(transfer, tuple(t.consumer for t in host.transfers)))
+
+    functions = launch_functions(host, device).take(rows).to_list()
+    producer_row = _find_rows(names, functions, producer)
+    consumer_row = _find_rows(names, functions, consumer)
+
+    own = np.append(sightings.of_occurrence, -1)[owner]
+    own_label = mapped(label, lambda text: None if _is_transfer(text) else text.rpartition(":")[0])
+    named = _find_rows(names, functions, own_label)
+    own = np.where(named >= 0, named, own)
+    is_transfer = np.append(_transfer_rows(sightings), False)[own]  # noqa: FBT003 - for row -1
+    own = np.where(is_transfer, -1, own)
+    direction = np.array(device.direction.take(rows).to_list(), dtype=object)
+    unnamed = ~producer.present & ~consumer.present
+    reads, brings = unnamed & (direction == "d2h"), unnamed & (direction == "h2d")
+    producer_row = np.where(reads, own, producer_row)
+    consumer_row = np.where(brings, own, consumer_row)
+    return _Ends(
+        filled(producer, _row_names(sightings, np.where(reads, own, -1))),
+        filled(consumer, _row_names(sightings, np.where(brings, own, -1))),
+        producer_row,
+        consumer_row,
+    )
+
+
+def _is_transfer(label: str) -> bool:
+    return role_of_type(label.rpartition(":")[2]) == Role.TRANSFER
+
+
+def _sent_value(label: str) -> str | None:
+    """Return the op whose output a send or receive carries: `X` for `X/_13:_Recv`."""
+    return _EDGE_SUFFIX.sub("", label.rpartition(":")[0]) if _is_transfer(label) else None
+
+
+def _transfer_rows(sightings: Sightings) -> NDArray[np.bool_]:
+    return np.array([role_of_type(t) == Role.TRANSFER for t in sightings.rows["type"]], np.bool_)
+
+
+def _row_names(sightings: Sightings, rows: NDArray[np.int64]) -> Strings:
+    return Strings(rows.astype(np.int32), tuple(sightings.rows["name"]))
+
+
+def _find_rows(
+    names: _OpNames, functions: list[str | None], column: Strings
+) -> NDArray[np.int64]:
+    texts = column.to_list()
+    known: dict[tuple[str | None, str | None], int] = {}
+    for pair in set(zip(functions, texts, strict=True)):
+        known[pair] = names.find(*pair)
+    return np.array([known[pair] for pair in zip(functions, texts, strict=True)], np.int64)
+
+
+def _sent_rows(
+    names: _OpNames,
+    sightings: Sightings,
+    host: HostOps | None,
+    device: DeviceEvents,
+    facts: TracerFacts,
+) -> pd.DataFrame:
+    sent = [] if host is None else _sent(names, sightings, host, device, facts)
+    n = len(sent)
+    columns = _Sent(*zip(*sent, strict=True)) if sent else _Sent([], [], [], [], [], [])  # type: ignore[arg-type]
+    direction = np.array(columns.direction, dtype=object)
+    return pd.DataFrame(
+        {
+            "device": [None] * n,
+            "stream": [None] * n,
+            "direction": direction,
+            "bytes": pd.array([None] * n, dtype="Int64"),
+            "start_ps": np.array(columns.start_ps, np.int64),
+            "duration_ps": pd.array(
+                [0 if d == "h2h" else None for d in direction.tolist()], dtype="Int64"
+            ),
+            "memory": ["unknown"] * n,
+            "is_async": pd.array([None] * n, dtype="boolean"),
+            "producer": np.array(columns.producer, np.int64),
+            "consumer": np.array(columns.consumer, np.int64),
+            "producer_name": np.array(columns.producer_name, dtype=object),
+            "consumer_name": np.array(columns.consumer_name, dtype=object),
+            "correlation_id": np.zeros(n, np.int64),
+        }
+    )
+
+
+def _sent(
+    names: _OpNames,
+    sightings: Sightings,
+    host: HostOps,
+    device: DeviceEvents,
+    facts: TracerFacts,
+) -> list[_Sent]:
+    shown = {placement_of_device(d) for d in device.device.take(device.direction.present).used()}
+    plane = host.plane
+    found = []
+    for row in np.flatnonzero(host.transfer >= 0).tolist():
+        told = host.transfers[host.transfer[row]]
+        op_type = host.names.type[host.name[row]]
+        direction = _direction(told.source, told.target, op_type, facts)
+        ends = {placement_of_device(told.source), placement_of_device(told.target)}
+        if direction and op_type.endswith("Send") and ends.isdisjoint(shown):
+            function = host.function.values[c] if (c := host.function.codes[row]) >= 0 else None
+            found.append(
+                _Sent(
+                    int(plane.start_ps[host.event[row]]),
+                    direction,
+                    told.producer or None,
+                    told.consumer or None,
+                    names.find(function, told.producer or None),
+                    names.find(function, told.consumer or None),
+                )
+            )
+    for move in host.moves:
+        direction = _direction(move.source, move.target, "", facts)
+        ends = {placement_of_device(move.source), placement_of_device(move.target)}
+        if direction and ends.isdisjoint(shown):
+            consumer = int(sightings.of_occurrence[move.occurrence])
+            name = sightings.rows["name"].iloc[consumer]
+            start = int(plane.start_ps[move.event])
+            found.append(_Sent(start, direction, None, name, -1, consumer))
+    return found
+
+
+def _direction(source: str, target: str, op_type: str, facts: TracerFacts) -> str | None:
+    """Tell which way a transfer went; None for one that stays on its device."""
+    if not source and not target:
+        # Sends without a key (TensorFlow up to 2.6): with a pluggable device, one traced on the
+        # host goes from the CPU to that device (op_kernel.cc: its own sends are not `expensive`).
+        return "h2d" if facts.pluggable_used and op_type.endswith("Send") else None
+    if source == target:
+        return None
+    ends = [placement_of_device(d) == "cpu" for d in (source, target)]
+    match ends:
+        case [True, True]:
+            return "h2h"
+        case [True, False]:
+            return "h2d"
+        case [False, True]:
+            return "d2h"
+        case _:
+            return "p2p"

@@ -1,0 +1,116 @@
+"""All tables of one host, from its trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.tables.allocations import allocation_events
+from traceanalyzer.tables.copies import copy_rows, count_copies
+from traceanalyzer.tables.device_events import device_events
+from traceanalyzer.tables.host_ops import host_ops
+from traceanalyzer.tables.ops import op_rows
+from traceanalyzer.tables.sightings import gather
+from traceanalyzer.tables.steps import step_rows
+from traceanalyzer.tables.text_columns import categorical
+from traceanalyzer.tables.tracer import TracerFacts, tracer_facts
+from traceanalyzer.tables.vocabulary import HOST_PLANE
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.trace.columns import Plane, Trace
+
+__all__ = ["HostTables", "host_tables"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostTables:
+    """One host's rows of each table, with the columns of the schemas but not yet their dtypes."""
+
+    ops: pd.DataFrame
+    kernels: pd.DataFrame
+    copies: pd.DataFrame
+    allocations: pd.DataFrame
+    steps: pd.DataFrame
+    facts: TracerFacts
+
+
+def host_tables(host_name: str, host_index: int, trace: Trace) -> HostTables:
+    """Build the tables of one host.
+
+    Args:
+        host_name: Name of the host.
+        host_index: Its place among the hosts of the run.
+        trace: Its trace.
+    """
+    plane = _host_plane(trace)
+    host = host_ops(plane) if plane else None
+    device = device_events(trace, host)
+    allocations = allocation_events(plane) if plane else _no_allocations()
+    facts = tracer_facts(trace, host, device, allocations)
+    sightings = gather(host, device, facts.host_level)
+    ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations)
+    copies = copy_rows(host_name, ops, sightings, host, device, facts)
+    ops = count_copies(ops, copies)
+    return HostTables(
+        ops=ops,
+        kernels=_kernel_rows(host_name, ops, sightings, device),
+        copies=copies,
+        allocations=_with_op_ids(host_name, allocations, ops),
+        steps=step_rows(host_name, trace),
+        facts=facts,
+    )
+
+
+def _host_plane(trace: Trace) -> Plane | None:
+    """Return the host plane; the fullest, should there be several."""
+    planes = [p for p in trace.planes if p.name == HOST_PLANE]
+    return max(planes, key=len, default=None)
+
+
+def _no_allocations() -> pd.DataFrame:
+    from traceanalyzer.tables.schema import ALLOCATIONS
+
+    columns = [c for c in ALLOCATIONS.columns if c not in {"host", "op_id"}]
+    empty = pd.DataFrame({c: pd.Series([], dtype=object) for c in columns})
+    return empty.astype({"is_allocation": bool, "allocator": "category"})
+
+
+def _kernel_rows(
+    host_name: str, ops: pd.DataFrame, sightings: Sightings, device: DeviceEvents
+) -> pd.DataFrame:
+    rows = np.flatnonzero(~device.direction.present)
+    row_of = sightings.of_device_event[rows].astype(np.int32)
+    labels = (ops["name"].astype(object) + ":" + ops["type"].astype(object)).tolist()
+    return pd.DataFrame(
+        {
+            "host": pd.Categorical.from_codes(np.zeros(len(rows), np.int8), [host_name]),
+            "device": categorical(device.device.take(rows)),
+            "stream": categorical(device.stream.take(rows)),
+            "name": categorical(device.name.take(rows)),
+            "op_id": categorical(Strings(row_of, tuple(ops["op_id"]))),
+            "op": categorical(Strings(row_of, tuple(labels))),
+            "start_ps": device.start_ps[rows],
+            "duration_ps": device.duration_ps[rows],
+            "correlation_id": device.correlation_id[rows],
+        }
+    )
+
+
+def _with_op_ids(host_name: str, allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+    """Link allocations, which carry an op's name alone, to the one row that bears it."""
+    named = ops[~ops["is_eager"]]
+    single = named[~named["name"].duplicated(keep=False)]
+    ids = dict(zip(single["name"], single["op_id"], strict=True))
+    names = allocations["op_name"].astype("category")
+    found = [ids.get(name) for name in names.cat.categories]
+    codes = names.cat.codes.to_numpy()
+    known = tuple(text or "" for text in found)
+    usable = np.array([text is not None for text in found] + [False])
+    op_id = Strings(np.where(usable[codes], codes, -1).astype(np.int32), known)
+    return allocations.assign(host=host_name, op_id=categorical(op_id))

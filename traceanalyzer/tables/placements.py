@@ -1,0 +1,250 @@
+"""Where each op ran, how sure that is, and the witness it rests on.
+
+Only what the trace itself shows: the first rule of the decision procedure. The witnesses, from the
+strongest to the weakest:
+
+`kernel`           a kernel launched for the op ran on that device
+`compiled`         XLA made the op part of a kernel
+`input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU
+`executor`         a send names the device of the executor that ran it, or that it was sent from
+`transfer`         the far end of a send, or of a copy whose direction is known
+`allocator`        its output was allocated on a GPU
+`host_event`       at host tracer level 2 only ops placed on a CPU leave an event (op_kernel.cc:
+                   a kernel on a GPU is never `expensive`; executor.cc: only expensive ones are
+                   recorded below level 3)
+`no_gpu`           nothing in the trace shows that TensorFlow had a GPU
+`none`             nothing tells
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.tables.sightings import launch_functions
+from traceanalyzer.tables.vocabulary import Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.tracer import TracerFacts
+
+__all__ = ["Placement", "decide", "placement_of_device"]
+
+_DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
+_GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
+_LEVEL_WITH_GPU_OPS: Final = 3  # from here on ops placed on a GPU leave host events too
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where an op ran.
+
+    Attributes:
+        placement: `cpu`, `gpu:N`, `xla`, `tpu:N`, `pluggable` or `unknown`.
+        certainty: `certain`, `likely` or `possible`.
+        source: The witness.
+        device: Full device string where the trace has it, else None.
+    """
+
+    placement: str
+    certainty: str
+    source: str
+    device: str | None = None
+
+
+def placement_of_device(device: str) -> str:
+    """Translate a device string into a placement: `/device:GPU:0` into `gpu:0`."""
+    match = _DEVICE.fullmatch(device)
+    if not match:
+        return "unknown"
+    kind, number = match[2], match[3]
+    if kind == "CPU":
+        return "cpu"
+    return f"{kind.lower()}:{number}" if kind in {"GPU", "TPU"} else "pluggable"
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What transfers and copies tell of an op by name: its device, and whether that is proof."""
+
+    device: str
+    is_proof: bool
+
+
+def decide(  # noqa: PLR0913 - the evidence of one host, side by side
+    sightings: Sightings,
+    host: HostOps | None,
+    device: DeviceEvents,
+    facts: TracerFacts,
+    allocations: pd.DataFrame,
+    in_pipeline: NDArray[np.bool_],
+) -> list[Placement]:
+    """Decide the placement of each row of a host's op table."""
+    rows = sightings.rows
+    n = len(rows)
+    has_kernel = _flags(sightings.of_device_event, n)
+    of_executor = _rows_on_executors(sightings, host, n)
+    on_host = np.zeros(n, np.bool_)
+    if host is not None:
+        on_host[sightings.of_occurrence[host.kind == Kind.OP]] = True
+    told = _transfer_ends(host, device)
+    allocated = _gpu_outputs(allocations)
+    # Two functions may each have an op of the same name: a name alone tells only of a single one.
+    names = rows.loc[~rows["is_eager"], "name"]
+    shared = set(names[names.duplicated()])
+    placements = []
+    for i, (function, name, where, is_eager, is_xla) in enumerate(
+        zip(*(rows[c] for c in ("function", "name", "device", "is_eager", "is_xla")), strict=True)
+    ):
+        by_name = not is_eager and name not in shared
+        placements.append(
+            _decide_row(
+                device=where,
+                has_kernel=bool(has_kernel[i]),
+                is_xla=is_xla,
+                in_pipeline=bool(in_pipeline[i]),
+                on_executor=bool(of_executor[i]),
+                told=_lookup(told, function, name, by_name=by_name) if not is_eager else None,
+                allocated=allocated.get(name) if by_name else None,
+                seen_on_host=bool(on_host[i]),
+                facts=facts,
+            )
+        )
+    return placements
+
+
+def _decide_row(  # noqa: PLR0911, PLR0913 - a decision table reads best as one
+    *,
+    device: str | None,
+    has_kernel: bool,
+    is_xla: bool,
+    in_pipeline: bool,
+    on_executor: bool,
+    told: _Told | None,
+    allocated: str | None,
+    seen_on_host: bool,
+    facts: TracerFacts,
+) -> Placement:
+    if is_xla:
+        where = placement_of_device(device or "")
+        return Placement(where if where.startswith("tpu") else "xla", "certain", "compiled", device)
+    if has_kernel and device:
+        return Placement(placement_of_device(device), "certain", "kernel", device)
+    if on_executor and device:
+        return Placement(placement_of_device(device), "certain", "executor", device)
+    if in_pipeline:
+        return Placement("cpu", "certain", "input_pipeline", device)
+    if told:
+        full = told.device if told.device.startswith("/job:") else None
+        certainty = "certain" if told.is_proof else "likely"
+        return Placement(placement_of_device(told.device), certainty, "transfer", full)
+    if allocated:
+        return Placement(allocated, "likely", "allocator")
+    if not facts.gpu_used and not facts.pluggable_used:
+        return Placement("cpu", "likely", "no_gpu")
+    if seen_on_host and facts.host_level < _LEVEL_WITH_GPU_OPS:
+        return Placement("cpu", "likely", "host_event")
+    return Placement("unknown", "possible", "none")
+
+
+def _flags(row_of: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+    flags = np.zeros(size, np.bool_)
+    flags[row_of[row_of >= 0]] = True
+    return flags
+
+
+def _rows_on_executors(
+    sightings: Sightings, host: HostOps | None, size: int
+) -> NDArray[np.bool_]:
+    if host is None:
+        return np.zeros(size, np.bool_)
+    return _flags(sightings.of_occurrence[host.device.present], size)
+
+
+def _lookup(
+    told: dict[tuple[str | None, str], list[_Told]],
+    function: str | None,
+    name: str,
+    *,
+    by_name: bool,
+) -> _Told | None:
+    """Return what is told of an op, of its own function or, if its name is its alone, of any."""
+    found = told.get((function, name), [])
+    if not found and by_name:
+        found = told.get((None, name), [])
+    proofs = [t for t in found if t.is_proof] or found
+    if len({placement_of_device(t.device) for t in proofs}) != 1:
+        return None  # nothing told, or contradictions
+    return proofs[0]
+
+
+def _transfer_ends(
+    host: HostOps | None, device: DeviceEvents
+) -> dict[tuple[str | None, str], list[_Told]]:
+    """Collect what sends and copies tell of ops, by function and name, and by name alone.
+
+    A rendezvous key names the devices of both ends. A copy tells less: its end in GPU memory is an
+    op on that GPU, but its end in host memory may be an op on the CPU or one on a GPU that keeps
+    this value in host memory.
+    """
+    ends: dict[tuple[str | None, str], list[_Told]] = {}
+
+    def tell(function: str | None, name: str | None, told: _Told) -> None:
+        if name and told.device:
+            for key in {(function, name), (None, name)}:
+                ends.setdefault(key, []).append(told)
+
+    if host is not None:
+        rows = np.flatnonzero(host.transfer >= 0)
+        functions = host.function.take(rows).to_list()
+        for function, number in set(zip(functions, host.transfer[rows].tolist(), strict=True)):
+            transfer = host.transfers[number]
+            tell(function, transfer.producer, _Told(transfer.source, is_proof=True))
+            tell(function, transfer.consumer, _Told(transfer.target, is_proof=True))
+    for function, producer, consumer, direction, where in _copy_edges(host, device):
+        gpu, cpu = _Told(where, is_proof=True), _Told("/device:CPU:0", is_proof=False)
+        tell(function, producer, cpu if direction == "h2d" else gpu)
+        tell(function, consumer, cpu if direction == "d2h" else gpu)
+    return ends
+
+
+def _copy_edges(
+    host: HostOps | None, device: DeviceEvents
+) -> set[tuple[str | None, str | None, str | None, str, str]]:
+    """Return the distinct function, producer, consumer, direction and device of copies."""
+    rows = np.flatnonzero(
+        device.direction.present & (device.producer.present | device.consumer.present)
+    )
+    functions = launch_functions(host, device).take(rows).to_list()
+    columns = [
+        column.take(rows).to_list()
+        for column in (device.producer, device.consumer, device.direction, device.device)
+    ]
+    return {
+        (function, producer, consumer, direction, where)
+        for function, producer, consumer, direction, where in zip(functions, *columns, strict=True)
+        if direction in {"h2d", "d2h"} and where
+    }
+
+
+def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:
+    """Return the GPU that each op's outputs were allocated on."""
+    made = allocations[
+        allocations["is_allocation"]
+        & (allocations["region_type"] == "output")
+        & allocations["op_name"].notna()
+    ]
+    pairs = made[["op_name", "allocator"]].drop_duplicates()
+    found: dict[str, str] = {}
+    for name, allocator in zip(pairs["op_name"], pairs["allocator"], strict=True):
+        if match := _GPU_ALLOCATOR.fullmatch(str(allocator)):
+            found[str(name)] = f"gpu:{match[1]}"
+    return found

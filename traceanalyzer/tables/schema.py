@@ -1,0 +1,176 @@
+"""What a table promises: its columns, their dtypes and meaning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ALLOCATIONS", "COPIES", "KERNELS", "OPS", "SCHEMAS", "STEPS", "Column", "Schema"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table.
+
+    Attributes:
+        dtype: pandas dtype; `text` is a categorical of strings, null where unknown.
+        meaning: What it holds, in a line.
+    """
+
+    dtype: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Schema:
+    """A table's columns, in order."""
+
+    name: str
+    columns: Mapping[str, Column]
+
+    def frame(self, parts: Sequence[Mapping[str, object]]) -> pd.DataFrame:
+        """Build the table from one set of columns a host, with the declared dtypes and order."""
+        frames = [pd.DataFrame({name: part[name] for name in self.columns}) for part in parts]
+        joined = {
+            name: _join([frame[name] for frame in frames], column.dtype)
+            for name, column in self.columns.items()
+        }
+        return pd.DataFrame(joined)
+
+    def problems(self, table: pd.DataFrame) -> list[str]:
+        """Return in what `table` differs from the schema; empty when it conforms."""
+        if list(table.columns) != list(self.columns):
+            return [f"columns {list(table.columns)}, expected {list(self.columns)}"]
+        return [
+            f"{name}: {table[name].dtype}, expected {column.dtype}"
+            for name, column in self.columns.items()
+            if ("category" if column.dtype == "text" else column.dtype) != str(table[name].dtype)
+        ]
+
+
+def _join(series: list[pd.Series], dtype: str) -> pd.Series:
+    if dtype == "text":
+        codes = pd.api.types.union_categoricals(
+            [_categorical(s) for s in series] or [pd.Categorical([])], sort_categories=False
+        )
+        return pd.Series(codes)
+    joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
+    return joined.astype(dtype)
+
+
+def _categorical(series: pd.Series) -> pd.Categorical:
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        found = pd.Categorical(series)
+    else:
+        found = pd.Categorical(series.astype(object).where(series.notna(), None))
+    # One dtype for the categories whatever pandas infers, so that hosts can be joined.
+    return found.rename_categories(pd.Index(found.categories.astype(object), dtype=object))
+
+
+OPS = Schema(
+    "ops",
+    {
+        "op_id": Column("object", "stable key of the row"),
+        "host": Column("text", "host, as its file is named"),
+        "function": Column("text", "function it ran in, without TensorFlow's counter"),
+        "name": Column("text", "op name; an eager op has none and bears its type"),
+        "type": Column("text", "op type"),
+        "device": Column("text", "device, full string; null where the trace does not tell"),
+        "signature": Column("text", "what else tells rows apart: input types, scope, file:line"),
+        "role": Column("text", "compute, input_pipeline, transfer or runtime"),
+        "placement": Column("text", "cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown"),
+        "placement_certainty": Column("text", "certain, likely or possible"),
+        "placement_source": Column("text", "the witness that the placement rests on"),
+        "is_eager": Column("bool", "ran eagerly"),
+        "in_input_pipeline": Column("bool", "ran on behalf of tf.data"),
+        "occurrences": Column("int64", "how often it was seen; a lower bound at tracer level 2"),
+        "host_self_ps": Column("int64", "time on host threads, ops nested in it left out"),
+        "host_total_ps": Column("int64", "time on host threads, all in"),
+        "kernel_ps": Column("int64", "sum of its kernels' durations"),
+        "kernels": Column("int64", "number of kernels"),
+        "h2d_bytes": Column("int64", "bytes copied to the device for it, as producer or consumer"),
+        "d2h_bytes": Column("int64", "bytes copied to the host for it, as producer or consumer"),
+        "copy_ps": Column("int64", "time of these copies"),
+        "exposed_ps": Column("Int64", "time a device idled because of it; null: not yet computed"),
+        "input_types": Column("text", "types of its inputs; null below tracer level 3"),
+        "output_types": Column("text", "types of its outputs; null without a sidecar"),
+        "requested_device": Column("text", "device asked for; null without a sidecar"),
+        "source_file": Column("text", "the user's file; null without a sidecar"),
+        "source_line": Column("Int64", "line in it; null without a sidecar"),
+    },
+)
+
+KERNELS = Schema(
+    "kernels",
+    {
+        "host": Column("text", "host"),
+        "device": Column("text", "device plane, /device:GPU:0"),
+        "stream": Column("text", "stream (XLine) it ran on"),
+        "name": Column("text", "kernel name"),
+        "op_id": Column("text", "row of `ops`; null where it could not be linked"),
+        "op": Column("text", "op name and type"),
+        "start_ps": Column("int64", "start"),
+        "duration_ps": Column("int64", "duration"),
+        "correlation_id": Column("int64", "links it to its launch; 0 for none"),
+    },
+)
+
+COPIES = Schema(
+    "copies",
+    {
+        "host": Column("text", "host"),
+        "device": Column("text", "device whose stream copied; null where only the host tells"),
+        "stream": Column("text", "stream (XLine) it ran on"),
+        "direction": Column("text", "h2d, d2h, d2d, p2p or h2h"),
+        "bytes": Column("Int64", "bytes; null where unknown"),
+        "start_ps": Column("int64", "start"),
+        "duration_ps": Column("Int64", "duration; null where only the sending is known"),
+        "memory": Column("text", "host memory: pageable, pinned or unknown"),
+        "is_async": Column("boolean", "whether it was queued; null where unknown"),
+        "producer": Column("text", "op_id of the op that made the value; null where unknown"),
+        "consumer": Column("text", "op_id of the op that takes it; null where unknown"),
+        "producer_name": Column("text", "its name, also where it left no row in `ops`"),
+        "consumer_name": Column("text", "likewise"),
+        "correlation_id": Column("int64", "links it to its launch; 0 for none"),
+    },
+)
+
+ALLOCATIONS = Schema(
+    "allocations",
+    {
+        "host": Column("text", "host"),
+        "start_ps": Column("int64", "when"),
+        "is_allocation": Column("bool", "false: memory was given back"),
+        "allocator": Column("text", "allocator, GPU_0_bfc ..."),
+        "requested_bytes": Column("Int64", "bytes asked for"),
+        "allocation_bytes": Column("Int64", "bytes given"),
+        "bytes_allocated": Column("Int64", "in use by the allocator then"),
+        "bytes_available": Column("Int64", "left to it then"),
+        "peak_bytes_in_use": Column("Int64", "its peak so far"),
+        "addr": Column("Int64", "address: pairs allocation and deallocation"),
+        "op_id": Column("text", "row of `ops`; null where it could not be linked"),
+        "op_name": Column("text", "op that asked"),
+        "region_type": Column("text", "output, temp, persist or dynamic"),
+        "data_type": Column("text", "type, or its number in types.proto in older traces"),
+        "shape": Column("text", "shape"),
+    },
+)
+
+STEPS = Schema(
+    "steps",
+    {
+        "host": Column("text", "host"),
+        "step": Column("int64", "number"),
+        "name": Column("text", "name of the marker"),
+        "start_ps": Column("int64", "start"),
+        "duration_ps": Column("int64", "duration"),
+        "source": Column("text", "the marker: step_num, or the line Steps and its plane"),
+    },
+)
+
+SCHEMAS = (OPS, KERNELS, COPIES, ALLOCATIONS, STEPS)

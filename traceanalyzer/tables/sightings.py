@@ -1,0 +1,299 @@
+"""Sightings: every op occurrence and kernel of a host, gathered into the rows of the op table.
+
+An op is seen on a host thread, on a device, or on both; in each place some of what identifies it
+(its function, its device, its input types) may be missing. Sightings that differ only by what one
+of them lacks are one op.
+
+With one caution. Below host tracer level 3 an op placed on a GPU leaves no host event, so a host
+event and a kernel of the same name may well be two ops of two functions, one on each device. They
+are one op only if the function is known to be the same, or the kernel was launched within the event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.tables.text_columns import concatenate, empty, filled
+from traceanalyzer.tables.vocabulary import Kind
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.host_ops import HostOps
+
+__all__ = ["Sightings", "gather", "launch_functions"]
+
+_KEYS: Final = ("function", "label", "device", "input_types", "side")
+_EVERY_OP_LEVEL: Final = 3  # host tracer level from which ops on a GPU leave host events too
+_HOST_ONLY = 1  # value of the key `side` for an op seen on the host alone; otherwise 0
+
+
+# What an op is called: name, type, whether it ran eagerly, whether XLA compiled it.
+_Label = tuple[str, str, bool, bool]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sightings:
+    """The rows of one host's op table, and which sighting belongs to which row.
+
+    Attributes:
+        rows: One row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`,
+            `is_xla`; missing text is None.
+        of_occurrence: Row of each entry of `HostOps`, int64.
+        of_device_event: Row of each entry of `DeviceEvents` that is a kernel, -1 for a copy or a
+            kernel that no op could be found for; int64.
+    """
+
+    rows: pd.DataFrame
+    of_occurrence: NDArray[np.int64]
+    of_device_event: NDArray[np.int64]
+
+
+def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sightings:
+    """Gather a host's sightings into rows.
+
+    Args:
+        host: Op occurrences on its threads, or None.
+        device: Events of its devices.
+        host_level: Host tracer level.
+    """
+    labels: dict[_Label, int] = {}
+    n_occurrences = 0 if host is None else len(host.event)
+    is_kernel = ~device.direction.present
+    owner = _owners(host, device)
+
+    on_host = _host_columns(host, labels)
+    occurrence_device = _device_of_occurrences(host, device, owner, is_kernel)
+    label = _kernel_labels(device, labels, on_host, owner)
+    kernels = np.flatnonzero(is_kernel & (label >= 0))
+
+    functions = concatenate([_host_functions(host), _kernel_functions(host, device).take(kernels)])
+    devices = concatenate([occurrence_device, _full_names(host, device.device).take(kernels)])
+    types = concatenate(
+        [host.input_types if host else empty(0), empty(len(kernels))]
+    )
+    seen = np.column_stack(
+        [
+            functions.codes.astype(np.int64),
+            np.concatenate([on_host, label[kernels]]),
+            devices.codes.astype(np.int64),
+            types.codes.astype(np.int64),
+            _sides(host, owner[is_kernel], len(kernels)),
+        ]
+    )
+    rows, row_of = _merge(seen, labels, host_level)
+    described = _describe(rows, functions, list(labels), devices, types)
+    of_device_event = np.full(len(device), -1, np.int64)
+    of_device_event[kernels] = row_of[n_occurrences:]
+    return Sightings(
+        rows=described, of_occurrence=row_of[:n_occurrences], of_device_event=of_device_event
+    )
+
+
+def _owners(host: HostOps | None, device: DeviceEvents) -> NDArray[np.int64]:
+    """Return the host occurrence that launched each device event, -1 where none is known."""
+    if host is None:
+        return np.full(len(device), -1, np.int64)
+    return np.append(host.owner, -1)[device.launch]
+
+
+def _host_columns(
+    host: HostOps | None, labels: dict[_Label, int]
+) -> NDArray[np.int64]:
+    """Number the labels of the host's occurrences."""
+    if host is None:
+        return np.empty(0, np.int64)
+    names = host.names
+    table = np.full(len(names.op), -1, np.int64)
+    for index in np.unique(host.name).tolist():
+        is_eager = names.kind[index] == Kind.EAGER_OP
+        key = (names.op[index], names.type[index], bool(is_eager), False)
+        table[index] = labels.setdefault(key, len(labels))
+    return table[host.name]
+
+
+def _host_functions(host: HostOps | None) -> Strings:
+    return host.function if host else empty(0)
+
+
+def launch_functions(host: HostOps | None, device: DeviceEvents) -> Strings:
+    """Return the function that each device event was launched in, where that is known."""
+    if host is None:
+        return empty(len(device))
+    known = host.function_of_event
+    return Strings(np.append(known.codes, np.int32(-1))[device.launch], known.values)
+
+
+def _kernel_functions(host: HostOps | None, device: DeviceEvents) -> Strings:
+    """Return the function that each device event was launched in, or its XLA module."""
+    return filled(device.hlo_module, launch_functions(host, device))
+
+
+def _kernel_labels(
+    device: DeviceEvents,
+    labels: dict[_Label, int],
+    on_host: NDArray[np.int64],
+    owner: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Number the label of each device event: what it says of itself, else the op that launched it."""
+    label = np.append(on_host, -1)[owner]
+    eager = {(t, t): k for (_, t, is_eager, _), k in labels.items() if is_eager}
+    own = np.full(len(device.op.values) + 1, -1, np.int64)
+    for code in np.unique(device.op.codes).tolist():
+        if code >= 0:
+            name, _, op_type = device.op.values[code].rpartition(":")
+            key = (name, op_type, False, False)
+            # An eager op's kernels may be annotated `X:X`; a graph op of that name comes first.
+            if key not in labels and (name, op_type) in eager:
+                own[code] = eager[name, op_type]
+            else:
+                own[code] = labels.setdefault(key, len(labels))
+    said = own[device.op.codes]
+    label = np.where(said >= 0, said, label)
+
+    compiled = np.flatnonzero(device.hlo_op.present)
+    if len(compiled):
+        pairs = np.column_stack([device.hlo_name.codes[compiled], device.hlo_op.codes[compiled]])
+        distinct, inverse = np.unique(pairs, axis=0, return_inverse=True)
+        table = []
+        for name_code, op_code in distinct.tolist():
+            hlo_op = device.hlo_op.values[op_code]
+            name = device.hlo_name.values[name_code] if name_code >= 0 else hlo_op
+            key = (name, _instruction(hlo_op), False, True)
+            table.append(labels.setdefault(key, len(labels)))
+        label[compiled] = np.array(table, np.int64)[inverse.reshape(-1)]
+    return label
+
+
+def _instruction(hlo_op: str) -> str:
+    """Return an XLA instruction's kind: its name without the number that makes it unique."""
+    base = hlo_op
+    while "." in base and base.rpartition(".")[2].isdecimal():
+        base = base.rpartition(".")[0]
+    return base
+
+
+def _device_of_occurrences(
+    host: HostOps | None,
+    device: DeviceEvents,
+    owner: NDArray[np.int64],
+    is_kernel: NDArray[np.bool_],
+) -> Strings:
+    """Return the device of each occurrence: told by its executor, else where it launched kernels."""
+    if host is None:
+        return empty(0)
+    known = host.device
+    launched = np.flatnonzero(is_kernel & (owner >= 0))
+    if not len(launched):
+        return known
+    names = _full_names(host, device.device)
+    merged = concatenate([known, names.take(launched)])
+    codes = merged.codes[: len(known)].copy()
+    of_kernel = np.full(len(known), -1, np.int32)
+    of_kernel[owner[launched]] = merged.codes[len(known) :]
+    return Strings(np.where(codes >= 0, codes, of_kernel).astype(np.int32), merged.values)
+
+
+def _full_names(host: HostOps | None, device: Strings) -> Strings:
+    """Write plane names as TensorFlow writes devices, where the trace shows job and task."""
+    told = host.device.values if host else ()
+    prefix = next((d.partition("/device:")[0] for d in told if d.startswith("/job:")), "")
+    return Strings(device.codes, tuple(prefix + value for value in device.values))
+
+
+def _sides(
+    host: HostOps | None, launched_by: NDArray[np.int64], n_kernels: int
+) -> NDArray[np.int64]:
+    """Tell for each sighting whether it was on the host alone."""
+    if host is None:
+        return np.zeros(n_kernels, np.int64)
+    alone = np.where(host.kind == Kind.OP, _HOST_ONLY, 0)
+    alone[launched_by[launched_by >= 0]] = 0
+    return np.concatenate([alone, np.zeros(n_kernels, np.int64)])
+
+
+def _merge(
+    seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Number the distinct sightings, joined where one only lacks what a single other one has.
+
+    Returns:
+        The rows, one line of the key columns each, and the row of each sighting.
+    """
+    width = len(_KEYS)
+    sizes = [int(seen[:, k].max(initial=-1)) + 2 for k in range(width)]
+    packed = np.zeros(len(seen), np.int64)
+    for k, size in enumerate(sizes):
+        packed = packed * size + (seen[:, k] + 1)
+    codes, distinct = pd.factorize(packed)
+    keys = np.empty((len(distinct), width), np.int64)
+    rest = np.asarray(distinct, np.int64).copy()
+    for k in reversed(range(width)):
+        keys[:, k] = rest % sizes[k] - 1
+        rest //= sizes[k]
+
+    table = pd.DataFrame(keys, columns=list(_KEYS))
+    eager = np.array([is_eager for _, _, is_eager, _ in labels], np.bool_)
+    if host_level >= _EVERY_OP_LEVEL:
+        table["side"] = 0
+    _fill_single(table, "function", ["label", "side"])
+    table.loc[table["function"] >= 0, "side"] = 0
+    # Eager ops of one type are many ops that only a line number would tell apart: where one ran
+    # says nothing of the others.
+    graph = ~eager[keys[:, 1]] if len(keys) else np.zeros(0, np.bool_)
+    _fill_single(table, "device", ["function", "label", "side"], graph)
+    _fill_single(table, "input_types", ["function", "label", "device", "side"])
+    grouped = table.groupby(list(_KEYS), sort=True).ngroup().to_numpy()
+    n_rows = int(grouped.max(initial=-1)) + 1
+    rows = np.empty((n_rows, width), np.int64)
+    rows[grouped] = table.to_numpy()
+    return rows, grouped[codes]
+
+
+def _fill_single(
+    table: pd.DataFrame,
+    column: str,
+    by: list[str],
+    where: NDArray[np.bool_] | None = None,
+) -> None:
+    """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it."""
+    known = table[table[column] >= 0].drop_duplicates([*by, column])
+    single = known[~known.duplicated(by, keep=False)].set_index(by)[column]
+    gaps = table[column] < 0
+    if where is not None:
+        gaps &= where
+    if not gaps.any() or single.empty:
+        return
+    keys = table.loc[gaps, by]
+    wanted = pd.MultiIndex.from_frame(keys) if len(by) > 1 else pd.Index(keys[by[0]])
+    table.loc[gaps, column] = single.reindex(wanted).fillna(-1).astype(np.int64).to_numpy()
+
+
+def _describe(
+    rows: NDArray[np.int64],
+    functions: Strings,
+    labels: list[_Label],
+    devices: Strings,
+    types: Strings,
+) -> pd.DataFrame:
+    def texts(column: Strings, codes: NDArray[np.int64]) -> list[str | None]:
+        return [column.values[c] if c >= 0 else None for c in codes.tolist()]
+
+    known = [labels[c] for c in rows[:, 1].tolist()]
+    return pd.DataFrame(
+        {
+            "function": pd.Series(texts(functions, rows[:, 0]), dtype=object),
+            "name": pd.Series([k[0] for k in known], dtype=object),
+            "type": pd.Series([k[1] for k in known], dtype=object),
+            "device": pd.Series(texts(devices, rows[:, 2]), dtype=object),
+            "input_types": pd.Series(texts(types, rows[:, 3]), dtype=object),
+            "is_eager": np.array([k[2] for k in known], np.bool_),
+            "is_xla": np.array([k[3] for k in known], np.bool_),
+        }
+    )

@@ -1,0 +1,69 @@
+"""Steps, from the markers that a program, Keras or the profiler left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.tables.nesting import in_line_order, innermost
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    from traceanalyzer.trace.columns import Plane, Trace
+
+__all__ = ["step_rows"]
+
+_STEPS_LINE = "Steps"
+
+
+def step_rows(host_name: str, trace: Trace) -> pd.DataFrame:
+    """Build one host's rows of the step table.
+
+    A marker is an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras, JAX);
+    of nested ones the outermost. Where there is none, the line `Steps` that older profilers added.
+    """
+    parts = [_marked(plane) for plane in trace.planes if plane.has_stat("step_num")]
+    found = [part for part in parts if len(part)] or [
+        part for plane in trace.planes if len(part := _steps_line(plane))
+    ]
+    columns = ["step", "name", "start_ps", "duration_ps", "source"]
+    table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=columns)
+    table["host"] = host_name
+    return table.sort_values("start_ps", kind="stable", ignore_index=True)
+
+
+def _marked(plane: Plane) -> pd.DataFrame:
+    number = plane.integers("step_num")
+    outer = innermost(plane, in_line_order(plane), number.present)
+    event = np.flatnonzero(number.present & (outer < 0))
+    names = Strings(plane.name_of, plane.names)
+    return pd.DataFrame(
+        {
+            "step": number.values[event],
+            "name": names.take(event).to_list(),
+            "start_ps": plane.start_ps[event],
+            "duration_ps": plane.duration_ps[event],
+            "source": "step_num",
+        }
+    )
+
+
+def _steps_line(plane: Plane) -> pd.DataFrame:
+    lines = [k for k, name in enumerate(plane.lines.name) if name == _STEPS_LINE]
+    event = np.flatnonzero(np.isin(plane.line_of, lines))
+    label = plane.strings("step_name").take(event).to_list()
+    own = Strings(plane.name_of, plane.names).take(event).to_list()
+    return pd.DataFrame(
+        {
+            "step": [
+                int(text) if text and text.isdecimal() and len(text) < 19 else k  # noqa: PLR2004
+                for k, text in enumerate(own)
+            ],
+            "name": [told or name or "" for told, name in zip(label, own, strict=True)],
+            "start_ps": plane.start_ps[event],
+            "duration_ps": plane.duration_ps[event],
+            "source": f"line Steps of {plane.name}",
+        }
+    )

@@ -1,0 +1,67 @@
+"""Dictionary-coded text columns: joined, filled and mapped value by value, not row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+__all__ = ["categorical", "concatenate", "constant", "empty", "filled", "mapped"]
+
+
+def concatenate(columns: Sequence[Strings]) -> Strings:
+    """Join columns end to end, over one set of distinct values."""
+    numbers: dict[str, int] = {}
+    codes = [np.empty(0, np.int32)]
+    for column in columns:
+        table = [numbers.setdefault(value, len(numbers)) for value in column.values]
+        codes.append(np.array([*table, -1], np.int32)[column.codes])
+    return Strings(np.concatenate(codes), tuple(numbers))
+
+
+def filled(column: Strings, other: Strings) -> Strings:
+    """Return `column`, with `other` where it has no string."""
+    merged = concatenate([column, other])
+    n = len(column)
+    codes = np.where(merged.codes[:n] >= 0, merged.codes[:n], merged.codes[n:])
+    return Strings(codes.astype(np.int32), merged.values)
+
+
+def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
+    """Apply `function` to each distinct string; None leaves a gap."""
+    numbers: dict[str, int] = {}
+    table = [
+        -1 if (value := function(text)) is None else numbers.setdefault(value, len(numbers))
+        for text in column.values
+    ]
+    return Strings(np.array([*table, -1], np.int32)[column.codes], tuple(numbers))
+
+
+def constant(value: str, size: int) -> Strings:
+    """Return the same string `size` times."""
+    return Strings(np.zeros(size, np.int32), (value,))
+
+
+def empty(size: int) -> Strings:
+    """Return a column of gaps."""
+    return Strings(np.full(size, -1, np.int32), ())
+
+
+def categorical(column: Strings) -> pd.Categorical:
+    """Return the column for a dataframe, with only the categories that occur."""
+    used, codes = np.unique(column.codes, return_inverse=True)
+    kept = used[used >= 0]
+    # Equal texts can stand behind several codes; categories must be distinct.
+    numbers: dict[str, int] = {}
+    table = [numbers.setdefault(column.values[c], len(numbers)) for c in kept.tolist()]
+    gaps = [-1] * (len(used) - len(kept))
+    return pd.Categorical.from_codes(
+        np.array([*gaps, *table], np.int64)[codes.reshape(-1)],
+        categories=pd.Index(list(numbers), dtype=object),
+    )

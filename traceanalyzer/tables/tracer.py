@@ -1,0 +1,148 @@
+"""What the tracers of one host were set to record, and what they saw of devices."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.tables.device_events import device_planes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.trace.columns import Trace
+
+__all__ = ["ProfileOptions", "TracerFacts", "profile_options", "tracer_facts"]
+
+_ENVIRONMENT_PLANE: Final = "Task Environment"
+# Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
+_LEVEL_3_EVENTS: Final = ("ExecutorPropagateOutputs", "ExecutorState::ScheduleReady")
+_GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+)_bfc|cuda_malloc_async")
+_PLUGGABLE: Final = re.compile(r"pluggable_device_\w*bfc")
+_GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileOptions:
+    """The levels that were in force, as the trace itself recorded them (profiler_options.proto)."""
+
+    host_tracer_level: int
+    device_tracer_level: int
+    python_tracer_level: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TracerFacts:
+    """What a trace of one host can and cannot show.
+
+    Attributes:
+        host_level: Host tracer level; 2 where nothing tells of another.
+        host_level_source: What tells it: `profile_options`, `level 3 events`, `assumed`.
+        options: The recorded options, or None.
+        accelerators: Events on each GPU or TPU plane, 0 for one that is only described.
+        gpu_used: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was
+            sent to or from one.
+        gpu_witness: The thing that says so, in words; empty where none does.
+        pluggable_used: Whether a pluggable device (Metal, ...) was at work, seen by its allocator.
+    """
+
+    host_level: int
+    host_level_source: str
+    options: ProfileOptions | None
+    accelerators: dict[str, int]
+    gpu_used: bool
+    gpu_witness: str
+    pluggable_used: bool
+
+
+def tracer_facts(
+    trace: Trace, host: HostOps | None, device: DeviceEvents, allocations: pd.DataFrame
+) -> TracerFacts:
+    """Find out what was recorded on a host."""
+    options = profile_options(trace)
+    level, source = _host_level(host, options)
+    accelerators = {p.name: len(p) for p in device_planes(trace)}
+    allocators = [str(a) for a in allocations["allocator"].cat.categories]
+    witness = _gpu_witness(host, device, allocators)
+    return TracerFacts(
+        host_level=level,
+        host_level_source=source,
+        options=options,
+        accelerators=accelerators,
+        gpu_used=bool(witness),
+        gpu_witness=witness,
+        pluggable_used=any(_PLUGGABLE.fullmatch(a) for a in allocators),
+    )
+
+
+def profile_options(trace: Trace) -> ProfileOptions | None:
+    """Read the serialised ProfileOptions that TensorFlow 2.19 and later leave in the trace."""
+    for plane in trace.planes:
+        if plane.name == _ENVIRONMENT_PLANE and (data := plane.own_bytes("profile_options")):
+            fields = _varint_fields(data)
+            return ProfileOptions(
+                host_tracer_level=fields.get(2, 0),
+                device_tracer_level=fields.get(3, 0),
+                python_tracer_level=fields.get(4, 0),
+            )
+    return None
+
+
+def _varint_fields(data: bytes) -> dict[int, int]:
+    """Return the whole-number fields of a small message, up to the first thing unreadable."""
+    fields: dict[int, int] = {}
+    i = 0
+
+    def varint() -> int:
+        nonlocal i
+        value = shift = 0
+        while True:
+            byte = data[i]
+            i += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 128:  # noqa: PLR2004 - the continuation bit
+                return value
+            shift += 7
+
+    try:
+        while i < len(data):
+            tag = varint()
+            match tag & 7:
+                case 0:
+                    fields[tag >> 3] = varint()
+                case 1:
+                    i += 8
+                case 2:
+                    i += varint()
+                case 5:
+                    i += 4
+                case _:
+                    break
+    except IndexError:
+        pass  # cut short: what was read stands
+    return fields
+
+
+def _host_level(host: HostOps | None, options: ProfileOptions | None) -> tuple[int, str]:
+    if options is not None:
+        return options.host_tracer_level, "profile_options"
+    if host is not None and not set(_LEVEL_3_EVENTS).isdisjoint(host.plane.names):
+        return 3, "level 3 events"
+    return 2, "assumed"
+
+
+def _gpu_witness(host: HostOps | None, device: DeviceEvents, allocators: list[str]) -> str:
+    ran = [d for d in sorted(device.device.used()) if _GPU_DEVICE.search(d)]
+    if ran:
+        return f"events on {ran[0]}"
+    gpu = [a for a in allocators if _GPU_ALLOCATOR.fullmatch(a)]
+    if gpu:
+        return f"allocations of {gpu[0]}"
+    named = [] if host is None else [*host.device.values]
+    for told in host.transfers if host else ():
+        named += [told.source, told.target]
+    sent = [d for d in named if _GPU_DEVICE.search(d)]
+    return f"transfers naming {sent[0]}" if sent else ""
