@@ -5,6 +5,7 @@ Knows XSpace, XPlane, XLine, XEvent and XStat, and nothing of what TensorFlow wr
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,18 @@ from traceanalyzer.trace import wire
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Damage", "Lines", "Metadata", "Plane", "Stats", "Strings", "Trace", "text_at"]
+__all__ = [
+    "Column",
+    "Damage",
+    "Lines",
+    "Metadata",
+    "Plane",
+    "Stats",
+    "Strings",
+    "Trace",
+    "text_at",
+    "texts_at",
+]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -57,6 +69,7 @@ class Lines:
     event_begin: NDArray[np.int64]
 
     def __len__(self) -> int:
+        """Return the number of lines."""
         return len(self.id)
 
 
@@ -96,12 +109,18 @@ class Strings:
     values: tuple[str, ...]
 
     def __len__(self) -> int:
+        """Return the number of rows."""
         return len(self.codes)
 
     @property
     def present(self) -> NDArray[np.bool_]:
         """Which rows have a string."""
         return self.codes >= 0
+
+    def used(self) -> set[str]:
+        """Return the distinct strings that occur."""
+        codes = np.unique(self.codes)
+        return {self.values[c] for c in codes[codes >= 0].tolist()}
 
     def take(self, rows: NDArray[np.int64]) -> Strings:
         """Return the strings at `rows` (indices or a mask)."""
@@ -198,7 +217,7 @@ class Plane:
         # Of entries with the same key the last counts, as in a protobuf map.
         lookup: NDArray[np.int32]
         low, high = (int(keys.min()), int(keys.max())) if len(keys) else (0, -1)
-        if 0 <= low and high < 4 * len(keys) + 1024:
+        if low >= 0 and high < 4 * len(keys) + 1024:
             lookup = np.full(high + 2, unknown, np.int32)
             lookup[keys[order]] = order
             ids = np.clip(self.metadata_id, -1, high + 1)
@@ -210,12 +229,12 @@ class Plane:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the event metadata; the last is that of missing metadata: empty."""
-        return (*self._texts(self.metadata.name_at), "")
+        return (*texts_at(self.buffer, self.metadata.name_at), "")
 
     @cached_property
     def display_names(self) -> tuple[str, ...]:
         """Display names, parallel to `names`."""
-        return (*self._texts(self.metadata.display_name_at), "")
+        return (*texts_at(self.buffer, self.metadata.display_name_at), "")
 
     def children(self, index: int) -> NDArray[np.int64]:
         """Return the child ids of the event metadata at `index`, int64."""
@@ -228,11 +247,11 @@ class Plane:
         return np.flatnonzero(wanted[self.name_of])
 
     def strings(self, stat: str) -> Strings:
-        """Return a stat of each event as text, numbers in decimal; the event's own or its metadata's."""
+        """Return a stat of each event, or else of its metadata, as text; numbers in decimal."""
         return self._decode_strings(self._rows(stat))
 
     def integers(self, stat: str) -> Column:
-        """Return a stat of each event as whole numbers; text is parsed where it is one."""
+        """Return a stat of each event, or else of its metadata, as whole numbers, read off text."""
         return self._decode_integers(self._rows(stat))
 
     def has_stat(self, stat: str) -> bool:
@@ -256,9 +275,6 @@ class Plane:
             }:
                 return wire.string_at(self.buffer, int(self.stats.value[row]))
         return None
-
-    def _texts(self, positions: NDArray[np.int64]) -> list[str]:
-        return [text_at(self.buffer, at) for at in positions.tolist()]
 
     @cached_property
     def _stat_ids(self) -> dict[str, list[int]]:
@@ -293,16 +309,16 @@ class Plane:
             at = bits[texts].astype(np.int64)
             first = np.empty(len(at), np.int64)
             found = np.empty(len(at), np.int32)
-            n = wire.intern_strings(self.buffer, at, found, first)
+            n = wire.intern_strings(self.buffer, _SEED, at, found, first)
             codes[have[texts]] = found
-            values += [text_at(self.buffer, int(p)) for p in first[:n]]
+            values += texts_at(self.buffer, first[:n])
         for which in (wire.REF, wire.INT64, wire.UINT64, wire.DOUBLE):
             mask = kind == which
             if mask.any():
                 distinct, inverse = np.unique(bits[mask], return_inverse=True)
                 codes[have[mask]] = inverse.reshape(-1) + len(values)
                 values += self._number_texts(which, distinct)
-        return Strings(codes, tuple(values))
+        return _distinct(codes, values)
 
     def _number_texts(self, kind: int, bits: NDArray[np.uint64]) -> list[str]:
         if kind == wire.REF:
@@ -362,6 +378,8 @@ class Trace:
 
 
 _INT64_MAX: Final = 2**63 - 1
+_SEED: Final = np.uint64(secrets.randbits(64))
+_BATCH: Final = 1 << 16  # strings decoded at a time, which bounds the lists of their positions
 
 
 def text_at(buffer: NDArray[np.uint8], position: int) -> str:
@@ -369,6 +387,29 @@ def text_at(buffer: NDArray[np.uint8], position: int) -> str:
     if position < 0:
         return ""
     return wire.string_at(buffer, position).decode("utf-8", "replace")
+
+
+def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[str]:
+    """Return the strings at many positions: `text_at` of each, several times as fast."""
+    begin = np.empty(min(len(positions), _BATCH), np.int64)
+    end = np.empty_like(begin)
+    view = buffer.data
+    texts: list[str] = []
+    for first in range(0, len(positions), _BATCH):
+        batch = positions[first : first + _BATCH]
+        wire.string_bounds(buffer, batch, begin, end)
+        bounds = zip(begin[: len(batch)].tolist(), end[: len(batch)].tolist(), strict=True)
+        texts += [str(view[i:j], "utf-8", "replace") for i, j in bounds]
+    return texts
+
+
+def _distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
+    """Give equal texts one code: they may be kept in several ways, as text and as references."""
+    index: dict[str, int] = {}
+    merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)
+    if len(index) < len(values):
+        codes = np.where(codes >= 0, merged[codes], np.int32(-1))
+    return Strings(codes, tuple(index))
 
 
 def _whole(text: str) -> int | None:

@@ -17,9 +17,14 @@ counted. A string is kept as the position of its length prefix, and read when it
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from traceanalyzer.trace._jit import jit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "BYTES",
@@ -36,6 +41,7 @@ __all__ = [
     "scan_lines",
     "scan_space",
     "string_at",
+    "string_bounds",
     "walk_planes",
 ]
 
@@ -339,9 +345,7 @@ def _line_header(b, i, end, row, columns):
 
 
 @jit
-def walk_planes(
-    b, fill, begin, end, plane, lines, event_metadata, stat_metadata, stats, children
-):
+def walk_planes(b, fill, begin, end, plane, lines, event_metadata, stat_metadata, stats, children):
     """Walk the fields of every plane, lines' insides left out.
 
     Args:
@@ -366,6 +370,7 @@ def walk_planes(
         stop = end[p]
         plane_id, name = np.int64(0), -1
         first_line, first_event, first_name = n_lines, n_events, n_names
+        own = 0
         damage = -1
         while i < stop:
             start = i
@@ -403,36 +408,39 @@ def walk_planes(
                         damage = start
                         break
                     n_names += 1
+                else:
+                    _, _, _, ok = _stat(b, inner, i)
+                    if not ok:
+                        damage = start
+                        break
+                    own += 1
             else:
                 i = _skip(b, i, stop, wire_type)
             if i < 0:
                 damage = start
                 break
-        # The plane's own stats: a second, shallow walk keeps them together in the stats' columns.
-        good_end = stop if damage < 0 else damage
-        own_first = n_stats
-        i = begin[p]
-        while i < good_end:
-            start = i
-            field, wire_type, i = _tag(b, i, good_end)
-            if field == 6 and wire_type == _LENGTH:
-                inner, i = _message(b, i, good_end)
-                sid, kind, value, ok = _stat(b, inner, i)
-                if not ok:
-                    damage = start
-                    good_end = start
-                    break
-                if fill:
-                    stats[0][n_stats] = sid
-                    stats[1][n_stats] = kind
-                    stats[2][n_stats] = value
-                n_stats += 1
-            else:
-                i = _skip(b, i, good_end, wire_type)
         if damage >= 0:
             lost += stop - damage
             places += 1
+            stop = damage
             end[p] = damage
+        # The plane's own stats, sound by now, may stand anywhere between its metadata, whose stats
+        # share the columns: a second, shallow walk writes them in one piece.
+        own_first = n_stats
+        n_stats += own
+        i = begin[p] if fill and own > 0 else stop
+        row = own_first
+        while i < stop:
+            field, wire_type, i = _tag(b, i, stop)
+            if field == 6 and wire_type == _LENGTH:
+                inner, i = _message(b, i, stop)
+                sid, kind, value, _ = _stat(b, inner, i)
+                stats[0][row] = sid
+                stats[1][row] = kind
+                stats[2][row] = value
+                row += 1
+            else:
+                i = _skip(b, i, stop, wire_type)
         if fill:
             plane[0][p] = plane_id
             plane[1][p] = name
@@ -440,7 +448,7 @@ def walk_planes(
             plane[3][p] = first_event
             plane[4][p] = first_name
             plane[5][p] = own_first
-            plane[6][p] = n_stats - own_first
+            plane[6][p] = own
     return n_lines, n_events, n_names, n_stats, n_children, lost, places
 
 
@@ -483,14 +491,16 @@ def scan_lines(b, begin, end, events, stats):
                         v, i = _varint(b, i, event_end)
                         if field == 1:
                             w = np.int64(v)
-                            wide = wide or w > 2147483647 or w < -2147483648
+                            if w > 2147483647 or w < -2147483648:
+                                wide = True
                         elif field == 5:
                             counted = 1
                     elif field == 4 and wire_type == _LENGTH:
                         inner, i = _message(b, i, event_end)
                         if i >= 0:
                             w, _, _, ok = _stat(b, inner, i)
-                            wide = wide or w > 2147483647 or w < -2147483648
+                            if w > 2147483647 or w < -2147483648:
+                                wide = True
                             here += 1
                     else:
                         i = _skip(b, i, event_end, wire_type)
@@ -513,9 +523,7 @@ def scan_lines(b, begin, end, events, stats):
 
 
 @jit
-def fill_lines(
-    b, first, last, lines, event_begin, stat_begin, event, occurrences, stats
-):
+def fill_lines(b, first, last, lines, event_begin, stat_begin, event, occurrences, stats):
     """Write the events and stats of the lines from `first` up to `last`.
 
     Args:
@@ -594,11 +602,13 @@ def find_stat(stat_begin, stat_end, stat_id, wanted, rows):
 
 
 @jit
-def intern_strings(b, at, codes, first):
+def intern_strings(b, seed, at, codes, first):
     """Number the distinct strings among those at positions `at`, comparing bytes.
 
     Args:
         b: The file, uint8.
+        seed: Where hashes start, uint64; a secret one keeps a file from bearing strings that all
+            collide.
         at: Positions of the strings, int64.
         codes: Filled with the number of each string, in order of first appearance; int32.
         first: Filled with the position of each distinct string; as long as `at`.
@@ -607,17 +617,15 @@ def intern_strings(b, at, codes, first):
         How many distinct strings there are.
     """
     size = 16
-    while size < 2 * len(at):
+    while size < min(2 * len(at), 65536):  # more when there are more distinct ones
         size *= 2
-    if size > 65536:
-        size = 65536
     table = np.full(size, -1, np.int32)
     hashes = np.empty(16, np.uint64)
     end = len(b)
     n = 0
     for k in range(len(at)):
         begin, stop = _message(b, at[k], end)
-        h = np.uint64(14695981039346656037)
+        h = seed
         for i in range(begin, stop):
             h = (h ^ np.uint64(b[i])) * np.uint64(1099511628211)
         h ^= h >> np.uint64(29)
@@ -657,7 +665,23 @@ def intern_strings(b, at, codes, first):
     return n
 
 
-def string_at(buffer: np.ndarray, position: int) -> bytes:
+@jit
+def string_bounds(b, at, begin, end):
+    """Find where the strings at positions `at` begin and end.
+
+    Args:
+        b: The file, uint8.
+        at: Positions, -1 for no string; int64.
+        begin: Filled with where each begins, int64; 0 for no string.
+        end: Likewise where each ends.
+    """
+    for k in range(len(at)):
+        begin[k], end[k] = 0, 0
+        if at[k] >= 0:
+            begin[k], end[k] = _message(b, at[k], len(b))
+
+
+def string_at(buffer: NDArray[np.uint8], position: int) -> bytes:
     """Return the bytes of the length-prefixed string at `position`."""
     length = shift = 0
     while True:

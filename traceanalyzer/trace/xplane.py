@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import wire
-from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace, text_at
+from traceanalyzer.trace.columns import (
+    Damage,
+    Lines,
+    Metadata,
+    Plane,
+    Stats,
+    Trace,
+    text_at,
+    texts_at,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["decode"]
 
-# A profile of a host with a thousand cores has some thousand lines. What is done once a plane or a
-# line is done in Python, so a file far above that is refused rather than left to run for hours.
-MAX_PLANES = 1 << 16
+# A profile of a host with a thousand cores has some thousand lines, and some dozen planes. What is
+# done once a plane or a line is done in Python, so a file far above that is refused rather than
+# left to run for hours.
+MAX_PLANES = 1 << 14
 MAX_LINES = 1 << 20
+MAX_STRINGS = 1 << 16  # errors, warnings and hostnames
 
+# Bytes that one of each takes, in columns and as Python objects.
+_PLANE_BYTES = 4096
+_LINE_BYTES = 128
+_METADATA_BYTES = 64
+_STAT_NAME_BYTES = 256
+
+_COUNT, _FILL = False, True  # what a walk does
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
-_ENTRY_BYTES = 64  # a line or a metadata entry, in columns
-_EVENT_BYTES = 28  # metadata id, start, duration, first stat
-_STAT_BYTES = 13  # metadata id, kind, value
 _ERRORS, _WARNINGS, _HOSTNAMES = 2, 3, 4  # field numbers in XSpace
 
 
@@ -35,20 +52,17 @@ class _Space(NamedTuple):
     end: NDArray[np.int64]
     string_field: NDArray[np.uint8]
     string_at: NDArray[np.int64]
-    lost: int
 
 
 class _Structure(NamedTuple):
-    """Planes, lines and metadata; the columns are those of `wire.walk_planes`."""
+    """Planes, lines and metadata: the columns of `wire.walk_planes`, in its order."""
 
     plane: tuple[NDArray[np.int64], ...]
     lines: tuple[NDArray[np.int64], ...]
     event_metadata: tuple[NDArray[np.int64], ...]
     stat_metadata: tuple[NDArray[np.int64], ...]
-    children: NDArray[np.int64]
     stats: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64]]
-    lost: int
-    places: int
+    children: NDArray[np.int64]
 
 
 class _Events(NamedTuple):
@@ -58,15 +72,40 @@ class _Events(NamedTuple):
     event: tuple[NDArray[np.int64], ...]
     occurrences: NDArray[np.int64] | None
     stats: Stats
-    lost: int
-    places: int
+
+
+@dataclass
+class _Tally:
+    """What reading a file takes, and what of it could not be read."""
+
+    max_bytes: int | None
+    needed_bytes: int = 0
+    bytes_lost: int = 0
+    places: int = 0
+
+    def need(self, needed_bytes: int) -> None:
+        """Take so much more memory, or refuse."""
+        self.needed_bytes += needed_bytes
+        if self.max_bytes is not None and self.needed_bytes > self.max_bytes:
+            msg = (
+                f"reading it would take {self.needed_bytes / 1e6:,.0f} MB of memory or more, above "
+                f"the limit of {self.max_bytes / 1e6:,.0f} MB; raise the limit, or record fewer "
+                "steps"
+            )
+            raise TraceTooLargeError(msg)
+
+    def lose(self, bytes_lost: int, places: int) -> None:
+        """Give up some of the file."""
+        self.bytes_lost += bytes_lost
+        self.places += places
 
 
 def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
     """Decode a serialised XSpace.
 
     Args:
-        buffer: The file, uint8; kept, since strings are read from it on demand.
+        buffer: The file, uint8; kept, since strings are read from it on demand. It must not change
+            meanwhile: what a first walk found sound, a second does not check again.
         max_bytes: Refuse what would need more memory than this; None for no limit.
 
     Returns:
@@ -78,28 +117,26 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
     """
     b = buffer.view()
     b.flags.writeable = False  # so that one compiled version serves files and arrays
-    space = _scan_space(b)
-    structure = _walk_planes(b, space, max_bytes)
-    events = _decode_lines(b, structure, max_bytes)
-    lost = space.lost + structure.lost + events.lost
+    tally = _Tally(max_bytes)
+    space = _scan_space(b, tally)
+    structure = _walk_planes(b, space, tally)
+    events = _decode_lines(b, structure, tally)
     damage = Damage(
-        bytes_lost=lost,
-        places=int(space.lost > 0) + structure.places + events.places,
-        events_kept=len(events.event[1]),
+        bytes_lost=tally.bytes_lost, places=tally.places, events_kept=int(events.begin[-1])
     )
     return Trace(
         planes=_planes(b, structure, events),
         errors=_strings(b, space, _ERRORS),
         warnings=_strings(b, space, _WARNINGS),
         hostnames=_strings(b, space, _HOSTNAMES),
-        damage=damage if lost else None,
+        damage=damage if damage.places else None,
     )
 
 
-def _scan_space(b: NDArray[np.uint8]) -> _Space:
-    empty = np.empty(0, np.int64)
+def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
+    none = np.empty(0, np.int64)
     n_planes, n_strings, stop, why = wire.scan_space(
-        b, False, empty, empty, np.empty(0, np.uint8), empty
+        b, _COUNT, none, none, np.empty(0, np.uint8), none
     )
     if why == wire.OVERRUN:
         msg = (
@@ -110,84 +147,90 @@ def _scan_space(b: NDArray[np.uint8]) -> _Space:
     if why == wire.UNREADABLE and not n_planes:
         msg = f"this is not an XSpace: byte {stop} begins no field; is it another kind of file?"
         raise TraceFormatError(msg)
-    if n_planes > MAX_PLANES:
-        msg = f"{n_planes} planes are no plausible profile (limit {MAX_PLANES}); record anew"
+    if len(b) and not n_planes and not n_strings:
+        msg = "this is not an XSpace: it has none of its fields; is it another kind of file?"
         raise TraceFormatError(msg)
+    _check_count(n_planes, MAX_PLANES, "planes")
+    _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
+    tally.need(n_planes * _PLANE_BYTES)
+    if stop < len(b):
+        tally.lose(len(b) - stop, 1)
     begin, end = np.empty(n_planes, np.int64), np.empty(n_planes, np.int64)
     field, at = np.empty(n_strings, np.uint8), np.empty(n_strings, np.int64)
-    wire.scan_space(b[:stop], True, begin, end, field, at)
-    return _Space(begin, end, field, at, len(b) - stop)
+    wire.scan_space(b[:stop], _FILL, begin, end, field, at)
+    return _Space(begin, end, field, at)
 
 
-def _walk_planes(b: NDArray[np.uint8], space: _Space, max_bytes: int | None) -> _Structure:
-    def arrays(sizes: tuple[int, ...], columns: tuple[int, ...]) -> list[tuple[NDArray, ...]]:
-        return [
-            tuple(np.empty(size, np.int64) for _ in range(count))
-            for size, count in zip(sizes, columns, strict=True)
-        ]
-
-    def walk(fill: bool, *sizes: int) -> tuple[_Structure, tuple[int, ...]]:  # noqa: FBT001
-        n_stats, n_children = sizes[4], sizes[5]
-        plane, lines, events, names = arrays(sizes[:4], (7, 8, 6, 2))
-        stats = (
-            np.empty(n_stats, np.int64),
-            np.empty(n_stats, np.uint8),
-            np.empty(n_stats, np.uint64),
-        )
-        children = np.empty(n_children, np.int64)
-        *counts, lost, places = wire.walk_planes(
-            b, fill, space.begin, space.end, plane, lines, events, names, stats, children
-        )
-        return _Structure(
-            plane, lines, events, names, children, stats, lost, places
-        ), tuple(counts)
-
-    n_planes = len(space.begin)
-    counted, counts = walk(False, 0, 0, 0, 0, 0, 0)
-    n_lines, n_events, n_names, _, _ = counts
-    if n_lines > MAX_LINES:
-        msg = f"{n_lines} lines are no plausible profile (limit {MAX_LINES}); record anew"
-        raise TraceFormatError(msg)
-    _check_size((n_lines + n_events + n_names) * _ENTRY_BYTES, max_bytes)
-    filled, _ = walk(True, n_planes, *counts)
-    return filled._replace(lost=counted.lost, places=counted.places)
+def _walk_planes(b: NDArray[np.uint8], space: _Space, tally: _Tally) -> _Structure:
+    *counts, lost, places = wire.walk_planes(b, _COUNT, space.begin, space.end, *_structure())
+    tally.lose(lost, places)
+    n_lines, n_events, n_names, n_stats, n_children = counts
+    _check_count(n_lines, MAX_LINES, "lines")
+    tally.need(
+        n_lines * _LINE_BYTES
+        + n_events * _METADATA_BYTES
+        + n_names * _STAT_NAME_BYTES
+        + n_stats * (8 + 1 + 8)
+        + n_children * 8
+    )
+    structure = _structure(len(space.begin), *counts)
+    wire.walk_planes(b, _FILL, space.begin, space.end, *structure)
+    return structure
 
 
-def _decode_lines(
-    b: NDArray[np.uint8], structure: _Structure, max_bytes: int | None
-) -> _Events:
+def _structure(  # noqa: PLR0913, PLR0917  # a size for each group of columns
+    planes: int = 0,
+    lines: int = 0,
+    event_metadata: int = 0,
+    stat_metadata: int = 0,
+    stats: int = 0,
+    children: int = 0,
+) -> _Structure:
+    def columns(count: int, size: int) -> tuple[NDArray[np.int64], ...]:
+        return tuple(np.empty(size, np.int64) for _ in range(count))
+
+    return _Structure(
+        columns(7, planes),
+        columns(8, lines),
+        columns(6, event_metadata),
+        columns(2, stat_metadata),
+        (np.empty(stats, np.int64), np.empty(stats, np.uint8), np.empty(stats, np.uint64)),
+        np.empty(children, np.int64),
+    )
+
+
+def _decode_lines(b: NDArray[np.uint8], structure: _Structure, tally: _Tally) -> _Events:
     begin, end, timestamp_ns = structure.lines[6], structure.lines[7], structure.lines[4]
-    n_lines = len(begin)
+    own_ids, own_kinds, own_values = structure.stats
+    n_lines, n_own = len(begin), len(own_ids)
     event_begin, stat_begin = np.empty(n_lines + 1, np.int64), np.empty(n_lines + 1, np.int64)
-    stat_begin[0] = first_event_stat = len(structure.stats[0])
+    stat_begin[0] = n_own
     aggregated, wide, lost, places = wire.scan_lines(b, begin, end, event_begin, stat_begin)
+    tally.lose(lost, places)
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
-    _check_size(n_events * _EVENT_BYTES + n_stats * _STAT_BYTES, max_bytes)
 
-    # The ids of planes' and metadata's own stats share the column with those of events.
-    own = structure.stats[0]
-    wide = wide or (len(own) > 0 and bool((own != own.astype(np.int32)).any()))
-    ids = np.int64 if wide else np.int32
-    stats = (
-        np.empty(n_stats, ids),
-        np.empty(n_stats, np.uint8),
-        np.empty(n_stats, np.uint64),
+    # Ids are small in every file met so far: half of 64 bits do, if those of the stats of planes
+    # and metadata, which share the column with those of events, are small too.
+    wide = wide or bool((own_ids != own_ids.astype(np.int32)).any())
+    id_type: type[np.int32 | np.int64] = np.int64 if wide else np.int32
+    id_bytes = 8 if wide else 4
+    tally.need(
+        n_events * (id_bytes + 3 * 8 + (8 if aggregated else 0)) + n_stats * (id_bytes + 1 + 8)
     )
-    for column, first in zip(stats, structure.stats, strict=True):
-        column[:first_event_stat] = first
-    event = (
-        np.empty(n_events, ids),
-        np.empty(n_events, np.int64),
-        np.empty(n_events, np.int64),
-        np.empty(n_events + 1, np.int64),
-    )
-    event[3][n_events] = n_stats
+    stat_id: NDArray[Any] = np.empty(n_stats, id_type)
+    stat_kind, stat_value = np.empty(n_stats, np.uint8), np.empty(n_stats, np.uint64)
+    stat_id[:n_own], stat_kind[:n_own], stat_value[:n_own] = own_ids, own_kinds, own_values
+    metadata_id: NDArray[Any] = np.empty(n_events, id_type)
+    start_ps, duration_ps = np.empty(n_events, np.int64), np.empty(n_events, np.int64)
+    first_stat = np.empty(n_events + 1, np.int64)
+    first_stat[n_events] = n_stats
+    event = (metadata_id, start_ps, duration_ps, first_stat)
     occurrences = np.empty(n_events if aggregated else 0, np.int64)
 
     def fill(first: int, last: int) -> None:
         wire.fill_lines(
             b, first, last, (begin, end, timestamp_ns),
-            event_begin, stat_begin, event, occurrences, stats,
+            event_begin, stat_begin, event, occurrences, (stat_id, stat_kind, stat_value),
         )  # fmt: skip
 
     with ThreadPoolExecutor(_WORKERS) as pool:
@@ -200,9 +243,7 @@ def _decode_lines(
         event_begin,
         event,
         occurrences if aggregated else None,
-        Stats(id=stats[0], kind=stats[1], value=stats[2]),
-        lost,
-        places,
+        Stats(id=stat_id, kind=stat_kind, value=stat_value),
     )
 
 
@@ -210,8 +251,7 @@ def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tup
     plane_id, name_at, *firsts, own_first, own_count = structure.plane
 
     def bounds(first: NDArray[np.int64], total: int) -> list[tuple[int, int]]:
-        cuts = [*first.tolist(), total]
-        return list(zip(cuts[:-1], cuts[1:], strict=True))
+        return list(pairwise([*first.tolist(), total]))
 
     lines = bounds(firsts[0], len(structure.lines[0]))
     metadata = bounds(firsts[1], len(structure.event_metadata[0]))
@@ -233,14 +273,13 @@ def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tup
                 occurrences=None if events.occurrences is None else events.occurrences[first:last],
                 stat_begin=stat_begin[first : last + 1],
                 metadata=_metadata(structure, *metadata[p], own.start),
-                stat_names={
-                    key: text_at(b, at)
-                    for key, at in zip(
+                stat_names=dict(
+                    zip(
                         structure.stat_metadata[0][stat_metadata].tolist(),
-                        structure.stat_metadata[1][stat_metadata].tolist(),
+                        texts_at(b, structure.stat_metadata[1][stat_metadata]),
                         strict=True,
                     )
-                },
+                ),
                 stats=events.stats,
                 own_stats=own,
                 buffer=b,
@@ -259,8 +298,8 @@ def _lines(
     return Lines(
         id=line_id,
         display_id=display_id,
-        name=tuple(text_at(b, at) for at in name.tolist()),
-        display_name=tuple(text_at(b, at) for at in display_name.tolist()),
+        name=tuple(texts_at(b, name)),
+        display_name=tuple(texts_at(b, display_name)),
         timestamp_ns=timestamp_ns,
         duration_ps=duration_ps,
         event_begin=begin - begin[0],
@@ -284,13 +323,10 @@ def _metadata(structure: _Structure, first: int, last: int, stat_end: int) -> Me
 
 
 def _strings(b: NDArray[np.uint8], space: _Space, field: int) -> tuple[str, ...]:
-    return tuple(text_at(b, at) for at in space.string_at[space.string_field == field].tolist())
+    return tuple(texts_at(b, space.string_at[space.string_field == field]))
 
 
-def _check_size(needed_bytes: int, max_bytes: int | None) -> None:
-    if max_bytes is not None and needed_bytes > max_bytes:
-        msg = (
-            f"its events would take {needed_bytes / 1e6:,.0f} MB of memory, more than the limit of "
-            f"{max_bytes / 1e6:,.0f} MB; raise the limit, or record fewer steps"
-        )
-        raise TraceTooLargeError(msg)
+def _check_count(count: int, limit: int, what: str) -> None:
+    if count > limit:
+        msg = f"{count} {what} are no plausible profile (limit {limit}); record anew"
+        raise TraceFormatError(msg)
