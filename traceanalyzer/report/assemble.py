@@ -1,0 +1,381 @@
+"""Diagnosis to Report: figures are counted and rows are cut here, and nowhere later."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.copy_graph import device_graph
+from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.health import trace_health
+from traceanalyzer.report.model import (
+    CopyEdge,
+    CopyGraph,
+    CopyNode,
+    Cost,
+    DeviceCopies,
+    DeviceInfo,
+    ExplainedShares,
+    Finding,
+    OpRef,
+    Report,
+    RuleStatus,
+    RunInfo,
+    Steps,
+    StepTime,
+    Summary,
+    Table,
+    Tables,
+    TfVersion,
+    ToolInfo,
+    Unexplained,
+    UnexplainedOp,
+)
+from traceanalyzer.report.verdict import verdict
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.timeline import busy_ps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import networkx as nx
+
+    from traceanalyzer import findings
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.run import Host, Run
+
+__all__ = ["assemble"]
+
+_PS_PER_US: Final = 1e6
+_MAX_OPS: Final = 500  # rows of each of the two halves of the op table, and ops of a finding
+_MAX_ROWS: Final = 500  # rows of the other tables, and edges of the copy graph
+
+# What only TensorFlow's own knowledge, not a trace, can settle; in the order to look.
+_CANDIDATES: Final = (
+    "no_gpu_kernel",
+    "dtype_unsupported",
+    "explicit_cpu_placement",
+    "caller_device_scope_cpu",
+    "resource_on_cpu",
+)
+_SETTLED_BY: Final = "a recording that also holds each op's types and requested device"
+
+
+def assemble(diagnosis: Diagnosis) -> Report:
+    """Build the report of a diagnosed run."""
+    run = diagnosis.run
+    devices = _devices(run)
+    steps = _steps(run)
+    return Report(
+        tool=ToolInfo(version=version("traceanalyzer")),
+        run=_run_info(run, devices),
+        health=trace_health(run),
+        summary=_summary(diagnosis, devices, steps),
+        findings=tuple(_finding(f, run.ops) for f in diagnosis.findings),
+        unexplained=_unexplained(diagnosis),
+        rules=tuple(
+            RuleStatus(cause=o.cause, status=o.status, reason=o.reason) for o in diagnosis.outcomes
+        ),
+        steps=steps,
+        copy_graph=_copy_graph(run),
+        tables=Tables(
+            ops=_op_table(run.ops),
+            copies=_copy_table(run),
+            steps=_cut(_in_us(run.steps, _origin(run)), _MAX_ROWS),
+            kernels=_kernel_table(run.kernels),
+        ),
+    )
+
+
+def _run_info(run: Run, devices: tuple[DeviceInfo, ...]) -> RunInfo:
+    return RunInfo(
+        name=run.name,
+        path_name=run.path_name,
+        hosts=tuple(h.name for h in run.hosts),
+        tf_version=TfVersion(
+            value=run.version.value if run.version else None,
+            source=run.version.source if run.version else None,
+        ),
+        duration_us=run.duration_ps / _PS_PER_US,
+        steps=len(run.steps) or None,
+        devices=devices,
+    )
+
+
+def _devices(run: Run) -> tuple[DeviceInfo, ...]:
+    return tuple(device for host in run.hosts for device in _host_devices(run, host))
+
+
+def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
+    several = len(run.hosts) > 1
+    kernels, copies = host.tables.kernels, host.tables.copies
+    for name in host.tables.facts.accelerators:
+        ran = kernels[kernels["device"] == name]
+        copied = copies[copies["device"] == name]
+        busy = busy_ps(
+            np.concatenate([ran["start_ps"], copied["start_ps"]]).astype(np.int64),
+            np.concatenate([ran["duration_ps"], copied["duration_ps"]]).astype(np.int64),
+        )
+        yield DeviceInfo(
+            name=f"{host.name} {name}" if several else name,
+            kind="tpu" if "TPU" in name else "gpu",
+            model=_model(host.device_properties.get(name, {})),
+            kernels=len(ran),
+            busy_us=busy / _PS_PER_US,
+            busy_share=busy / run.duration_ps if run.duration_ps else None,
+        )
+    facts = host.tables.facts
+    if facts.pluggable_used:
+        yield DeviceInfo(name=f"{host.name} pluggable device", kind="pluggable")
+    yield DeviceInfo(name=f"{host.name} CPU", kind="cpu")
+
+
+def _model(properties: dict[str, str]) -> str | None:
+    """Describe a device as far as its plane does; the model itself is mostly not told."""
+    for stat in ("gpu_device_name", "device_type_string"):
+        if properties.get(stat):
+            return properties[stat]
+    parts = []
+    if vendor := properties.get("device_vendor"):
+        parts.append(vendor)
+    if "compute_cap_major" in properties:
+        minor = properties.get("compute_cap_minor", "0")
+        parts.append(f"compute capability {properties['compute_cap_major']}.{minor}")
+    if cores := properties.get("core_count"):
+        parts.append(f"{cores} multiprocessors")
+    if (memory := properties.get("memory_size", "")).isdecimal():
+        parts.append(f"{int(memory) / 1e9:.1f} GB")
+    return ", ".join(parts) or None
+
+
+def _steps(run: Run) -> Steps:
+    steps = run.steps
+    if steps.empty:
+        return Steps(source="missing", note="nothing in the trace marks steps", count=0)
+    took_us = steps["duration_ps"].to_numpy(np.float64) / _PS_PER_US
+    sources = sorted(set(steps["source"].astype(str)))
+    return Steps(
+        source="markers",
+        note="marked by "
+        + ", ".join("step_num" if s == "step_num" else f"the {s}" for s in sources),
+        count=len(steps),
+        median_us=float(np.median(took_us)),
+        p95_us=float(np.percentile(took_us, 95)),
+    )
+
+
+def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps) -> Summary:
+    run = diagnosis.run
+    on_cpu = cpu_ops(run)
+    total_ps = int(on_cpu["host_self_ps"].sum())
+    level = on_cpu["op_id"].map(diagnosis.explained)
+
+    def share(certainty: str) -> float | None:
+        part = int(on_cpu.loc[level == certainty, "host_self_ps"].sum())
+        return part / total_ps if total_ps else None
+
+    shares = {c: share(c) for c in ("certain", "likely", "possible")}
+    known = [shares["certain"], shares["likely"]]
+    busy = [
+        d.busy_share for d in devices if d.kind == "gpu" and d.busy_us and d.busy_share is not None
+    ]
+    return Summary(
+        verdict=verdict(run, on_cpu, shares),
+        cpu_ops=len(on_cpu),
+        cpu_op_us=total_ps / _PS_PER_US,
+        explained=ExplainedShares(**shares),
+        explained_share=sum(s for s in known if s is not None)
+        if run.gpu_used and total_ps
+        else None,
+        gpu_idle_share=1 - sum(busy) / len(busy) if busy else None,
+        step_us=StepTime(median=steps.median_us, p95=steps.p95_us) if steps.count else None,
+        exposed_us_per_step=None,
+    )
+
+
+def _finding(found: findings.Finding, ops: pd.DataFrame) -> Finding:
+    rows = ops[ops["op_id"].isin(found.op_ids)]
+    rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
+    return Finding(
+        id=found.id,
+        cause=found.cause,
+        sub_reason=found.sub_reason,
+        certainty=found.certainty,
+        harm=found.harm,
+        title=found.title,
+        why=found.why,
+        ops=tuple(OpRef(**ref) for ref in _refs(rows.head(_MAX_OPS))),
+        ops_total=len(rows),
+        evidence=found.evidence,
+        ruled_out=found.ruled_out,
+        fixes=found.fixes,
+        cost=_cost(rows),
+    )
+
+
+def _cost(rows: pd.DataFrame) -> Cost:
+    return Cost(
+        host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
+        copy_us=int(rows["copy_ps"].sum()) / _PS_PER_US,
+        copy_bytes=int(rows["h2d_bytes"].sum() + rows["d2h_bytes"].sum()),
+        exposed_us_per_step=None,
+    )
+
+
+def _refs(rows: pd.DataFrame) -> list[dict[str, object]]:
+    columns = ("op_id", "name", "type", "host", "placement")
+    return [
+        dict(zip(columns, values, strict=True))
+        for values in rows[list(columns)].itertuples(index=False)
+    ]
+
+
+def _unexplained(diagnosis: Diagnosis) -> Unexplained:
+    left = diagnosis.unexplained
+    shown = left.head(_MAX_OPS)
+    return Unexplained(
+        cpu_op_us=int(left["host_self_ps"].sum()) / _PS_PER_US,
+        ops=tuple(
+            UnexplainedOp(
+                **ref,  # type: ignore[arg-type]
+                occurrences=int(shown["occurrences"].iloc[k]),
+                cost=_cost(shown.iloc[k : k + 1]),
+                candidates=_CANDIDATES,
+                settled_by=_SETTLED_BY,
+            )
+            for k, ref in enumerate(_refs(shown))
+        ),
+        ops_total=len(left),
+    )
+
+
+def _copy_graph(run: Run) -> CopyGraph | None:
+    if run.copies.empty:
+        return None
+    graph = run.copy_graph
+    edges = sorted(
+        graph.edges(keys=True, data=True),
+        key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
+    )
+    shown = edges[:_MAX_ROWS]
+    nodes = dict.fromkeys(node for edge in shown for node in edge[:2])
+    return CopyGraph(
+        nodes=tuple(
+            CopyNode(
+                op_id=node,
+                label=graph.nodes[node]["label"],
+                placement=graph.nodes[node]["placement"],
+            )
+            for node in nodes
+        ),
+        edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),  # type: ignore[arg-type]
+        devices=tuple(_device_edges(device_graph(run.copies))),
+        edges_total=len(edges),
+    )
+
+
+def _device_edges(graph: nx.MultiDiGraph[str]) -> Iterable[DeviceCopies]:
+    for edge in sorted(graph.edges(keys=True, data=True), key=lambda e: e[:3]):
+        yield DeviceCopies(**_edge(*edge))  # type: ignore[arg-type]
+
+
+def _edge(
+    source: str, target: str, direction: str, data: dict[str, int | None]
+) -> dict[str, object]:
+    total_ps = data["total_ps"]
+    return {
+        "source": source,
+        "target": target,
+        "direction": direction,
+        "bytes": data["bytes"],
+        "count": data["count"],
+        "total_us": None if total_ps is None else total_ps / _PS_PER_US,
+    }
+
+
+def _op_table(ops: pd.DataFrame) -> Table:
+    """Cut the op table to its dearest rows: those on the CPU by host time, the rest by any time."""
+    time = ops["host_self_ps"] + ops["kernel_ps"]
+    on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
+    order = time.sort_values(ascending=False, kind="stable").index
+    ranked = ops.loc[order]
+    chosen = pd.concat(
+        [ranked[on_cpu.loc[order]].head(_MAX_OPS), ranked[~on_cpu.loc[order]].head(_MAX_OPS)]
+    )
+    return _table(_in_us(chosen), len(ops))
+
+
+def _copy_table(run: Run) -> Table:
+    """Aggregate the copy table by direction, memory and ends."""
+    copies = run.copies
+    keys = ["direction", "memory", "producer_name", "consumer_name", "device"]
+    texts = copies[keys].astype(object)
+    table = texts.where(texts.notna(), None).assign(
+        bytes=copies["bytes"], copy_ps=copies["duration_ps"], count=1
+    )
+    if table.empty:
+        return Table(columns=(*keys, "count", "bytes", "copy_us"), rows=(), total_rows=0)
+    groups = table.groupby(keys, dropna=False, sort=True)
+    sums = groups.agg(
+        count=("count", "sum"),
+        bytes=("bytes", lambda values: values.sum(min_count=1)),
+        copy_ps=("copy_ps", lambda values: values.sum(min_count=1)),
+    ).reset_index()
+    order = (
+        sums[["bytes", "count"]]
+        .fillna(0)
+        .sort_values(["bytes", "count"], ascending=False, kind="stable")
+    )
+    return _cut(_in_us(sums.loc[order.index]), _MAX_ROWS)
+
+
+def _kernel_table(kernels: pd.DataFrame) -> Table:
+    """Aggregate the kernel table by kernel, op and device."""
+    keys = ["name", "op_id", "op", "device"]
+    codes = kernels[keys].apply(lambda column: column.cat.codes)
+    sums = (
+        codes.assign(count=1, duration_ps=kernels["duration_ps"])
+        .groupby(keys, sort=True)
+        .sum()
+        .reset_index()
+        .sort_values("duration_ps", ascending=False, kind="stable")
+    )
+    total = len(sums)
+    sums = sums.head(_MAX_ROWS)
+    for key in keys:
+        categories = np.append(kernels[key].cat.categories.to_numpy(dtype=object), None)
+        sums[key] = categories[sums[key].to_numpy()]
+    return _table(_in_us(sums), total)
+
+
+def _origin(run: Run) -> int:
+    return min((h.start_ps for h in run.hosts), default=0)
+
+
+def _in_us(table: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
+    """Turn the columns in picoseconds into microseconds, starts counted from `origin_ps`."""
+    out = {}
+    for name in table.columns:
+        if str(name).endswith("_ps"):
+            column = table[name] - origin_ps if name == "start_ps" else table[name]
+            out[f"{str(name).removesuffix('_ps')}_us"] = column / _PS_PER_US
+        else:
+            out[str(name)] = table[name]
+    return pd.DataFrame(out)
+
+
+def _cut(table: pd.DataFrame, rows: int) -> Table:
+    return _table(table.head(rows), len(table))
+
+
+def _table(shown: pd.DataFrame, total: int) -> Table:
+    plain = shown.astype(object).where(shown.notna(), None)
+    rows: Sequence[Sequence[object]] = plain.to_numpy(dtype=object).tolist()
+    return Table(
+        columns=tuple(str(c) for c in shown.columns),
+        rows=tuple(tuple(row) for row in rows),  # type: ignore[arg-type]
+        total_rows=total,
+    )

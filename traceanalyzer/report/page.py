@@ -1,0 +1,147 @@
+"""The Report as one HTML file that loads nothing, runs nothing and can be read for years."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
+from markupsafe import Markup
+
+from traceanalyzer.report import picture, text, views
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.report.model import Report
+
+__all__ = ["content_security_policy", "render_page", "write_page"]
+
+_PACKAGE = "traceanalyzer.report"
+_PIECES = re.compile(r"/*[^/]+/*", re.DOTALL)
+
+
+def render_page(report: Report) -> str:
+    """Returns the report as one HTML page.
+
+    The page is complete in itself: its style is inlined, it has no script, and its Content
+    Security Policy lets the browser load nothing else.
+    """
+    page = environment().get_template("page.html").render(report=report)
+    # Python's text may hold lone surrogates where a name was not UTF-8; `shown` has replaced
+    # them, and a page that could not be written would be the worst way to learn otherwise.
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def write_page(report: Report, path: Path) -> None:
+    """Writes the report's page to a file."""
+    path.write_text(render_page(report), encoding="utf-8", newline="\n")
+
+
+def content_security_policy(style: str) -> str:
+    """Returns the policy under which the page shows its own style and nothing else."""
+    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src 'sha256-{digest}'",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def shown(value: object) -> object:
+    """Returns a value as the page shows it: the one place through which all text passes.
+
+    Jinja calls this on each expression before it escapes it. Markup was made by templates, whose
+    own expressions have been here; an undefined name is left to raise its error.
+    """
+    if isinstance(value, Markup | Undefined):
+        return value
+    if value is None:
+        return text.UNKNOWN
+    return text.visible(str(value))
+
+
+def paragraphs(prose: str) -> list[str]:
+    """Returns prose as paragraphs, which an empty line sets apart."""
+    return [text.one_line(part) for part in prose.split("\n\n") if part.strip()]
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of prose, or of code in it."""
+
+    text: str
+    is_code: bool
+
+
+def spans(prose: str) -> list[Span]:
+    """Returns prose in stretches: what stands between two backticks is code."""
+    parts = prose.split("`")
+    if len(parts) % 2 == 0:  # a backtick without its fellow is a character like any other
+        return [Span(prose, is_code=False)]
+    return [Span(part, is_code=bool(i % 2)) for i, part in enumerate(parts) if part]
+
+
+def code_lines(code: str) -> list[str]:
+    """Returns the lines of code, to be shown one below the other."""
+    return code.expandtabs(4).strip("\r\n").replace("\r\n", "\n").split("\n")
+
+
+def breakable(name: str) -> list[str]:
+    """Returns a name in parts between which a line may break: after a slash, not a leading one."""
+    return _PIECES.findall(name) or [name]
+
+
+@cache
+def environment() -> Environment:
+    """Returns the templates' environment: escaping on, unknown names an error."""
+    loader = PackageLoader(_PACKAGE, "templates")
+    made = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style = loader.get_source(made, "report.css")[0]
+    made.globals.update(
+        style=Markup(style),  # noqa: S704 - our own file, not a report's text
+        content_security_policy=content_security_policy(style),
+        copy_edges=views.copy_edges,
+        copy_picture=picture.copy_picture,
+        cpu_ops_grid=views.cpu_ops_grid,
+        directions=text.DIRECTIONS,
+        explained_parts=views.explained_parts,
+        explanations=views.explanations,
+        fragment=views.fragment,
+        grid=views.grid,
+        homes=views.homes,
+        node_labels=views.node_labels,
+        rows_shown=views.ROWS_SHOWN,
+        pairs_shown=picture.PAIRS_SHOWN,
+        step_strip=picture.step_strip,
+        top_ops_grid=views.top_ops_grid,
+        why_unknown=views.why_unknown,
+    )
+    made.filters.update(
+        breakable=breakable,
+        code_lines=code_lines,
+        counted=text.count,
+        cut=text.cut,
+        cut_long=text.cut_long,
+        duration=text.duration,
+        paragraphs=paragraphs,
+        part=text.share,
+        size=text.size,
+        spans=spans,
+        words=views.cause_title,
+    )
+    return made

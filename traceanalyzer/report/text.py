@@ -1,0 +1,150 @@
+"""Text for people: names made harmless, figures in units a reader can weigh at a glance."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+__all__ = [
+    "DIRECTIONS",
+    "Quantity",
+    "count",
+    "cut",
+    "cut_long",
+    "duration",
+    "one_line",
+    "share",
+    "size",
+    "visible",
+]
+
+UNKNOWN = "unknown"
+
+DIRECTIONS = {
+    "h2d": "host to device",
+    "d2h": "device to host",
+    "d2d": "within a device",
+    "p2p": "device to device",
+    "h2h": "within the host",
+    "unknown": "direction unknown",
+}
+
+_LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
+_TIME_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
+_SIZE_UNITS = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure and its unit, and the exact value as text."""
+
+    figure: str
+    unit: str
+    exact: str
+
+    def __str__(self) -> str:
+        """Returns figure and unit, held together by a no-break space."""
+        return f"{self.figure}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.figure
+
+
+_SPACES = re.compile(r"[ \t\r\n]+")
+
+
+def one_line(prose: str) -> str:
+    """Returns prose on one line: its line breaks are its author's margin, not a reader's."""
+    return _SPACES.sub(" ", prose).strip()
+
+
+def visible(text: str) -> str:
+    """Returns the text with each character that does not show replaced by its code point.
+
+    Control characters, bidirectional marks, zero-width characters, line separators and lone
+    surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
+    stands around it.
+    """
+    if text.isprintable():
+        return text
+    return "".join(map(_visible_character, text))
+
+
+def _visible_character(character: str) -> str:
+    if character.isprintable() or unicodedata.category(character) == "Zs":
+        return character
+    return f"⟨U+{ord(character):04X}⟩"
+
+
+def cut(text: str, length: int = 96) -> str:
+    """Returns the text, its middle left out where it is longer than ``length``.
+
+    Both ends are kept because both tell: a scope begins a name and the op's own name ends it.
+    """
+    text = visible(text)
+    if len(text) <= length:
+        return text
+    head = (length - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (length - 1 - head) :]}"
+
+
+def cut_long(text: str, length: int = _LONGEST) -> str:
+    """Returns the text in full, or with a note of how much of its middle was left out."""
+    text = visible(text)
+    if len(text) <= length:
+        return text
+    half = length // 2
+    return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
+
+
+def count(number: float) -> str:
+    """Returns a number with its thousands apart."""
+    return f"{number:,}"
+
+
+def duration(us: float) -> Quantity:
+    """Returns microseconds in the unit that suits their size."""
+    exact = f"{us:,.3f}".rstrip("0").rstrip(".")
+    return _scaled(us, _TIME_UNITS, f"{exact} µs")
+
+
+def size(size_bytes: float) -> Quantity:
+    """Returns bytes in decimal units: 1 kB is 1000 bytes."""
+    if size_bytes < _SIZE_UNITS[1][1]:
+        return Quantity(f"{size_bytes:,.0f}", "B", f"{size_bytes:,.0f} bytes")
+    return _scaled(size_bytes, _SIZE_UNITS, f"{size_bytes:,.0f} bytes")
+
+
+def share(part: float) -> Quantity:
+    """Returns a fraction in percent; only nothing is 0 % and only everything 100 %."""
+    percent = part * 100
+    exact = f"{percent:.4f}".rstrip("0").rstrip(".") + " %"
+    if percent in (0, 100):
+        figure = f"{percent:.0f}"
+    elif 0 < percent < 0.05:  # noqa: PLR2004 - would be rounded to 0.0
+        figure = "<0.1"
+    elif 99.95 <= percent < 100:  # noqa: PLR2004 - would be rounded to 100.0
+        figure = ">99.9"
+    else:
+        figure = f"{percent:.1f}"
+    return Quantity(figure, "%", exact)
+
+
+def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> Quantity:
+    """Returns three significant digits in the first unit in which the figure stays below 1,000."""
+    for unit, factor in units[:-1]:
+        if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
+            return Quantity(_three_digits(value / factor), unit, exact)
+    unit, factor = units[-1]
+    return Quantity(_three_digits(value / factor), unit, exact)
+
+
+def _three_digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude == 0:
+        return "0"
+    if magnitude < 1:
+        return f"{value:.3f}"
+    if magnitude < 9.995:  # noqa: PLR2004 - below, two decimals make three digits
+        return f"{value:.2f}"
+    if magnitude < 99.95:  # noqa: PLR2004
+        return f"{value:.1f}"
+    return f"{value:,.0f}"

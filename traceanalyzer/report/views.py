@@ -1,0 +1,401 @@
+"""What the page and the terminal show of a Report: which rows, in which order, under which words.
+
+Pure functions from the document to small records; they add no fact to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from traceanalyzer.report.model import Cell, CopyEdge, Finding, OpRef, Report, Table
+
+__all__ = [
+    "Column",
+    "Explanation",
+    "Grid",
+    "Home",
+    "Part",
+    "cause_title",
+    "copies_grid",
+    "copy_edges",
+    "cpu_ops_grid",
+    "explained_parts",
+    "explanations",
+    "fragment",
+    "grid",
+    "homes",
+    "node_labels",
+    "top_ops_grid",
+    "why_unknown",
+]
+
+ROWS_SHOWN = 100
+TOP_OPS_SHOWN = 25
+
+Kind: TypeAlias = Literal[
+    "time", "bytes", "share", "count", "number", "name", "word", "op", "causes"
+]
+
+
+# --- columns -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as it is shown: the table's own name for it, its heading, its kind of cell."""
+
+    name: str
+    heading: str
+    kind: Kind
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether cells are figures, which are set flush right."""
+        return self.kind in ("time", "bytes", "share", "count", "number")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table as it is shown."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Mapping[str, Cell], ...]
+    total_rows: int
+    unknown: tuple[str, ...]  # headings of columns that hold nothing in any row
+    folded: tuple[str, ...] = ()  # columns whose cells stand below the op's name
+
+
+_HEADINGS = {
+    "bytes": "Bytes",
+    "consumer": "Used by",
+    "consumer_name": "Used by",
+    "copy_us": "Copy time",
+    "count": "Count",
+    "cpu_op_us": "CPU-op time",
+    "d2h_bytes": "To host",
+    "duration_us": "Time",
+    "exposed_us": "GPU waits",
+    "gpu_busy_us": "GPU busy",
+    "h2d_bytes": "To device",
+    "host_self_us": "Host time",
+    "host_total_us": "Host time with callees",
+    "input_types": "Input types",
+    "kernel_us": "Kernel time",
+    "kernels": "Kernels",
+    "name": "Name",
+    "occurrences": "Runs",
+    "op": "Op",
+    "op_id": "Op",
+    "producer": "Made by",
+    "producer_name": "Made by",
+    "requested_device": "Asked for",
+    "source_file": "Source",
+    "start_us": "Start",
+    "total_us": "Copy time",
+}
+_NAMES = frozenset(
+    {
+        "consumer",
+        "consumer_name",
+        "device",
+        "function",
+        "name",
+        "op",
+        "producer",
+        "producer_name",
+        "source_file",
+        "type",
+    }
+)
+# Numbers that count nothing: a step is no quantity, and its thousands are not set apart.
+_NUMBERS = frozenset({"correlation_id", "step", "stream"})
+# Shown inside another column (the source's line behind its file) or only as a link's target.
+_FOLDED = frozenset({"op_id", "source_line"})
+# Keys that need not be shown where the name stands beside them.
+_NAMED = {"producer": "producer_name", "consumer": "consumer_name"}
+
+
+def _kind(name: str, cells: Iterable[Cell], *, is_op: bool) -> Kind:
+    if name.endswith("_us"):
+        return "time"
+    if name == "bytes" or name.endswith("_bytes"):
+        return "bytes"
+    if name.endswith("_share"):
+        return "share"
+    if name in _NAMES:
+        return "op" if is_op else "name"
+    known = [cell for cell in cells if cell is not None]
+    numeric = all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known)
+    if not known or not numeric:
+        return "word"
+    return "number" if name in _NUMBERS else "count"
+
+
+def _is_folded(name: str, names: Sequence[str]) -> bool:
+    return name in _FOLDED or _NAMED.get(name) in names
+
+
+def _op_column(names: Sequence[str]) -> str | None:
+    """Returns the column that names the op of ``op_id``: a kernel's own name is not its op's."""
+    if "op_id" not in names:
+        return None
+    return "op" if "op" in names else "name"
+
+
+def _heading(name: str) -> str:
+    words = name.removesuffix("_us").replace("_", " ")
+    return _HEADINGS.get(name) or words[:1].upper() + words[1:]
+
+
+def grid(
+    table: Table,
+    names: Sequence[str] | None = None,
+    *,
+    limit: int = ROWS_SHOWN,
+    rows: Sequence[Mapping[str, Cell]] | None = None,
+    total_rows: int | None = None,
+) -> Grid:
+    """Returns a table as it is shown.
+
+    Args:
+        table: The table of the document.
+        names: The columns to show, in order; without it all of them.
+        limit: At most this many rows.
+        rows: A selection of the table's rows; without it all of them.
+        total_rows: What the selection was cut from; without it the table's own count.
+    """
+    records = table.records() if rows is None else rows
+    chosen = [
+        name
+        for name in (table.columns if names is None else names)
+        if name in table.columns and (names is not None or not _is_folded(name, table.columns))
+    ]
+    empty = {name for name in chosen if records and all(r[name] is None for r in records)}
+    op_column = _op_column(table.columns)
+    columns = tuple(
+        Column(
+            name,
+            "Op" if name == op_column else _heading(name),
+            _kind(name, (record[name] for record in records), is_op=name == op_column),
+        )
+        for name in chosen
+        if name not in empty
+    )
+    total = table.total_rows if total_rows is None else total_rows
+    return Grid(
+        columns=columns,
+        rows=tuple(records[:limit]),
+        total_rows=max(total, len(records)),
+        unknown=tuple(_heading(name) for name in chosen if name in empty),
+    )
+
+
+# --- ops -----------------------------------------------------------------------------------
+
+_CPU_OP_COLUMNS = (
+    "name",
+    "op_id",
+    "occurrences",
+    "host_self_us",
+    "exposed_us",
+    "h2d_bytes",
+    "d2h_bytes",
+    "copy_us",
+    "input_types",
+    "requested_device",
+)
+_TOP_OP_COLUMNS = (
+    "name",
+    "placement",
+    "occurrences",
+    "host_self_us",
+    "kernel_us",
+    "kernels",
+    "h2d_bytes",
+    "d2h_bytes",
+)
+
+
+def _figure(record: Mapping[str, Cell], name: str) -> float:
+    cell = record.get(name)
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
+def _is_cpu_op(record: Mapping[str, Cell]) -> bool:
+    """The input pipeline and the runtime are not counted among the CPU-placed ops."""
+    if record.get("placement") != "cpu" or record.get("in_input_pipeline") is True:
+        return False
+    return record.get("role", "compute") == "compute"
+
+
+def cpu_ops_grid(report: Report) -> Grid:
+    """Returns the CPU-placed ops, those that the GPU waits for longest first."""
+    table = report.tables.ops
+    rows = sorted(
+        filter(_is_cpu_op, table.records()),
+        key=lambda row: (-_figure(row, "exposed_us"), -_figure(row, "host_self_us")),
+    )
+    shown = grid(table, _CPU_OP_COLUMNS, rows=rows, total_rows=report.summary.cpu_ops)
+    columns = tuple(
+        Column("op_id", "Cause", "causes") if column.name == "op_id" else column
+        for column in shown.columns
+    )
+    return replace(shown, columns=columns, folded=("type", "source_file"))
+
+
+def top_ops_grid(report: Report) -> Grid:
+    """Returns the ops that took most host and kernel time, wherever they ran."""
+    table = report.tables.ops
+    rows = sorted(
+        table.records(),
+        key=lambda row: -(_figure(row, "host_self_us") + _figure(row, "kernel_us")),
+    )
+    shown = grid(table, _TOP_OP_COLUMNS, rows=rows, limit=TOP_OPS_SHOWN)
+    return replace(shown, folded=("type",))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A finding that an op takes part in."""
+
+    finding: Finding
+    dragged_along: bool
+
+
+def explanations(report: Report) -> dict[str, list[Explanation]]:
+    """Returns for each op the findings that name it, as a cause or as dragged along."""
+    found: dict[str, list[Explanation]] = {}
+    for finding in report.findings:
+        for ops, dragged_along in ((finding.ops, False), (finding.dragged_along, True)):
+            for op in ops:
+                found.setdefault(op.op_id, []).append(Explanation(finding, dragged_along))
+    return found
+
+
+# --- anchors -------------------------------------------------------------------------------
+
+
+def fragment(kind: str, key: str) -> str:
+    """Returns the anchor of a finding or an op: the same in every report of the same program."""
+    return f"{kind}-{quote(key, safe='', errors='surrogatepass')}"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where an op is at home on the page: a place and a row in it."""
+
+    place: str
+    row: int
+
+
+def homes(report: Report) -> dict[str, Home]:
+    """Returns for each op the one row that bears its anchor: an id stands once in a page."""
+    found: dict[str, Home] = {}
+    for place, keys in _places(report):
+        for row, key in enumerate(keys):
+            if isinstance(key, str):
+                found.setdefault(key, Home(place, row))
+    return found
+
+
+def _places(report: Report) -> Iterator[tuple[str, Iterable[Cell]]]:
+    yield "cpu-ops", [row.get("op_id") for row in cpu_ops_grid(report).rows]
+    yield "top-ops", [row.get("op_id") for row in top_ops_grid(report).rows]
+    yield "unexplained", _keys(report.unexplained.ops)
+    for index, finding in enumerate(report.findings):
+        yield f"finding-{index}", _keys(finding.ops)
+        yield f"dragged-{index}", _keys(finding.dragged_along)
+
+
+def _keys(ops: Sequence[OpRef]) -> list[Cell]:
+    return [op.op_id for op in ops[:ROWS_SHOWN]]
+
+
+# --- figures -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a whole, in words and as a share of it."""
+
+    id: str
+    words: str
+    share: float
+    start: float  # the sum of the parts before it
+
+
+def explained_parts(report: Report) -> tuple[Part, ...]:
+    """Returns how CPU-op time divides by certainty; empty where that is not known."""
+    summary = report.summary
+    explained = summary.explained
+    shares = (explained.certain, explained.likely, explained.possible)
+    known = [part for part in shares if part is not None]
+    if summary.explained_share is None or len(known) != len(shares):
+        return ()
+    rest = max(0.0, 1.0 - sum(known))
+    ids = ("certain", "likely", "possible", "unexplained")
+    parts: list[Part] = []
+    start = 0.0
+    for name, part in zip(ids, (*known, rest), strict=True):
+        # A rest this small is rounding in the document, not an op without a cause.
+        value = 0.0 if name == "unexplained" and part < 1e-5 else part  # noqa: PLR2004
+        parts.append(Part(name, name, value, start))
+        start += value
+    return tuple(parts)
+
+
+def _has_gpu(report: Report) -> bool:
+    return any(device.kind == "gpu" for device in report.run.devices)
+
+
+def _has_steps(report: Report) -> bool:
+    return bool(report.run.steps) or (report.steps is not None and bool(report.steps.count))
+
+
+def why_unknown(report: Report, what: str) -> str | None:
+    """Returns why a figure is unknown, where the document itself says so."""
+    if what in ("explained", "idle", "exposed") and not _has_gpu(report):
+        return "no GPU in this trace"
+    if what == "explained" and report.summary.cpu_op_us == 0:
+        return "no CPU-op time in this trace"
+    if what in ("steps", "exposed") and not _has_steps(report):
+        return "no steps in this trace"
+    if what == "bytes":
+        return "the size of these copies is not in the trace"
+    return None
+
+
+# --- copies --------------------------------------------------------------------------------
+
+
+def copies_grid(report: Report) -> Grid:
+    """Returns the document's table of copies."""
+    return grid(report.tables.copies)
+
+
+def node_labels(report: Report) -> dict[str, str]:
+    """Returns what each node of the copy graph is called."""
+    graph = report.copy_graph
+    return {} if graph is None else {node.op_id: node.label for node in graph.nodes}
+
+
+def copy_edges(report: Report) -> tuple[CopyEdge, ...]:
+    """Returns the edges of the copy graph, those that the GPU waits for longest first."""
+    graph = report.copy_graph
+    if graph is None:
+        return ()
+    dearest = sorted(graph.edges, key=lambda e: (-(e.exposed_us or 0.0), -(e.total_us or 0.0)))
+    return tuple(dearest[:ROWS_SHOWN])
+
+
+def cause_title(cause: str) -> str:
+    """Returns a cause's id as words."""
+    return " ".join(_ACRONYMS.get(word, word) for word in cause.split("_"))
+
+
+_ACRONYMS = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
