@@ -1,0 +1,455 @@
+"""Finds the runs of a profile, and the trace of each host in them, from any path a user may give.
+
+TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`, where Keras up to TF 2.6 puts
+`train/` before `plugins/`, and older versions write other files instead or beside. Any directory
+that holds trace files is taken for a run, so a log directory, one above several of them, a run, and
+a folder of traces that someone sent all work. Reads directories only; opens and writes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import stat
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
+from traceanalyzer.trace.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = [
+    "LOCAL_TRACE",
+    "TRACE_JSON",
+    "UNKNOWN",
+    "XPLANE",
+    "HostFile",
+    "RunFiles",
+    "choose_run",
+    "find_runs",
+]
+
+# Formats, as `Trace.format` calls them; whether a file is gzipped is seen when it is opened.
+XPLANE: Final = "xplane"
+TRACE_JSON: Final = "trace.json"
+LOCAL_TRACE: Final = "local.trace"
+UNKNOWN: Final = "unknown"  # the name does not tell; the content will
+
+# Log directories are a few levels deep and hold thousands of entries. Beyond these the user has
+# named a home directory or `/`, and an answer in seconds is worth more than a complete one.
+MAX_DEPTH = 12
+MAX_ENTRIES = 200_000
+
+_log = logging.getLogger(__name__)
+
+# Best first: an xplane has every event, the others are cut down from it.
+_FORMATS: Final = (
+    (".xplane.pb", XPLANE),
+    (".xplane.pb.gz", XPLANE),
+    (".trace.json.gz", TRACE_JSON),
+    (".trace.json", TRACE_JSON),
+    (".local.trace", LOCAL_TRACE),
+)
+_SIDECAR: Final = ".placement.json.gz"
+_TOOL_FILE: Final = re.compile(
+    r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
+    r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"
+    r"|hlo_stats|roofline_model|tf_data_bottleneck_analysis|inference_profile)"
+    r"\.(pb|json|json\.gz)$"
+)
+_TIMESTAMP: Final = re.compile(r"(\d{4})[_-](\d\d)[_-](\d\d)[_-](\d\d)[_-](\d\d)[_-](\d\d)")
+_RECORD: Final = "record one with `traceanalyzer capture script.py`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFile:
+    """The trace of one host.
+
+    Attributes:
+        host: Name of the host, as the file's name has it.
+        path: The file.
+        format: `xplane`, `trace.json`, `local.trace`, or `unknown` where the name does not tell.
+        note: What the user should know about the choice of this file, or empty.
+    """
+
+    host: str
+    path: Path
+    format: str
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFiles:
+    """The files of one run.
+
+    Attributes:
+        name: Name of the run's directory; with the log directory before it (`train/2021_...`)
+            where several runs share that name.
+        path: The run's directory.
+        hosts: One file a host, by name of the host; none where only tool data was kept.
+        tool_files: Data that TensorFlow converted for TensorBoard's tools, by name.
+    """
+
+    name: str
+    path: Path
+    hosts: tuple[HostFile, ...]
+    tool_files: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Found:
+    """A directory that holds files of a run, and when that run was recorded."""
+
+    run: RunFiles
+    recorded: float
+
+
+@dataclass(kw_only=True)
+class _Walk:
+    """What a walk met besides runs: it decides what to tell a user who has none."""
+
+    directories: int = 0
+    entries: int = 0
+    events_files: int = 0
+    profile_markers: int = 0
+    empty_runs: int = 0
+    unreadable: int = 0
+    cut_short: bool = False
+
+
+def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
+    """Find the runs at or below a path.
+
+    The newest run comes first. When a run was recorded is read from the name that TensorFlow gives
+    it (`2021_02_03_21_48_13`), otherwise from the modification time of its newest trace; runs of
+    the same time are in reverse order of name. Runs that hold no trace come after those that do.
+
+    Args:
+        path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
+
+    Returns:
+        At least one run that has a trace.
+
+    Raises:
+        TraceNotFoundError: There is no trace.
+        TraceFormatError: The path is a file that is no trace.
+    """
+    root = Path(path)
+    try:
+        mode = root.stat().st_mode
+    except FileNotFoundError:
+        raise TraceNotFoundError(_missing(root)) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        msg = (
+            f"{printable(root)}: cannot be looked at ({_reason(error)}); check path and permissions"
+        )
+        raise TraceNotFoundError(msg) from error
+    if stat.S_ISREG(mode):
+        return (_single(root),)
+    if not stat.S_ISDIR(mode):
+        msg = (
+            f"{printable(root)}: neither a file nor a directory (a device, a pipe or a socket); "
+            "give a trace file or a log directory"
+        )
+        raise TraceFormatError(msg)
+    walk = _Walk()
+    found = list(_walk_runs(root, walk))
+    if walk.cut_short:
+        _log.warning(
+            "%s: looked at %d entries and stopped; runs further down are not found",
+            printable(root),
+            walk.entries,
+        )
+    if not any(f.run.hosts for f in found):
+        raise TraceNotFoundError(_nothing(root, walk, [f.run for f in found]))
+    found.sort(key=lambda f: (bool(f.run.hosts), f.recorded, str(f.run.path)), reverse=True)
+    return _with_distinct_names(root, [f.run for f in found])
+
+
+def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
+    """Return the newest run that has a trace, or the one named.
+
+    Raises:
+        TraceNotFoundError: No run bears the name, or the one that does has no trace.
+    """
+    if name is None:
+        chosen = next((r for r in runs if r.hosts), None)
+        wanted = "no run holds a trace"
+    else:
+        exact = [r for r in runs if r.name == name]
+        # The directory alone is enough where it names one run.
+        alike = exact or [r for r in runs if r.path.name == name]
+        chosen = alike[0] if len(alike) == 1 else None
+        wanted = (
+            f"{len(alike)} runs are named {printable(name)}"
+            if alike
+            else f"there is no run {printable(name)}"
+        )
+    if chosen is None:
+        names = ", ".join(printable(r.name) for r in runs[:20]) or "none"
+        more = f" and {len(runs) - 20} more" if len(runs) > 20 else ""  # noqa: PLR2004 - as above
+        msg = f"{wanted}; there are: {names}{more}; name one of these"
+        raise TraceNotFoundError(msg)
+    if not chosen.hosts:
+        msg = f"{printable(chosen.name)}: {_only_tool_data([chosen])}"
+        raise TraceNotFoundError(msg)
+    return chosen
+
+
+def _single(file: Path) -> RunFiles:
+    """Return the run that a trace file given by itself makes up."""
+    host, kind = _name_parts(file.name)
+    if "tfevents" in file.name:
+        msg = (
+            f"{printable(file.name)}: TensorBoard's events (metrics), not a profile; give the "
+            "directory that holds plugins/profile"
+        )
+        raise TraceFormatError(msg)
+    if _TOOL_FILE.search(file.name):
+        msg = (
+            f"{printable(file.name)}: data converted for one of TensorBoard's tools, not a trace; "
+            "give the run's directory, or its HOST.xplane.pb"
+        )
+        raise TraceFormatError(msg)
+    path = file.parent
+    return RunFiles(
+        name=_directory_name(path) if _is_run_directory(path) else host,
+        path=path,
+        hosts=(HostFile(host=host, path=file, format=kind),),
+    )
+
+
+def _name_parts(name: str) -> tuple[str, str]:
+    """Split a file's name into host and format; the format is unknown where it is no trace."""
+    if name == LOCAL_TRACE:
+        return "local", LOCAL_TRACE
+    for suffix, kind in _FORMATS:
+        if name.endswith(suffix) and name != suffix:
+            return name.removesuffix(suffix), kind
+    return name.split(".", 1)[0] or name, UNKNOWN
+
+
+def _walk_runs(root: Path, walk: _Walk) -> Iterator[_Found]:
+    """Visit directories breadth first, so that what is near is found before the limits."""
+    seen: set[tuple[int, int]] = set()
+    queue: deque[tuple[Path, int]] = deque([(root, 0)])
+    while queue:
+        directory, depth = queue.popleft()
+        files: list[str] = []
+        try:
+            # A link to a directory is followed, since log directories are often linked together;
+            # a directory is visited once, however many links or loops lead to it.
+            status = directory.stat()
+            if (status.st_dev, status.st_ino) in seen:
+                continue
+            seen.add((status.st_dev, status.st_ino))
+            walk.directories += 1
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    walk.entries += 1
+                    if walk.entries > MAX_ENTRIES:
+                        walk.cut_short = True
+                        break
+                    if not _is_directory(entry):
+                        files.append(entry.name)
+                    elif depth < MAX_DEPTH:
+                        queue.append((directory / entry.name, depth + 1))
+                    else:
+                        walk.cut_short = True
+        except OSError:
+            walk.unreadable += 1
+        found = _run_in(directory, files, walk)
+        if found:
+            yield found
+        if walk.entries > MAX_ENTRIES:
+            return
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
+    """Return the run whose files a directory holds, if it holds any."""
+    in_profile = _is_run_directory(directory)
+    traces: dict[str, list[str]] = {}
+    tools: list[str] = []
+    for name in files:
+        host, kind = _name_parts(name)
+        if kind == UNKNOWN and in_profile and name.endswith(".trace"):
+            # What TF 2.0 and 2.1 wrote for a remote host.
+            host, kind = name.removesuffix(".trace"), LOCAL_TRACE
+        # PyTorch's profiler writes into the same layout, in a form of its own.
+        if kind != UNKNOWN and not host.endswith(".pt"):
+            traces.setdefault(host, []).append(name)
+        elif _TOOL_FILE.search(name) or (
+            in_profile and not name.endswith(_SIDECAR) and not name.startswith(".")
+        ):
+            tools.append(name)
+        elif "tfevents" in name:
+            walk.events_files += 1
+            walk.profile_markers += name.endswith(".profile-empty")
+    if not traces and not tools:
+        walk.empty_runs += in_profile
+        return None
+    hosts: list[HostFile] = []
+    modified = 0.0
+    for host in sorted(traces):
+        file, time = _best(directory, host, traces[host])
+        hosts.append(file)
+        modified = max(modified, time)
+    run = RunFiles(
+        name=_directory_name(directory),
+        path=directory,
+        hosts=tuple(hosts),
+        tool_files=tuple(directory / name for name in sorted(tools)),
+    )
+    return _Found(run=run, recorded=_time_in(run.name) or modified)
+
+
+def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
+    """Return the file with most in it of those a host has, and when it was last changed."""
+    suffixes = [suffix for suffix, _ in _FORMATS]
+
+    def rank(name: str) -> int:
+        return next((i for i, s in enumerate(suffixes) if name.endswith(s)), len(suffixes))
+
+    ranked = sorted(names, key=rank)
+    status = {name: _size_and_time(directory / name) for name in ranked}
+    chosen = next((name for name in ranked if status[name][0] > 0), ranked[0])
+    note = ""
+    if chosen != ranked[0]:
+        note = (
+            f"{printable(ranked[0])} is empty (the profiler leaves 0 bytes when a trace is over "
+            f"2 GiB); {printable(chosen)} was read instead"
+        )
+    _, kind = _name_parts(chosen)
+    kind = LOCAL_TRACE if kind == UNKNOWN else kind
+    return HostFile(host=host, path=directory / chosen, format=kind, note=note), status[chosen][1]
+
+
+def _size_and_time(file: Path) -> tuple[int, float]:
+    try:
+        status = file.stat()
+    except OSError:
+        return 0, 0.0
+    return status.st_size, status.st_mtime
+
+
+def _is_run_directory(directory: Path) -> bool:
+    parts = directory.parts
+    if len(parts) < 3:  # noqa: PLR2004 - plugins/profile/<run>, seen from inside
+        parts = Path(os.path.abspath(directory)).parts  # noqa: PTH100 - links are kept as they are
+    return parts[-3:-1] == ("plugins", "profile")
+
+
+def _directory_name(directory: Path) -> str:
+    name = directory.name
+    return name if name not in {"", ".."} else directory.resolve().name or str(directory)
+
+
+def _time_in(name: str) -> float | None:
+    match = _TIMESTAMP.fullmatch(name)
+    if not match:
+        return None
+    try:
+        return datetime(*map(int, match.groups()), tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]
+    except ValueError:
+        return None
+
+
+def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
+    """Put the log directory before the names that several runs share, as TensorBoard does."""
+    shared = Counter(r.name for r in runs)
+    longer = [replace(r, name=_name_below(root, r.path)) if shared[r.name] > 1 else r for r in runs]
+    still_shared = Counter(r.name for r in longer)
+    return tuple(
+        replace(r, name=r.path.relative_to(root).as_posix()) if still_shared[r.name] > 1 else r
+        for r in longer
+    )
+
+
+def _name_below(root: Path, directory: Path) -> str:
+    parts = directory.relative_to(root).parts
+    if parts[-3:-1] == ("plugins", "profile"):
+        parts = (*parts[:-3], parts[-1])
+    return "/".join(parts) or _directory_name(directory)
+
+
+def _reason(error: Exception) -> str:
+    text = error.strerror if isinstance(error, OSError) else None
+    return printable((text or str(error)).lower())
+
+
+def _missing(path: Path) -> str:
+    try:
+        above = next((p for p in path.absolute().parents if p.exists()), None)
+    except OSError:
+        above = None
+    nearest = f" ({printable(above)} is the part of the path that exists)" if above else ""
+    return f"{printable(path)}: there is no such file or directory{nearest}; check the path"
+
+
+def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
+    """Say in one line why a directory yields no run, by the first reason that fits."""
+    unread = f", {_count(walk.unreadable, 'more')} could not be read" if walk.unreadable else ""
+    if runs:
+        why = _only_tool_data(runs)
+    elif walk.unreadable and walk.entries == 0:
+        why = "the directory cannot be read; check its permissions"
+    elif walk.empty_runs:
+        why = (
+            f"{_count(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
+            f"the files were not copied; copy them, or {_RECORD}"
+        )
+    elif walk.profile_markers:
+        why = (
+            "its events files say that a profile was recorded, but plugins/profile is missing; "
+            f"copy that folder too, or {_RECORD}"
+        )
+    elif walk.events_files:
+        why = (
+            f"{_count(walk.events_files, 'events file')} but no profile; turn it on with "
+            f"profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
+        )
+    elif walk.cut_short:
+        why = (
+            f"no trace among the first {walk.entries:,} entries, where the search stopped{unread}; "
+            "give the log directory itself"
+        )
+    elif walk.entries == 0:
+        why = f"the directory is empty; give the log directory of a run, or {_RECORD}"
+    else:
+        why = (
+            "no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace) in "
+            f"{_count(walk.directories, 'directory')}{unread}; give the log directory of a run, "
+            f"or {_RECORD}"
+        )
+    return f"{printable(root)}: {why}"
+
+
+def _only_tool_data(runs: list[RunFiles]) -> str:
+    tools = sorted(
+        {m.group(1) for r in runs for f in r.tool_files if (m := _TOOL_FILE.search(f.name))}
+    )
+    kinds = f" ({', '.join(tools)})" if tools else ""
+    which = "the run holds" if len(runs) == 1 else f"{len(runs)} runs hold"
+    return (
+        f"{which} only data that TensorFlow converted for TensorBoard's tools{kinds}; the trace, "
+        "HOST.xplane.pb or HOST.trace.json.gz, is missing; copy it from where it was recorded, "
+        "or record anew"
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    plural = {"directory": "directories", "more": "more"}.get(noun, f"{noun}s")
+    return f"{number:,} {noun if number == 1 else plural}"

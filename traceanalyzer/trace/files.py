@@ -1,0 +1,197 @@
+"""Opens the trace of one host, whatever its format, and turns every failure into one plain line."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import numpy as np
+
+from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
+from traceanalyzer.trace import local_trace, sniff, trace_json, xplane
+from traceanalyzer.trace.columns import Damage
+from traceanalyzer.trace.discovery import LOCAL_TRACE, XPLANE
+from traceanalyzer.trace.inflate import DamagedGzipError, inflate
+from traceanalyzer.trace.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.trace.columns import Trace
+    from traceanalyzer.trace.discovery import HostFile
+
+__all__ = ["read_host"]
+
+_JSON_PIECE: Final = 1 << 20
+_QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
+
+
+def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
+    """Read the trace of one host.
+
+    Args:
+        host_file: The file, as `find_runs` gives it; its content decides over its name.
+        max_bytes: Refuse what would need more memory than this; None for no limit but those that
+            no real trace reaches.
+
+    Returns:
+        The trace; its `damage` says what of the file could not be read.
+
+    Raises:
+        TraceNotFoundError: There is no such file.
+        TraceFormatError: The file cannot be opened, or is no trace.
+        TraceTooLargeError: It needs more memory than `max_bytes`, or is a gzip bomb.
+    """
+    name = _shown_name(host_file.path)
+    try:
+        trace = _read(host_file, max_bytes)
+    except TraceFormatError as error:
+        kind = TraceTooLargeError if isinstance(error, TraceTooLargeError) else TraceFormatError
+        msg = f"{name}: {error}"
+        raise kind(msg) from error
+    except FileNotFoundError as error:
+        msg = f"{name}: the file is gone; check the path, or look for runs again"
+        raise TraceNotFoundError(msg) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path, a map of a shrunk file
+        why = printable((getattr(error, "strerror", None) or str(error)).lower())
+        msg = f"{name}: cannot be opened or read ({why}); check the file and its permissions"
+        raise TraceFormatError(msg) from error
+    if not trace.planes:
+        msg = f"{name}: {_nothing_in(trace)}"
+        raise TraceFormatError(msg)
+    return trace
+
+
+def _shown_name(path: Path) -> str:
+    """Return the file's name, after its run's where it lies in one: hosts recur in every run."""
+    in_run = path.parts[-4:-2] == ("plugins", "profile")
+    return printable("/".join(path.parts[-2:]) if in_run else path.name)
+
+
+def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
+    status = host_file.path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        what = "a directory" if stat.S_ISDIR(status.st_mode) else "a device, a pipe or a socket"
+        msg = f"this is {what}, not a file; give a trace file or a log directory"
+        raise TraceFormatError(msg)
+    if status.st_size == 0:
+        raise TraceFormatError(_empty(host_file))
+    with host_file.path.open("rb") as file:
+        head = file.read(sniff.HEAD_BYTES)
+        file.seek(0)
+        content = sniff.content_of(head)
+        if content == sniff.GZIP:
+            return _read_gzip(host_file, file, status.st_size, max_bytes)
+        if content == sniff.JSON:
+            pieces = iter(lambda: file.read(_JSON_PIECE), b"")
+            return trace_json.read(pieces, max_bytes=max_bytes)
+        if _is_local_trace(content, host_file):
+            return local_trace.decode(file.read(), max_bytes=max_bytes)
+    if content != sniff.XSPACE:
+        raise TraceFormatError(_not_a_trace(head))
+    # Mapped, not read: strings are looked up in the file when they are asked for.
+    mapped = np.memmap(host_file.path, np.uint8, mode="r")
+    return _decode_xspace(np.asarray(mapped), head, max_bytes)
+
+
+def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | None) -> Trace:
+    pieces = inflate(file, size, max_bytes=max_bytes)
+    first = next(pieces, b"")
+    head = first[: sniff.HEAD_BYTES]
+    if not head:
+        raise TraceFormatError(_empty(host_file))
+    content = sniff.content_of(head)
+    if content == sniff.JSON:
+        return trace_json.read(chain([first], pieces), max_bytes=max_bytes)
+    if content not in {sniff.XSPACE, sniff.LOCAL_TRACE}:
+        msg = f"inside the gzip, {_not_a_trace(head)}"
+        raise TraceFormatError(msg)
+    whole, damage = _collect(chain([first], pieces))
+    try:
+        if _is_local_trace(content, host_file):
+            trace = local_trace.decode(bytes(whole), max_bytes=max_bytes)
+        else:
+            trace = _decode_xspace(np.frombuffer(whole, np.uint8), head, max_bytes)
+    except TraceFormatError as error:
+        # What the damage did to the content within is beside the point.
+        if damage is None or isinstance(error, TraceTooLargeError):
+            raise
+        raise damage from None
+    if damage is None:
+        return trace
+    if not damage.bytes_lost:
+        raise damage
+    return replace(trace, damage=_with_loss(trace, damage.bytes_lost))
+
+
+def _collect(pieces: Iterator[bytes]) -> tuple[bytearray, DamagedGzipError | None]:
+    whole = bytearray()
+    try:
+        for piece in pieces:
+            whole += piece
+    except DamagedGzipError as error:
+        return whole, error
+    return whole, None
+
+
+def _with_loss(trace: Trace, lost: int) -> Damage:
+    before = trace.damage or Damage(bytes_lost=0, places=0, events_kept=trace.events)
+    return replace(before, bytes_lost=before.bytes_lost + lost, places=before.places + 1)
+
+
+def _is_local_trace(content: str | None, host_file: HostFile) -> bool:
+    """Whether to read local.trace: the two encodings begin alike, so a name that knows decides."""
+    if content not in {sniff.LOCAL_TRACE, sniff.XSPACE} or host_file.format == XPLANE:
+        return False
+    return LOCAL_TRACE in {content, host_file.format}
+
+
+def _decode_xspace(buffer: NDArray[np.uint8], head: bytes, max_bytes: int | None) -> Trace:
+    try:
+        return xplane.decode(buffer, max_bytes=max_bytes)
+    except TraceTooLargeError:
+        raise
+    except TraceFormatError:
+        if sniff.is_mangled(head):
+            raise TraceFormatError(_MANGLED) from None
+        raise
+
+
+_MANGLED: Final = (
+    "its bytes were destroyed: a program took it for text and put U+FFFD for every byte it did "
+    "not know; copy the original again as binary"
+)
+
+
+def _empty(host_file: HostFile) -> str:
+    if host_file.format == XPLANE:
+        return (
+            "the file is empty (0 bytes): the profiler writes that when a trace is over its limit "
+            "of 2 GiB; record fewer steps, or trace at a lower level"
+        )
+    return "the file is empty (0 bytes): it was not written or not copied; copy it, or record anew"
+
+
+def _not_a_trace(head: bytes) -> str:
+    if sniff.is_mangled(head):
+        return _MANGLED
+    if words := sniff.what_it_is(head):
+        return f"this is {words}"
+    begin = head[:8].hex(" ")
+    return (
+        f"this is not a trace: it begins with the bytes {begin}, as no format of the profiler "
+        "does; copy it again, or record anew"
+    )
+
+
+def _nothing_in(trace: Trace) -> str:
+    said = [*trace.errors, *trace.warnings]
+    if not said:
+        return "the profile is empty (no planes): nothing was recorded; record anew"
+    quoted = "; ".join(f'"{printable(text)}"' for text in said[:_QUOTED_MESSAGES])
+    return f"the profile is empty; the profiler says: {quoted}; mend that, and record anew"
