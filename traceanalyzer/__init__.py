@@ -1,1 +1,60 @@
-"""x."""
+"""Why did this TensorFlow op run on the CPU, what does it cost, and what do I change?
+
+    import traceanalyzer as ta
+
+    run = ta.load("logs/")
+    run.ops, run.copies, run.copy_graph
+    ta.write_report(ta.diagnose(run), "report.html")
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotFoundError
+
+if TYPE_CHECKING:
+    from traceanalyzer.diagnosis import Diagnosis, diagnose
+    from traceanalyzer.report.write import write_report
+    from traceanalyzer.run import Run, load, runs
+
+__all__ = [
+    "Diagnosis",
+    "Run",
+    "TraceAnalyzerError",
+    "TraceFormatError",
+    "TraceNotFoundError",
+    "__version__",
+    "diagnose",
+    "load",
+    "runs",
+    "write_report",
+]
+
+__version__ = version("traceanalyzer")
+
+logging.getLogger("traceanalyzer").addHandler(logging.NullHandler())
+
+# Loaded when they are first used: pandas and numba take most of a second.
+_HOMES = {
+    "Diagnosis": "traceanalyzer.diagnosis",
+    "Run": "traceanalyzer.run",
+    "diagnose": "traceanalyzer.diagnosis",
+    "load": "traceanalyzer.run",
+    "runs": "traceanalyzer.run",
+    "write_report": "traceanalyzer.report.write",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -335,6 +335,8 @@ def _copy_table(run: Run) -> Table:
 def _kernel_table(kernels: pd.DataFrame) -> Table:
     """Aggregate the kernel table by kernel, op and device."""
     keys = ["name", "op_id", "op", "device"]
+    if kernels.empty:  # an empty group has lost its dtypes
+        return Table(columns=(*keys, "count", "duration_us"), rows=(), total_rows=0)
     codes = kernels[keys].apply(lambda column: column.cat.codes)
     sums = (
         codes.assign(count=1, duration_ps=kernels["duration_ps"])

@@ -23,6 +23,7 @@ __all__ = [
     "EXECUTOR",
     "FUNCTION_RUN",
     "HOST_PLANE",
+    "PYTHON_CALLBACKS",
     "Kind",
     "Names",
     "Role",
@@ -92,6 +93,9 @@ class Role:
     TRANSFER: Final = "transfer"
     RUNTIME: Final = "runtime"
 
+
+# script_ops.py: tf.numpy_function and tf.py_function.
+PYTHON_CALLBACKS: Final = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 _TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
 # Arguments, control flow and calls: the executor's own bookkeeping (executor.cc, control_flow_ops.cc,

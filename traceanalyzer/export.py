@@ -1,0 +1,66 @@
+"""Tables as files: Parquet for programs, CSV for everything else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from traceanalyzer.tables.schema import SCHEMAS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traceanalyzer.run import Run
+
+__all__ = ["write_tables"]
+
+
+def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
+    """Write the tables of a run into a folder named after it, all of them or none.
+
+    Args:
+        run: The run.
+        folder: Where its folder is made; made itself if need be.
+        with_events: Whether to write every event too, as Parquet.
+
+    Returns:
+        The run's folder; what stood there under the same names is replaced.
+    """
+    target = folder / re.sub(r"[^\w.\-]+", "_", run.name).strip(".") if run.name else folder / "run"
+    existed = folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tables."))
+    try:
+        for schema in SCHEMAS:
+            _write(getattr(run, schema.name), temporary / schema.name, with_csv=True)
+        if with_events:
+            _write(run.events, temporary / "events", with_csv=False)
+        target.mkdir(exist_ok=True)
+        for file in sorted(temporary.iterdir()):
+            file.replace(target / file.name)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if not existed and not any(folder.iterdir()):
+            folder.rmdir()
+    return target
+
+
+def _write(table: pd.DataFrame, stem: Path, *, with_csv: bool) -> None:
+    columns = pa.Table.from_pandas(table, preserve_index=False)
+    parquet.write_table(columns, stem.with_suffix(".parquet"), compression="zstd")
+    if with_csv:
+        plain = pa.table(
+            {
+                name: column.cast(pa.string())
+                if pa.types.is_dictionary(column.type) or pa.types.is_null(column.type)
+                else column
+                for name, column in zip(columns.column_names, columns.columns, strict=True)
+            }
+        )
+        csv.write_csv(plain, stem.with_suffix(".csv"))

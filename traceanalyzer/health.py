@@ -1,0 +1,197 @@
+"""What limits a trace: everything a reader must know before believing the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.report.model import Health
+from traceanalyzer.tables.vocabulary import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.run import Host, Run
+
+__all__ = ["trace_health"]
+
+_EVERY_OP_LEVEL = 3
+_MANY = 5  # names listed in a message before the rest is counted
+
+
+def trace_health(run: Run) -> tuple[Health, ...]:
+    """Return what limits the traces of a run, the gravest first."""
+    order = ("error", "warning", "info")
+    found = [*_of_run(run), *(h for host in run.hosts for h in _of_host(host))]
+    return tuple(sorted(found, key=lambda h: order.index(h.severity)))
+
+
+def _of_run(run: Run) -> Iterator[Health]:
+    for failure in run.failures:
+        if failure.is_duplicate:
+            yield Health(
+                id="duplicate_host", severity="warning", message=f"{failure.host}: {failure.reason}"
+            )
+        else:
+            yield Health(
+                id="unreadable_host",
+                severity="error",
+                message=f"the trace of {failure.host} could not be read: {failure.reason}",
+            )
+    if run.other_runs:
+        yield Health(
+            id="other_runs",
+            severity="info",
+            message=f"this is the run {run.name}; also there: {_some(run.other_runs)}",
+        )
+    if run.steps.empty:
+        yield Health(
+            id="steps_missing",
+            severity="warning",
+            message=(
+                "nothing in the trace marks steps, so there are no figures per step; "
+                "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
+            ),
+        )
+    if run.version is None:
+        yield Health(
+            id="tf_version_unknown",
+            severity="info",
+            message=(
+                "the version of TensorFlow is not known: no event file with a graph lies beside "
+                "the profile"
+            ),
+        )
+    yield from _placements(run)
+
+
+def _placements(run: Run) -> Iterator[Health]:
+    ops = run.ops
+    unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
+    if len(unknown):
+        took_us = unknown["host_self_ps"].sum() / 1e6
+        yield Health(
+            id="placement_unknown",
+            severity="warning",
+            message=(
+                f"for {len(unknown)} ops ({took_us:,.0f} µs on host threads) the trace does not "
+                "tell where they ran; they are not counted as CPU-placed"
+            ),
+        )
+    kernels = run.kernels
+    total_ps = int(kernels["duration_ps"].sum())
+    linked_ps = int(kernels.loc[kernels["op_id"].notna(), "duration_ps"].sum())
+    if linked_ps < total_ps:
+        yield Health(
+            id="unlinked_kernels",
+            severity="info",
+            message=(
+                f"{1 - linked_ps / total_ps:.1%} of kernel time belongs to kernels that name no op "
+                "and were launched outside of any"
+            ),
+        )
+
+
+def _of_host(host: Host) -> Iterator[Health]:
+    for kind, severity, texts in (
+        ("xspace_error", "error", host.errors),
+        ("xspace_warning", "warning", host.warnings),
+    ):
+        for text in texts:
+            yield Health(
+                id=kind,
+                severity=severity,  # type: ignore[arg-type] - the two literals above
+                message=f"{host.name}: the profiler reported: {text}",
+            )
+    if host.damage is not None:
+        yield Health(
+            id="damaged",
+            severity="error",
+            message=(
+                f"{host.name}: the file is damaged in {host.damage.places} places; "
+                f"{host.damage.bytes_lost:,} bytes could not be read, "
+                f"{host.damage.events_kept:,} events could"
+            ),
+        )
+    if host.file is not None and host.file.note:
+        yield Health(id="file_note", severity="warning", message=f"{host.name}: {host.file.note}")
+    if host.format != "xplane":
+        yield Health(
+            id="reduced_format",
+            severity="warning",
+            message=(
+                f"{host.name}: read from {host.format}, which lacks allocations, launch details "
+                "and everything else without a duration; figures can be lower than they were"
+            ),
+        )
+    yield from _tracers(host)
+
+
+def _tracers(host: Host) -> Iterator[Health]:
+    facts = host.tables.facts
+    if facts.host_level >= _EVERY_OP_LEVEL:
+        yield Health(
+            id="tracer_level",
+            severity="info",
+            message=(
+                f"{host.name}: host tracer level {facts.host_level} ({facts.host_level_source}): "
+                "ops on any device leave host events, so one without a kernel need not have run "
+                "on the CPU"
+            ),
+        )
+    else:
+        assumed = facts.host_level_source == "assumed"
+        yield Health(
+            id="tracer_level",
+            severity="info",
+            message=(
+                f"{host.name}: host tracer level {facts.host_level}"
+                + (", as nothing shows another" if assumed else f" ({facts.host_level_source})")
+                + ": cheap ops on the CPU leave no event, so counts are lower bounds, and the "
+                "trace holds no dtypes"
+            ),
+        )
+    options = facts.options
+    if options is not None and options.device_tracer_level == 0:
+        yield Health(
+            id="device_tracer_off",
+            severity="warning",
+            message=f"{host.name}: the device tracer was off: GPU work is not in the trace",
+        )
+    yield from _devices(host)
+
+
+def _devices(host: Host) -> Iterator[Health]:
+    facts = host.tables.facts
+    idle = [name for name, events in facts.accelerators.items() if not events]
+    if facts.pluggable_used:
+        yield Health(
+            id="pluggable_device",
+            severity="warning",
+            message=(
+                f"{host.name}: a pluggable device (such as Metal) was used; its kernels are not in "
+                "the trace, only what the host sent to it"
+            ),
+        )
+    elif not facts.accelerators:
+        used = f", although there are {facts.gpu_witness}" if facts.gpu_used else ""
+        yield Health(
+            id="no_device_plane",
+            severity="warning" if facts.gpu_used else "info",
+            message=f"{host.name}: the trace has no GPU plane{used}",
+        )
+    elif idle:
+        some = len(idle) < len(facts.accelerators)
+        yield Health(
+            id="idle_devices" if some else "device_plane_empty",
+            severity="warning",
+            message=(
+                f"{host.name}: nothing ran on {_some(idle)}"
+                if some
+                else f"{host.name}: {_some(idle)} is described, but nothing ran on it"
+            ),
+        )
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    shown = ", ".join(names[:_MANY])
+    return shown if len(names) <= _MANY else f"{shown} and {len(names) - _MANY} more"

@@ -1,0 +1,62 @@
+"""Writes a report to files: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.document import dumps
+from traceanalyzer.report.page import render_page
+
+if TYPE_CHECKING:
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.report.model import Report
+
+__all__ = ["write_files", "write_report"]
+
+
+def write_report(
+    diagnosis: Diagnosis, html: str | Path | None = None, json: str | Path | None = None
+) -> Report:
+    """Write the report of a diagnosis as a page, as JSON, or both.
+
+    Args:
+        diagnosis: What `traceanalyzer.diagnose` found.
+        html: File for the page, or None.
+        json: File for the JSON, or None.
+
+    Returns:
+        The report.
+    """
+    report = assemble(diagnosis)
+    write_files(report, html, json)
+    return report
+
+
+def write_files(report: Report, html: str | Path | None, json: str | Path | None) -> None:
+    """Write a report; both renderings are made before the first file is touched."""
+    texts = {}
+    if html is not None:
+        texts[Path(html)] = render_page(report)
+    if json is not None:
+        texts[Path(json)] = dumps(report)
+    for file, text in texts.items():
+        _write_whole(file, text)
+
+
+def _write_whole(file: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes it readable by its owner alone
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise

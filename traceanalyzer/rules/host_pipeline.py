@@ -1,0 +1,111 @@
+"""Ops of the input pipeline.
+
+## What it detects
+
+Ops that ran on behalf of tf.data: the stages of datasets, the functions that `map`, `filter` and
+the like call, and the ops that hand elements over to the model.
+
+## Why it happens
+
+TensorFlow gives every dataset op a CPU kernel only, or prefers it, and places the functions that a
+dataset calls on the CPU whatever kernels their ops have (captured_function.cc instantiates them
+with the CPU as their device). It is the design: the pipeline prepares the next element while the
+accelerator works on this one.
+
+## How to fix it
+
+Nothing is wrong with where it runs. Where the model waits for it, make it faster: parallel calls,
+`prefetch`, `cache`, a vectorised `map`. Moving single ops of it to the GPU is not possible.
+
+## How sure it is
+
+Certain: tf.data names its threads, its stages and the calls of its functions in the trace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.findings import Finding
+from traceanalyzer.report.model import Evidence, Fix
+from traceanalyzer.rules._rule import Example, Rule
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.run import Run
+
+
+def _check(run: Run) -> Iterator[Finding]:
+    ops = run.ops
+    found = ops[(ops["role"] == Role.INPUT_PIPELINE) & ~ops["type"].isin(PYTHON_CALLBACKS)]
+    if found.empty:
+        return
+    stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
+    yield Finding(
+        cause=RULE.id,
+        scope="",
+        certainty="certain",
+        harm="by_design",
+        title="The input pipeline runs on the CPU, as tf.data is designed to",
+        why=(
+            "These ops are stages of a tf.data pipeline, the functions it calls, and the ops that "
+            "hand its elements over. TensorFlow places them on the CPU whatever kernels they have."
+        ),
+        op_ids=tuple(found["op_id"]),
+        evidence=(
+            Evidence(
+                kind="threads",
+                text=(
+                    f"{stages} stages of a dataset, and {len(found) - stages} ops seen on threads "
+                    "of tf.data, within its calls, or by their type part of it"
+                ),
+            ),
+        ),
+        fixes=(
+            Fix(
+                text=(
+                    "If the model waits for input, make the pipeline faster rather than move it: "
+                    "parallel calls and a prefetch at its end."
+                ),
+                code=(
+                    "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE)"
+                    ".prefetch(tf.data.AUTOTUNE)"
+                ),
+            ),
+        ),
+    )
+
+
+RULE = Rule(
+    id="host_pipeline",
+    title="Part of the input pipeline",
+    documentation=__doc__,
+    check=_check,
+    examples=(
+        Example(
+            title="a stage, and an op of a mapped function",
+            ops=(
+                {
+                    "name": "Iterator::Root::Map",
+                    "type": "Iterator::Map",
+                    "role": "input_pipeline",
+                    "in_input_pipeline": True,
+                },
+                {
+                    "name": "resize/ResizeArea",
+                    "type": "ResizeArea",
+                    "function": "tf.data",
+                    "role": "input_pipeline",
+                    "in_input_pipeline": True,
+                },
+            ),
+            fires_on=("Iterator::Root::Map", "resize/ResizeArea"),
+        ),
+        Example(
+            title="the same op within the model",
+            ops=({"name": "resize/ResizeArea", "type": "ResizeArea"},),
+        ),
+    ),
+)

@@ -1,0 +1,152 @@
+"""TensorFlow used no GPU at all.
+
+## What it detects
+
+Runs in which nothing shows that TensorFlow had a GPU: no event on one, no allocation on one, no
+transfer that names one.
+
+## Why it happens
+
+A build without CUDA, a driver or libraries that could not be loaded, a GPU hidden by the
+environment (`CUDA_VISIBLE_DEVICES`) or by `tf.config.set_visible_devices`, or a machine without one.
+With soft placement, the default in TensorFlow 2, every op then runs on the CPU without a word, even
+under `tf.device("/GPU:0")`.
+
+## How to fix it
+
+Ask TensorFlow what it sees: `tf.config.list_physical_devices("GPU")`. What it prints to stderr when
+it is imported says why a GPU was not taken.
+
+## How sure it is
+
+Likely: a GPU may have been used while its tracer was switched off or failed. Where the profiler
+itself reports that, or was told not to trace devices, only possible.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.findings import Finding
+from traceanalyzer.report.model import Evidence, Fix, TraceWhere
+from traceanalyzer.rules._rule import Example, Rule
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.report.model import Certainty
+    from traceanalyzer.run import Host, Run
+
+
+def _not_applicable(run: Run) -> str | None:
+    if run.gpu_used:
+        return "TensorFlow used a GPU"
+    facts = [h.tables.facts for h in run.hosts]
+    if any(f.pluggable_used for f in facts):
+        return "a pluggable device was used"
+    if any("/device:TPU" in name for f in facts for name in f.accelerators):
+        return "the run used TPUs"
+    if run.ops.empty:
+        return "no op was recorded"
+    return None
+
+
+def _check(run: Run) -> Iterator[Finding]:
+    ops = run.ops
+    found = ops[
+        (ops["placement"] == "cpu")
+        & (ops["role"] == Role.COMPUTE)
+        & ~ops["type"].isin(PYTHON_CALLBACKS)
+    ]
+    if found.empty:
+        return
+    described = [(h, name) for h in run.hosts for name in h.tables.facts.accelerators]
+    certainty: Certainty = "possible" if any(_tracer_in_doubt(h) for h in run.hosts) else "likely"
+    yield Finding(
+        cause=RULE.id,
+        sub_reason="gpu_described_but_unused" if described else None,
+        scope="",
+        certainty=certainty,
+        harm="harmful",
+        title="TensorFlow used no GPU: every op ran on the CPU",
+        why=(
+            "Nothing in the trace shows that TensorFlow had a GPU. "
+            + (
+                "The profiler did describe one, so the machine has it and its driver answers: "
+                "TensorFlow itself did not take it, as happens when CUDA libraries it needs cannot "
+                "be loaded or the GPU is hidden from it. "
+                if described
+                else ""
+            )
+            + "Soft placement, the default, then runs every op on the CPU without a word."
+        ),
+        op_ids=tuple(found["op_id"]),
+        evidence=tuple(_evidence(run)),
+        fixes=(
+            Fix(
+                text="Ask TensorFlow which GPUs it sees, and read what it prints when imported.",
+                code='python -c "import tensorflow as tf; print(tf.config.list_physical_devices(\'GPU\'))"',
+            ),
+            Fix(
+                text="On Linux, install TensorFlow together with the CUDA libraries it needs.",
+                code="pip install 'tensorflow[and-cuda]'",
+            ),
+            Fix(text="See that CUDA_VISIBLE_DEVICES is unset or names the GPU."),
+        ),
+    )
+
+
+def _tracer_in_doubt(host: Host) -> bool:
+    options = host.tables.facts.options
+    untraced = options is not None and options.device_tracer_level == 0
+    return untraced or any("cupti" in text.lower() for text in (*host.errors, *host.warnings))
+
+
+def _evidence(run: Run) -> Iterator[Evidence]:
+    for host in run.hosts:
+        facts = host.tables.facts
+        for name, events in facts.accelerators.items():
+            yield Evidence(
+                kind="device_plane",
+                text=f"{name} is described, with {events} events on it",
+                where=TraceWhere(host=host.name, plane=name, line=None),
+            )
+        if not facts.accelerators:
+            yield Evidence(
+                kind="device_plane",
+                text="the trace has no GPU plane, and no transfer or allocation names a GPU",
+                where=TraceWhere(host=host.name, plane="/host:CPU", line=None),
+            )
+        if _tracer_in_doubt(host):
+            yield Evidence(
+                kind="tracer",
+                text="the GPU tracer was off or reported an error, so a GPU may have been missed",
+                where=TraceWhere(host=host.name, plane="Task Environment", line=None),
+            )
+
+
+_NO_GPU = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
+
+RULE = Rule(
+    id="no_gpu_visible",
+    title="TensorFlow used no GPU",
+    documentation=__doc__,
+    not_applicable=_not_applicable,
+    check=_check,
+    examples=(
+        Example(
+            title="no GPU in the trace",
+            ops=({"name": "MatMul", "type": "MatMul", "placement_source": "no_gpu"},),
+            facts=_NO_GPU,
+            fires_on=("MatMul",),
+        ),
+        Example(
+            title="a GPU that is described but not used",
+            ops=({"name": "MatMul", "type": "MatMul", "placement_source": "no_gpu"},),
+            facts=_NO_GPU | {"accelerators": {"/device:GPU:0": 0}},
+            fires_on=("MatMul",),
+        ),
+        Example(title="a GPU in use", ops=({"name": "StringJoin", "type": "StringJoin"},)),
+    ),
+)

@@ -1,0 +1,107 @@
+"""Python called from within a graph.
+
+## What it detects
+
+`tf.numpy_function` and `tf.py_function`, by the ops they make: `PyFunc`, `PyFuncStateless`,
+`EagerPyFunc`.
+
+## Why it happens
+
+The function is Python: it runs on the host, in the interpreter, one call at a time under its lock,
+whatever device the op was given. `PyFunc` has no GPU kernel at all (py_func.cc), so its inputs are
+copied to the host and its outputs back.
+
+## How to fix it
+
+Write the function with TensorFlow ops. If that cannot be, move the call into the input pipeline,
+where it runs ahead of the model, or call it less often.
+
+## How sure it is
+
+Certain: the type of the op says it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.findings import Finding
+from traceanalyzer.report.model import Evidence, Fix
+from traceanalyzer.rules._rule import Example, Rule
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.run import Run
+
+
+def _check(run: Run) -> Iterator[Finding]:
+    ops = run.ops
+    found = ops[ops["type"].isin(PYTHON_CALLBACKS) & (ops["placement"] != "remote")]
+    for (op_type, in_pipeline), group in found.groupby(
+        ["type", "in_input_pipeline"], observed=True, sort=True
+    ):
+        names = sorted(set(group["name"].astype(str)))
+        calls = int(group["occurrences"].sum())
+        yield Finding(
+            cause=RULE.id,
+            sub_reason="in_input_pipeline" if in_pipeline else None,
+            scope=f"{op_type}\0{in_pipeline}",
+            certainty="certain",
+            harm="harmful" if run.gpu_used else "harmless",
+            title=f"A Python function runs inside the graph ({op_type})",
+            why=(
+                "The op calls back into Python. The call runs on the host under the interpreter's "
+                "lock, whatever device the op is on"
+                + (
+                    ", and holds up the pipeline that feeds the model."
+                    if in_pipeline
+                    else "; what it takes from a GPU is copied to the host, and its result back."
+                )
+                + ("" if run.gpu_used else " Without a GPU in use there is nothing it keeps waiting.")
+            ),
+            op_ids=tuple(group["op_id"]),
+            evidence=(
+                Evidence(
+                    kind="op_type",
+                    text=f"{calls} calls recorded of {', '.join(names[:5])}"
+                    + (f" and {len(names) - 5} more" if len(names) > 5 else ""),  # noqa: PLR2004
+                ),
+            ),
+            fixes=(
+                Fix(text="Write the function with TensorFlow ops, so that it can run on the GPU."),
+                Fix(
+                    text="Or call it in the input pipeline, ahead of the model.",
+                    code="dataset = dataset.map(lambda x: tf.numpy_function(fn, [x], tf.float32))",
+                ),
+            ),
+        )
+
+
+RULE = Rule(
+    id="python_callback",
+    title="Python called from within a graph",
+    documentation=__doc__,
+    check=_check,
+    examples=(
+        Example(
+            title="tf.numpy_function in a train step",
+            ops=({"name": "PyFunc", "type": "PyFunc"}, {"name": "MatMul", "type": "MatMul"}),
+            fires_on=("PyFunc",),
+        ),
+        Example(
+            title="tf.py_function in a mapped function",
+            ops=(
+                {
+                    "name": "EagerPyFunc",
+                    "type": "EagerPyFunc",
+                    "role": "input_pipeline",
+                    "in_input_pipeline": True,
+                },
+            ),
+            fires_on=("EagerPyFunc",),
+        ),
+        Example(title="no callback", ops=({"name": "MatMul", "type": "MatMul"},)),
+    ),
+)

@@ -1,0 +1,278 @@
+"""A profiled run: its hosts' tables, joined, and what is known of the recording itself."""
+
+from __future__ import annotations
+
+import filecmp
+import logging
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from traceanalyzer.copy_graph import copy_graph
+from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
+from traceanalyzer.tables.device_events import device_planes
+from traceanalyzer.tables.events import event_rows
+from traceanalyzer.tables.host_tables import host_tables
+from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS, Schema
+from traceanalyzer.tables.vocabulary import is_derived_line
+from traceanalyzer.trace.discovery import choose_run, find_runs
+from traceanalyzer.trace.files import read_host
+from traceanalyzer.trace.tfevents import tf_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import networkx as nx
+
+    from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.trace.columns import Damage, Trace
+    from traceanalyzer.trace.discovery import HostFile, RunFiles
+    from traceanalyzer.trace.tfevents import TfVersion
+
+__all__ = ["Host", "HostFailure", "Run", "load", "runs"]
+
+_log = logging.getLogger("traceanalyzer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFailure:
+    """A host whose trace could not be read, or was left out.
+
+    Attributes:
+        host: Its name.
+        reason: Why, in a line.
+        is_duplicate: Whether its file is byte for byte another host's.
+    """
+
+    host: str
+    reason: str
+    is_duplicate: bool = False
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Host:
+    """One host of a run.
+
+    Attributes:
+        name: Name of the host, as its file is named.
+        file: The file it was read from, or None for rows made by hand.
+        format: `xplane`, `trace.json` or `local.trace`.
+        tables: Its rows of each table.
+        errors: What the profiler reported as errors.
+        warnings: What it reported as warnings.
+        damage: What of the file could not be read, or None.
+        start_ps: Start of its first event.
+        end_ps: End of its last event.
+        device_properties: The properties that each accelerator's plane states.
+    """
+
+    name: str
+    file: HostFile | None
+    format: str
+    tables: HostTables
+    errors: tuple[str, ...]
+    warnings: tuple[str, ...]
+    damage: Damage | None
+    start_ps: int
+    end_ps: int
+    device_properties: dict[str, dict[str, str]]
+
+    def events(self) -> pd.DataFrame:
+        """Read every event of the host's trace anew; see `tables.events.event_rows`."""
+        if self.file is None:
+            msg = f"{self.name}: these rows were not read from a file, so there are no events"
+            raise TraceFormatError(msg)
+        return event_rows(self.name, read_host(self.file))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Run:
+    """A profiled run. Tables have the columns of `traceanalyzer.tables.schema`.
+
+    Attributes:
+        name: Name of the run: its directory.
+        path_name: Last part of the path that was asked for.
+        hosts: The hosts that could be read.
+        failures: Those that could not, or were left out.
+        other_runs: Names of the other runs at the same path.
+        version: TensorFlow's version, or None where nothing tells.
+    """
+
+    name: str
+    path_name: str
+    hosts: tuple[Host, ...]
+    failures: tuple[HostFailure, ...] = ()
+    other_runs: tuple[str, ...] = ()
+    version: TfVersion | None = None
+
+    @cached_property
+    def ops(self) -> pd.DataFrame:
+        """A row for each op of each host."""
+        return self._table(OPS)
+
+    @cached_property
+    def kernels(self) -> pd.DataFrame:
+        """A row for each kernel."""
+        return self._table(KERNELS)
+
+    @cached_property
+    def copies(self) -> pd.DataFrame:
+        """A row for each copy."""
+        return self._table(COPIES)
+
+    @cached_property
+    def allocations(self) -> pd.DataFrame:
+        """A row for each allocation and deallocation."""
+        return self._table(ALLOCATIONS)
+
+    @cached_property
+    def steps(self) -> pd.DataFrame:
+        """A row for each step; empty where nothing marks them."""
+        return self._table(STEPS)
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """Every event of every host; read from the files when it is first asked for."""
+        return pd.concat([h.events() for h in self.hosts], ignore_index=True)
+
+    @cached_property
+    def copy_graph(self) -> nx.MultiDiGraph[str]:
+        """The copies, as a graph of ops."""
+        return copy_graph(self.copies, self.ops)
+
+    @property
+    def gpu_used(self) -> bool:
+        """Whether TensorFlow used a GPU on some host."""
+        return any(h.tables.facts.gpu_used for h in self.hosts)
+
+    @property
+    def duration_ps(self) -> int:
+        """Time from the first event to the last, of the host that was recorded longest."""
+        return max((h.end_ps - h.start_ps for h in self.hosts), default=0)
+
+    def _table(self, schema: Schema) -> pd.DataFrame:
+        return schema.frame([getattr(h.tables, schema.name) for h in self.hosts])
+
+
+def runs(path: str | Path) -> tuple[str, ...]:
+    """Return the names of the runs at a path, the newest first.
+
+    Args:
+        path: A log directory, a run directory or a trace file.
+
+    Raises:
+        TraceNotFoundError: There is no run.
+    """
+    return tuple(run.name for run in find_runs(path))
+
+
+def load(
+    path: str | Path,
+    run: str | None = None,
+    *,
+    max_memory_bytes: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Run:
+    """Read a profile and build its tables.
+
+    Args:
+        path: A log directory, a run directory or a trace file.
+        run: Name of the run to read; the newest by default.
+        max_memory_bytes: Refuse a file whose events would take more; by default three quarters of
+            the machine's memory.
+        progress: Called with a line on what is being done.
+
+    Raises:
+        TraceNotFoundError: There is no trace, or no run of that name.
+        TraceFormatError: None of the run's files can be read.
+    """
+    found = find_runs(path)
+    chosen = choose_run(found, run)
+    kept, failures = _without_duplicates(chosen)
+    limit = _memory_limit() if max_memory_bytes is None else max_memory_bytes
+    hosts: list[Host] = []
+    first_error: TraceAnalyzerError | None = None
+    for file in kept:
+        if progress:
+            progress(f"reading {file.path.name}")
+        try:
+            hosts.append(_read(file, len(hosts), limit))
+        except TraceAnalyzerError as error:
+            _log.warning("%s", error)
+            first_error = first_error or error
+            failures.append(HostFailure(host=file.host, reason=str(error)))
+    if not hosts:
+        raise first_error or TraceFormatError(f"{chosen.name}: the run holds no trace")
+    return Run(
+        name=chosen.name,
+        path_name=Path(path).resolve().name,
+        hosts=tuple(hosts),
+        failures=tuple(failures),
+        other_runs=tuple(r.name for r in found if r is not chosen),
+        version=tf_version(chosen),
+    )
+
+
+def _memory_limit() -> int | None:
+    """Return three quarters of the machine's memory, or None where it does not tell its size."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def _without_duplicates(run: RunFiles) -> tuple[list[HostFile], list[HostFailure]]:
+    kept: list[HostFile] = []
+    failures: list[HostFailure] = []
+    for file in run.hosts:
+        twin = next((k for k in kept if _same_content(k.path, file.path)), None)
+        if twin is None:
+            kept.append(file)
+        else:
+            reason = f"its file is byte for byte that of {twin.host}; counted once"
+            failures.append(HostFailure(host=file.host, reason=reason, is_duplicate=True))
+    return kept, failures
+
+
+def _same_content(a: Path, b: Path) -> bool:
+    try:
+        return a.stat().st_size == b.stat().st_size > 0 and filecmp.cmp(a, b, shallow=False)
+    except OSError:
+        return False  # reading it will say what is wrong
+
+
+def _read(file: HostFile, index: int, max_memory_bytes: int | None) -> Host:
+    trace = read_host(file, max_bytes=max_memory_bytes)
+    start_ps, end_ps = _extent(trace)
+    return Host(
+        name=file.host,
+        file=file,
+        format=trace.format,
+        tables=host_tables(file.host, index, trace),
+        errors=trace.errors,
+        warnings=trace.warnings,
+        damage=trace.damage,
+        start_ps=start_ps,
+        end_ps=end_ps,
+        device_properties={p.name: p.own for p in device_planes(trace)},
+    )
+
+
+def _extent(trace: Trace) -> tuple[int, int]:
+    """Return when the first event starts and the last one ends, derived lines left out."""
+    starts: list[int] = []
+    ends: list[int] = []
+    for plane in trace.planes:
+        bounds: Sequence[int] = plane.lines.event_begin.tolist()
+        for k, (name, line_id) in enumerate(
+            zip(plane.lines.name, plane.lines.id.tolist(), strict=True)
+        ):
+            begin, end = bounds[k], bounds[k + 1]
+            if begin < end and not is_derived_line(name, line_id):
+                starts.append(int(plane.start_ps[begin:end].min()))
+                ends.append(int(plane.end_ps[begin:end].max()))
+    return (min(starts), max(ends)) if starts else (0, 0)
