@@ -141,6 +141,7 @@ def environment() -> Environment:
         paragraphs=paragraphs,
         part=text.share,
         size=text.size,
+        sentence=text.sentence,
         spans=spans,
         words=views.cause_title,
     )

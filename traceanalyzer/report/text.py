@@ -14,6 +14,7 @@ __all__ = [
     "cut_long",
     "duration",
     "one_line",
+    "sentence",
     "share",
     "size",
     "visible",
@@ -54,6 +55,13 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 def one_line(prose: str) -> str:
     """Returns prose on one line: its line breaks are its author's margin, not a reader's."""
     return _SPACES.sub(" ", prose).strip()
+
+
+def sentence(words: str) -> str:
+    """Returns words as a sentence: with a capital at the start and a stop at the end."""
+    words = one_line(words)
+    stop = "" if words.endswith((".", "!", "?", ":")) or not words else "."
+    return f"{words[:1].upper()}{words[1:]}{stop}"
 
 
 def visible(text: str) -> str:
@@ -141,7 +149,7 @@ def _three_digits(value: float) -> str:
     magnitude = abs(value)
     if magnitude == 0:
         return "0"
-    if magnitude < 1:
+    if magnitude < 0.9995:  # noqa: PLR2004 - as it will be rounded
         return f"{value:.3f}"
     if magnitude < 9.995:  # noqa: PLR2004 - below, two decimals make three digits
         return f"{value:.2f}"

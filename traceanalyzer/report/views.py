@@ -69,6 +69,10 @@ class Grid:
     unknown: tuple[str, ...]  # headings of columns that hold nothing in any row
     folded: tuple[str, ...] = ()  # columns whose cells stand below the op's name
 
+    def has(self, name: str) -> bool:
+        """Returns whether a column is shown."""
+        return any(column.name == name for column in self.columns)
+
 
 _HEADINGS = {
     "bytes": "Bytes",
@@ -366,7 +370,7 @@ def why_unknown(report: Report, what: str) -> str | None:
     if what in ("steps", "exposed") and not _has_steps(report):
         return "no steps in this trace"
     if what == "bytes":
-        return "the size of these copies is not in the trace"
+        return "the trace does not say how much was copied"
     return None
 
 

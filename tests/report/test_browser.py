@@ -1,0 +1,254 @@
+"""The page in a real browser: it shows everything, asks for nothing, and fits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.report.examples import EXAMPLES
+from traceanalyzer.report.page import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed: pip install -e '.[test]'"
+)
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+# The ratio of luminance, WCAG 2, of each text to the nearest ground painted behind it.
+_CONTRASTS = """
+() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const luminance = ([r, g, b]) =>
+    0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const ground = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const painted = channels(getComputedStyle(e).backgroundColor);
+      if (painted.length < 4 || painted[3] === 1) return painted;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || element.closest("svg, defs, title")) continue;
+    const own = luminance(channels(getComputedStyle(element).color));
+    const behind = luminance(ground(element));
+    const ratio = (Math.max(own, behind) + 0.05) / (Math.min(own, behind) + 0.05);
+    found.push([ratio, walker.currentNode.data.trim().slice(0, 40)]);
+  }
+  return found;
+}
+"""
+
+# Elements that reach beyond the right edge of the window, but for what scrolls in its own box.
+_OVERFLOWING = """
+() => [...document.querySelectorAll("body *")]
+  .filter((e) => !e.closest(".scroll, pre, .skip, svg, .said"))
+  .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
+  .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`)
+"""
+
+# Words of the picture that leave it, or that lie upon another word of it.
+_PICTURE_FAULTS = """
+() => {
+  const svg = document.querySelector("svg.graph");
+  const frame = svg.getBoundingClientRect();
+  const words = [...svg.querySelectorAll("text")]
+    .map((t) => [t.textContent, t.getBoundingClientRect()]);
+  const faults = words
+    .filter(([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
+      || b.top < frame.top - 1 || b.bottom > frame.bottom + 1)
+    .map(([text]) => `${text} leaves the picture`);
+  words.forEach(([text, a], i) => words.slice(i + 1).forEach(([other, b]) => {
+    const beside = a.left >= b.right - 1 || b.left >= a.right - 1;
+    const below = a.top >= b.bottom - 2 || b.top >= a.bottom - 2;
+    if (!beside && !below)
+      faults.push(`${text} lies upon ${other}`);
+  }));
+  return faults;
+}
+"""
+
+
+def chromium() -> str | None:
+    named = os.environ.get("CHROMIUM")
+    return named or next((path for name in _NAMES if (path := shutil.which(name))), None)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = chromium()
+    if executable is None:
+        pytest.skip(f"no chromium on PATH ({', '.join(_NAMES)}) and CHROMIUM is not set")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=executable, args=list(_ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    for name, build in EXAMPLES.items():
+        write_page(build(), folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in EXAMPLES}
+
+
+@dataclass
+class Visit:
+    page: Page
+    said: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+def visit(browser: Browser, path: Path, width: int = 1280, **options: Any) -> Visit:  # noqa: ANN401
+    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+    seen = Visit(context.new_page())
+    seen.page.on("console", lambda message: seen.said.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
+    seen.page.on("dialog", lambda dialog: seen.said.append(dialog.message))
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.goto(path.as_uri())
+    return seen
+
+
+@pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_page_asks_for_nothing_and_shows_everything(
+    browser: Browser, pages: dict[str, Path], name: str, *, javascript: bool
+) -> None:
+    seen = visit(browser, pages[name], java_script_enabled=javascript)
+    assert seen.requests == [pages[name].as_uri()]
+    assert seen.said == []
+    sections = seen.page.locator("main > section")
+    assert sections.count() >= 11
+    for index in range(sections.count()):
+        assert sections.nth(index).is_visible()
+        assert sections.nth(index).locator("h2").is_visible()
+    # The style is let in by its hash: without it the ground would be transparent.
+    assert seen.page.locator(".contents ol").evaluate("e => getComputedStyle(e).listStyleType") == (
+        "none"
+    )
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("width", [320, 380, 768, 1280, 2560])
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_page_is_never_wider_than_its_window(
+    browser: Browser, pages: dict[str, Path], name: str, width: int
+) -> None:
+    seen = visit(browser, pages[name], width)
+    seen.page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert seen.page.evaluate(_OVERFLOWING) == []
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_text_stands_out_from_its_ground(
+    browser: Browser, pages: dict[str, Path], name: str, scheme: str
+) -> None:
+    seen = visit(browser, pages[name], color_scheme=scheme)
+    contrasts = seen.page.evaluate(_CONTRASTS)
+    assert len(contrasts) > 50
+    assert [entry for entry in contrasts if entry[0] < 4.5] == []
+    ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+    seen.page.context.close()
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_words_of_the_picture_lie_apart(
+    browser: Browser, pages: dict[str, Path], width: int
+) -> None:
+    for name in ("gpu", "hostile"):
+        seen = visit(browser, pages[name], width)
+        assert seen.page.evaluate(_PICTURE_FAULTS) == []
+        seen.page.context.close()
+
+
+def test_one_type_scale(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = visit(browser, pages["gpu"])
+    sizes = seen.page.evaluate(
+        "[...new Set([...document.querySelectorAll('body *')].filter((e) => !e.closest('code, pre,"
+        " .name, .cause-id, .permalink, svg')).map((e) => getComputedStyle(e).fontSize))]"
+    )
+    assert set(sizes) <= {"13px", "15px", "17px", "22px", "26px", "28px"}
+    seen.page.context.close()
+
+
+def test_figures_of_a_column_end_on_one_line(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = visit(browser, pages["gpu"], 1600)
+    edges = seen.page.evaluate(
+        "[...document.querySelectorAll('#cpu-ops tbody tr')].map((row) =>"
+        " [...row.querySelectorAll('td.n')].map((c) => c.getBoundingClientRect().right))"
+    )
+    assert len(edges) == 5
+    assert all(row == edges[0] for row in edges)
+    seen.page.context.close()
+
+
+def test_an_anchor_leads_to_its_finding(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = visit(browser, pages["gpu"])
+    seen.page.goto(f"{pages['gpu'].as_uri()}#finding-0be77d52")
+    top = seen.page.locator("#finding-0be77d52").evaluate("e => e.getBoundingClientRect().top")
+    assert 0 <= top < 100
+    # An op that is at home in a closed list opens it.
+    seen.page.goto(f"{pages['gpu'].as_uri()}#op-d0000000")
+    assert seen.page.locator("#op-d0000000").is_visible()
+    seen.page.context.close()
+
+
+def test_keyboard_reaches_the_tables(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = visit(browser, pages["gpu"], 380)
+    boxes = seen.page.locator(".scroll")
+    for index in range(boxes.count()):
+        assert boxes.nth(index).get_attribute("tabindex") == "0"
+        assert boxes.nth(index).get_attribute("aria-label")
+    seen.page.keyboard.press("Tab")
+    assert seen.page.evaluate("document.activeElement.className") == "skip"
+    assert seen.page.locator(".skip").evaluate("e => e.getBoundingClientRect().left") >= 0
+    seen.page.context.close()
+
+
+def test_paper_shows_what_is_folded_and_fits(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = visit(browser, pages["gpu"], 690)
+    seen.page.emulate_media(media="print")
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 690
+    assert not seen.page.locator(".contents").is_visible()
+    assert seen.page.locator("#rules tbody tr").first.is_visible()
+    assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(255, 255, 255)"
+    )
+    seen.page.context.close()
+
+
+def test_hostile_names_do_nothing(browser: Browser, pages: dict[str, Path]) -> None:
+    seen = visit(browser, pages["hostile"], java_script_enabled=True, bypass_csp=True)
+    assert seen.said == []
+    assert seen.requests == [pages["hostile"].as_uri()]
+    assert seen.page.evaluate("document.scripts.length + document.images.length") == 0
+    seen.page.context.close()

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.report.examples import EXAMPLES, cpu_only_run, empty_run, gpu_run, hostile_run
+from traceanalyzer.report.summary import print_summary
+
+if TYPE_CHECKING:
+    from traceanalyzer.report.model import Report
+
+
+def printed(report: Report, width: int = 80, **options: object) -> str:
+    console = Console(file=io.StringIO(), width=width, **options)  # type: ignore[arg-type]
+    print_summary(report, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().replace("\xa0", " ")
+
+
+def on_one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 160])
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    for line in printed(EXAMPLES[name](), width).splitlines():
+        assert cell_len(line) <= width
+
+
+@pytest.mark.parametrize("width", [80, 160])
+def test_what_a_reader_needs_first(width: int) -> None:
+    said = on_one_line(printed(gpu_run(), width))
+    assert said.startswith(gpu_run().summary.verdict)
+    for words in (
+        "Step time 14.4 ms, 95th percentile 14.9 ms",
+        "GPU waits 1.95 ms per step",
+        "GPU idle 35.7 %",
+        "CPU-op time 229 ms in 5 CPU-placed ops",
+        "97.8 % (certain 80.2 %, likely 17.6 %, possible 0 %, unexplained 2.2 %)",
+        "warning: The GPU tracer dropped 1,204 events",
+        "1. A Python function runs inside every step",
+        "certain, harmful · python_callback/eager_py_func · 1 op",
+        "host 182 ms · copied 1.26 GB · GPU waits 1.70 ms per step",
+        "train/augment.py:88",
+        "Change: Write the blur with TensorFlow ops",
+        "host 40.1 ms · copied unknown · GPU waits 212 µs per step",
+        "certain, by design · host_pipeline · 212 ops",
+        "host to gpu:0 3.04 GB 257 ms 480",
+        "host to gpu:1 unknown 41.2 µs 12",
+        "No rule found a cause for 5.12 ms of CPU-op time.",
+        "Would settle it: a capture with `traceanalyzer capture`",
+    ):
+        assert words in said
+
+
+def test_cpu_placed_ops_with_cost_and_cause() -> None:
+    lines = printed(gpu_run(), 160).splitlines()
+    first = next(line for line in lines if line.startswith(" augment/EagerPyFunc"))
+    assert first.split() == [
+        "augment/EagerPyFunc",
+        *("120", "182", "ms", "204", "ms"),
+        *("python_callback", "(certain)"),
+    ]
+    gather = next(line for line in lines if "ResourceGather" in line)
+    assert gather.split()[-1] == "unexplained"
+
+
+def test_what_is_cut_is_counted() -> None:
+    said = printed(cpu_only_run())
+    assert "Showing 2 of 412 CPU-placed ops. All of them: traceanalyzer tables PATH -o DIR" in said
+    run = gpu_run()
+    many = replace(run, findings=run.findings * 5)
+    assert "and 10 more: see the page" in printed(many)
+
+
+def test_unknown_says_why() -> None:
+    said = on_one_line(printed(cpu_only_run()))
+    assert "Step time unknown (no steps in this trace)" in said
+    assert "Explained unknown (no GPU in this trace)" in said
+    assert "GPU waits unknown Source" not in said
+
+
+def test_what_a_gpu_would_change() -> None:
+    said = on_one_line(printed(cpu_only_run()))
+    assert "By replaying the placer, not measured." in said
+    assert "- MatMul has no GPU kernel for int32 (likely, dtype_unsupported)" in said
+
+
+def test_an_empty_trace() -> None:
+    said = printed(empty_run())
+    assert "The trace holds no TensorFlow op." in said
+    assert "No rule found a cause in this trace." in said
+    assert "Copies" not in said
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_hostile_names_are_inert(width: int) -> None:
+    said = printed(hostile_run(), width)
+    assert "[bold" in said  # markup stays text
+    assert not any(character in said for character in "\x00\x07\x1b\x9b\u2028\u202e\u200b\ud800")
+    assert said.encode("utf-8")
+    assert len(said) < 40_000
+    colours = printed(hostile_run(), width, force_terminal=True, color_system="truecolor")
+    assert "\x1b[31m" in colours or "\x1b[1m" in colours  # our own styles ...
+    assert "\x1b[31mg" not in colours  # ... and none of a name's
+
+
+def test_a_terminal_without_unicode() -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii", errors="strict")
+    for build in EXAMPLES.values():
+        print_summary(build(), Console(file=stream, width=80))
+    stream.flush()
+    assert b"41.2 us" in raw.getvalue()

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from tests.report.examples import (
+    CONV,
+    EXAMPLES,
+    GATHER,
+    MATMUL,
+    PY_FUNC,
+    cpu_only_run,
+    empty_run,
+    gpu_run,
+)
+from traceanalyzer.report import picture, views
+from traceanalyzer.report.model import CopyGraph, DeviceCopies, ExplainedShares, Report, Table
+
+
+def with_devices(*devices: tuple[str, str, int | None]) -> Report:
+    copies = tuple(
+        DeviceCopies(
+            source=source, target=target, direction="unknown", bytes=size, count=1, total_us=1.0
+        )
+        for source, target, size in devices
+    )
+    return replace(gpu_run(), copy_graph=CopyGraph(nodes=(), edges=(), devices=copies))
+
+
+def test_cpu_ops_are_those_counted_and_the_dearest_come_first() -> None:
+    shown = views.cpu_ops_grid(gpu_run())
+    assert [row["type"] for row in shown.rows] == [
+        "EagerPyFunc",
+        "MatMul",
+        "ResourceGather",
+        "LookupTableFindV2",
+        "Cast",
+    ]
+    assert shown.total_rows == 5
+
+
+def test_pipeline_and_runtime_are_not_cpu_ops() -> None:
+    columns = ("op_id", "name", "placement", "role", "in_input_pipeline", "host_self_us")
+    rows = (
+        ("a", "Map", "cpu", "input_pipeline", True, 9.0),
+        ("b", "Run", "cpu", "runtime", False, 8.0),
+        ("c", "Cast", "cpu", "compute", False, 1.0),
+        ("d", "Conv2D", "gpu:0", "compute", False, 2.0),
+    )
+    run = gpu_run()
+    ops = Table(columns=columns, rows=rows, total_rows=4)
+    run = replace(run, tables=replace(run.tables, ops=ops), summary=replace(run.summary, cpu_ops=1))
+    shown = views.cpu_ops_grid(run)
+    assert [row["name"] for row in shown.rows] == ["Cast"]
+    assert [row["name"] for row in views.top_ops_grid(run).rows] == ["Map", "Run", "Conv2D", "Cast"]
+
+
+def test_a_column_without_a_value_is_named_and_left_out() -> None:
+    table = Table(columns=("name", "bytes", "why"), rows=(("a", None, None),), total_rows=1)
+    shown = views.grid(table)
+    assert [column.name for column in shown.columns] == ["name"]
+    assert shown.unknown == ("Bytes", "Why")
+
+
+def test_kinds_of_columns() -> None:
+    table = Table(
+        columns=("op_id", "op", "name", "step", "count", "copy_us", "h2d_bytes", "busy_share"),
+        rows=(("k", "MatMul", "sgemm", 3, 4, 5.0, 6, 0.7),),
+        total_rows=1,
+    )
+    kinds = {column.name: column.kind for column in views.grid(table).columns}
+    assert kinds == {
+        "op": "op",
+        "name": "name",
+        "step": "number",
+        "count": "count",
+        "copy_us": "time",
+        "h2d_bytes": "bytes",
+        "busy_share": "share",
+    }
+
+
+def test_a_key_is_not_shown_beside_the_name_it_stands_for() -> None:
+    table = Table(
+        columns=("producer", "producer_name", "consumer"),
+        rows=(("7be2", "MatMul", "c09d"),),
+        total_rows=1,
+    )
+    assert [column.name for column in views.grid(table).columns] == ["producer_name", "consumer"]
+
+
+def test_rows_are_cut_with_their_count() -> None:
+    table = Table(columns=("name",), rows=tuple((f"op{i}",) for i in range(300)), total_rows=4697)
+    shown = views.grid(table)
+    assert (len(shown.rows), shown.total_rows) == (views.ROWS_SHOWN, 4697)
+
+
+def test_explained_parts_add_up() -> None:
+    parts = views.explained_parts(gpu_run())
+    assert [part.id for part in parts] == ["certain", "likely", "possible", "unexplained"]
+    assert sum(part.share for part in parts) == pytest.approx(1)
+    assert [part.start for part in parts] == pytest.approx([0, 0.802073, 0.977599, 0.977599])
+    assert views.explained_parts(cpu_only_run()) == ()
+
+
+def test_rounding_leaves_no_unexplained_rest() -> None:
+    run = gpu_run()
+    thirds = ExplainedShares(certain=1 / 3, likely=1 / 3, possible=1 / 3)
+    run = replace(run, summary=replace(run.summary, explained=thirds))
+    assert views.explained_parts(run)[-1].share == 0
+
+
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+def test_every_op_has_one_home(name: str) -> None:
+    report = EXAMPLES[name]()
+    homes = views.homes(report)
+    assert len({(home.place, home.row) for home in homes.values()}) == len(homes)
+    for finding in report.findings:
+        assert all(op.op_id in homes for op in finding.ops[: views.ROWS_SHOWN])
+
+
+def test_homes_prefer_the_tables() -> None:
+    homes = views.homes(gpu_run())
+    assert homes[PY_FUNC.op_id] == views.Home("cpu-ops", 0)
+    assert homes[GATHER.op_id].place == "cpu-ops"
+    assert homes[CONV.op_id] == views.Home("top-ops", 0)
+    assert homes["d0000000"].place == "finding-3"
+
+
+def test_why_a_figure_is_unknown() -> None:
+    assert views.why_unknown(empty_run(), "explained") == "no GPU in this trace"
+    assert views.why_unknown(cpu_only_run(), "steps") == "no steps in this trace"
+    run = gpu_run()
+    assert views.why_unknown(run, "exposed") is None
+    no_time = replace(run, summary=replace(run.summary, cpu_op_us=0.0))
+    assert views.why_unknown(no_time, "explained") == "no CPU-op time in this trace"
+
+
+def test_fragments_hold_no_space_and_stay_apart() -> None:
+    assert views.fragment("op", "a b") == "op-a%20b"
+    assert views.fragment("op", "a%20b") != views.fragment("op", "a b")
+    assert views.fragment("op", "\ud800").isascii()
+
+
+def test_causes_in_words() -> None:
+    assert views.cause_title("no_gpu_visible") == "no GPU visible"
+
+
+def test_edges_begin_with_those_the_gpu_waits_for() -> None:
+    edges = views.copy_edges(gpu_run())
+    assert [edge.source for edge in edges[:2]] == [PY_FUNC.op_id, CONV.op_id]
+    assert edges[-1].source == MATMUL.op_id
+
+
+def test_picture_has_a_lane_for_each_direction() -> None:
+    drawn = picture.copy_picture(gpu_run())
+    assert drawn is not None
+    assert [box.label for box in drawn.boxes] == ["gpu:0", "host", "gpu:1", "gpu:0", "gpu:1"]
+    assert [lane.width for lane in drawn.lanes] == [14.0, 4.5, 2.0, 2.4]
+    assert [lane.is_measured for lane in drawn.lanes] == [True, True, False, True]
+    ways = [lane.x_to > lane.x_from for lane in drawn.lanes]
+    assert ways == [True, False, True, True]
+
+
+def test_nothing_in_the_picture_overlaps_or_leaves_it() -> None:
+    pairs: list[tuple[str, str, int | None]] = [("host", f"gpu:{i}", i * 10**6) for i in range(4)]
+    pairs += [(f"gpu:{i}", "host", None) for i in range(4)]
+    pairs += [("gpu:0", "gpu:0", 5), ("gpu:1", "gpu:2", 7), ("gpu:2", "gpu:1", 7)]
+    drawn = picture.copy_picture(with_devices(*pairs))
+    assert drawn is not None
+    assert len(drawn.lanes) == len(pairs)
+    middles = [lane.y for lane in drawn.lanes]
+    assert all(b - a >= picture.LANE_HEIGHT for a, b in itertools.pairwise(middles))
+    for box in drawn.boxes:
+        assert box.x >= 0
+        assert box.x + box.width <= drawn.width
+        assert box.y + box.height < drawn.height
+    for column in (0, 1):
+        boxes = sorted((b.y, b.height) for b in drawn.boxes if (b.x > 100) == bool(column))
+        for (y, height), (below, _) in itertools.pairwise(boxes):
+            assert y + height < below
+
+
+def test_a_big_machine_is_cut_to_what_can_be_read() -> None:
+    drawn = picture.copy_picture(with_devices(*((f"gpu:{i}", "host", 1) for i in range(40))))
+    assert drawn is not None
+    assert drawn.pairs == 40
+    assert len(drawn.lanes) == picture.PAIRS_SHOWN
+
+
+def test_no_copies_no_picture() -> None:
+    assert picture.copy_picture(empty_run()) is None
+    assert picture.copy_picture(with_devices()) is None
+
+
+def test_all_sizes_unknown_or_zero() -> None:
+    drawn = picture.copy_picture(with_devices(("host", "gpu:0", None), ("gpu:0", "host", 0)))
+    assert drawn is not None
+    assert {lane.width for lane in drawn.lanes} == {picture.NARROWEST}
+
+
+def test_step_strip() -> None:
+    strip = picture.step_strip(gpu_run())
+    assert strip is not None
+    assert len(strip.bars) == 40
+    assert max(bar.height for bar in strip.bars) == 40
+    assert all(bar.x + bar.width <= 100 for bar in strip.bars)
+    assert strip.median_y is not None
+    assert picture.step_strip(empty_run()) is None
