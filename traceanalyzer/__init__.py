@@ -1,10 +1,10 @@
 """Why did this TensorFlow op run on the CPU, what does it cost, and what do I change?
 
-    import traceanalyzer as ta
+import traceanalyzer as ta
 
-    run = ta.load("logs/")
-    run.ops, run.copies, run.copy_graph
-    ta.write_report(ta.diagnose(run), "report.html")
+run = ta.load("logs/")
+run.ops, run.copies, run.copy_graph
+ta.write_report(ta.diagnose(run), "report.html")
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line: one function a command, each a few library calls; prints, and nothing else does."""
+"""The command line: one function a command, each a few library calls. Only this prints."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,14 +26,15 @@ _PROGRESS_AFTER_S = 1.0
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType):  # type: ignore[type-arg]  # generic in click's newest only
     """A number of bytes, with a unit: `500M`, `8GB`."""
 
     name = "size"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None  # noqa: ANN401
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
+        """Return the number of bytes."""
         if isinstance(value, int):
             return value
         text = str(value).strip().lower().removesuffix("b").removesuffix("i")
@@ -65,7 +66,9 @@ def cli() -> None:
 @cli.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="HTML", help="The page.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="JSON", help="The same as data.")
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), metavar="JSON", help="The same as data."
+)
 @_run_option
 @_memory_option
 def report(

@@ -81,7 +81,10 @@ def _nodes(copies: pd.DataFrame, end: str, memory: NDArray[Any]) -> NDArray[Any]
     """Return the node at one end of each copy: the op, else its name, else the memory."""
     op = copies[end].astype(object).to_numpy()
     name = copies[f"{end}_name"].astype(object).to_numpy()
-    named = np.array([f"name:{n}" if isinstance(n, str) else m for n, m in zip(name, memory, strict=True)], dtype=object)
+    named = np.array(
+        [f"name:{n}" if isinstance(n, str) else m for n, m in zip(name, memory, strict=True)],
+        dtype=object,
+    )
     return np.where(pd.notna(op), op, named)
 
 
@@ -102,16 +105,17 @@ def _aggregate(
         }
     )
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
-    sums = table.groupby(["source", "target", "direction"], sort=True).sum()
-    for (a, b, direction), row in zip(sums.index, sums.itertuples(index=False), strict=True):
+    sums = table.groupby(["source", "target", "direction"], sort=True).sum().reset_index()
+    columns = (sums[name].tolist() for name in table.columns)
+    for a, b, direction, known_bytes, sized, total_ps, timed, count in zip(*columns, strict=True):
         graph.add_edge(
             a,
             b,
             key=direction,
-            bytes=int(row.bytes) if row.sized else None,
-            count=int(row.copies),
-            unknown_bytes=int(row.copies - row.sized),
-            total_ps=int(row.total_ps) if row.timed else None,
+            bytes=known_bytes if sized else None,
+            count=count,
+            unknown_bytes=count - sized,
+            total_ps=total_ps if timed else None,
             exposed_ps=None,
         )
     return graph

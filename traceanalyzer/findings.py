@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
-from traceanalyzer.report.model import Certainty, Evidence, Fix, Harm, RuledOut
+if TYPE_CHECKING:
+    from traceanalyzer.report.model import Certainty, Evidence, Fix, Harm, RuledOut
+
 
 __all__ = ["Finding", "finding_id"]
 

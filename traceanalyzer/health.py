@@ -92,16 +92,11 @@ def _placements(run: Run) -> Iterator[Health]:
 
 
 def _of_host(host: Host) -> Iterator[Health]:
-    for kind, severity, texts in (
-        ("xspace_error", "error", host.errors),
-        ("xspace_warning", "warning", host.warnings),
-    ):
-        for text in texts:
-            yield Health(
-                id=kind,
-                severity=severity,  # type: ignore[arg-type] - the two literals above
-                message=f"{host.name}: the profiler reported: {text}",
-            )
+    said = f"{host.name}: the profiler reported: "
+    for text in host.errors:
+        yield Health(id="xspace_error", severity="error", message=said + text)
+    for text in host.warnings:
+        yield Health(id="xspace_warning", severity="warning", message=said + text)
     if host.damage is not None:
         yield Health(
             id="damaged",

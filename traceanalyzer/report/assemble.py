@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -225,7 +225,7 @@ def _cost(rows: pd.DataFrame) -> Cost:
     )
 
 
-def _refs(rows: pd.DataFrame) -> list[dict[str, object]]:
+def _refs(rows: pd.DataFrame) -> list[dict[str, Any]]:
     columns = ("op_id", "name", "type", "host", "placement")
     return [
         dict(zip(columns, values, strict=True))
@@ -240,7 +240,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
         cpu_op_us=int(left["host_self_ps"].sum()) / _PS_PER_US,
         ops=tuple(
             UnexplainedOp(
-                **ref,  # type: ignore[arg-type]
+                **ref,
                 occurrences=int(shown["occurrences"].iloc[k]),
                 cost=_cost(shown.iloc[k : k + 1]),
                 candidates=_CANDIDATES,
@@ -271,7 +271,7 @@ def _copy_graph(run: Run) -> CopyGraph | None:
             )
             for node in nodes
         ),
-        edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),  # type: ignore[arg-type]
+        edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),
         devices=tuple(_device_edges(device_graph(run.copies))),
         edges_total=len(edges),
     )
@@ -279,12 +279,10 @@ def _copy_graph(run: Run) -> CopyGraph | None:
 
 def _device_edges(graph: nx.MultiDiGraph[str]) -> Iterable[DeviceCopies]:
     for edge in sorted(graph.edges(keys=True, data=True), key=lambda e: e[:3]):
-        yield DeviceCopies(**_edge(*edge))  # type: ignore[arg-type]
+        yield DeviceCopies(**_edge(*edge))
 
 
-def _edge(
-    source: str, target: str, direction: str, data: dict[str, int | None]
-) -> dict[str, object]:
+def _edge(source: str, target: str, direction: str, data: dict[str, Any]) -> dict[str, Any]:
     total_ps = data["total_ps"]
     return {
         "source": source,
@@ -348,7 +346,7 @@ def _kernel_table(kernels: pd.DataFrame) -> Table:
     total = len(sums)
     sums = sums.head(_MAX_ROWS)
     for key in keys:
-        categories = np.append(kernels[key].cat.categories.to_numpy(dtype=object), None)
+        categories = np.array([*kernels[key].cat.categories, None], dtype=object)
         sums[key] = categories[sums[key].to_numpy()]
     return _table(_in_us(sums), total)
 

@@ -8,9 +8,9 @@ transfer that names one.
 ## Why it happens
 
 A build without CUDA, a driver or libraries that could not be loaded, a GPU hidden by the
-environment (`CUDA_VISIBLE_DEVICES`) or by `tf.config.set_visible_devices`, or a machine without one.
-With soft placement, the default in TensorFlow 2, every op then runs on the CPU without a word, even
-under `tf.device("/GPU:0")`.
+environment (`CUDA_VISIBLE_DEVICES`) or by `tf.config.set_visible_devices`, or a machine without
+one. With soft placement, the default in TensorFlow 2, every op then runs on the CPU without a
+word, even under `tf.device("/GPU:0")`.
 
 ## How to fix it
 
@@ -86,7 +86,10 @@ def _check(run: Run) -> Iterator[Finding]:
         fixes=(
             Fix(
                 text="Ask TensorFlow which GPUs it sees, and read what it prints when imported.",
-                code='python -c "import tensorflow as tf; print(tf.config.list_physical_devices(\'GPU\'))"',
+                code=(
+                    'python -c "import tensorflow as tf; '
+                    "print(tf.config.list_physical_devices('GPU'))\""
+                ),
             ),
             Fix(
                 text="On Linux, install TensorFlow together with the CUDA libraries it needs.",

@@ -59,7 +59,11 @@ def _check(run: Run) -> Iterator[Finding]:
                     if in_pipeline
                     else "; what it takes from a GPU is copied to the host, and its result back."
                 )
-                + ("" if run.gpu_used else " Without a GPU in use there is nothing it keeps waiting.")
+                + (
+                    ""
+                    if run.gpu_used
+                    else " Without a GPU in use there is nothing it keeps waiting."
+                )
             ),
             op_ids=tuple(group["op_id"]),
             evidence=(

@@ -1,4 +1,4 @@
-"""Copies between host and devices, each with the op that made the value and the one that takes it."""
+"""Copies between host and devices, with the op that made the value and the one that takes it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _Sent(NamedTuple):
     consumer: int
 
 
-def copy_rows(  # noqa: PLR0913 - the parts of one host, joined here and nowhere else
+def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
     host_name: str,
     ops: pd.DataFrame,
     sightings: Sightings,
@@ -66,7 +66,7 @@ def copy_rows(  # noqa: PLR0913 - the parts of one host, joined here and nowhere
     on_device = _device_rows(names, sightings, host, device)
     sent = _sent_rows(names, sightings, host, device, facts)
     table = pd.concat([on_device, sent], ignore_index=True) if len(sent) else on_device
-    ids = np.append(ops["op_id"].to_numpy(dtype=object), None)
+    ids = np.array([*ops["op_id"], None], dtype=object)  # the last stands for row -1
     table["producer"] = ids[table["producer"].to_numpy(np.int64)]
     table["consumer"] = ids[table["consumer"].to_numpy(np.int64)]
     table["host"] = host_name
@@ -176,7 +176,7 @@ def _ends(
     own_label = mapped(label, lambda text: None if _is_transfer(text) else text.rpartition(":")[0])
     named = _find_rows(names, functions, own_label)
     own = np.where(named >= 0, named, own)
-    is_transfer = np.append(_transfer_rows(sightings), False)[own]  # noqa: FBT003 - for row -1
+    is_transfer = np.array([*_transfer_rows(sightings), False], np.bool_)[own]
     own = np.where(is_transfer, -1, own)
     direction = np.array(device.direction.take(rows).to_list(), dtype=object)
     unnamed = ~producer.present & ~consumer.present
@@ -208,9 +208,7 @@ def _row_names(sightings: Sightings, rows: NDArray[np.int64]) -> Strings:
     return Strings(rows.astype(np.int32), tuple(sightings.rows["name"]))
 
 
-def _find_rows(
-    names: _OpNames, functions: list[str | None], column: Strings
-) -> NDArray[np.int64]:
+def _find_rows(names: _OpNames, functions: list[str | None], column: Strings) -> NDArray[np.int64]:
     texts = column.to_list()
     known: dict[tuple[str | None, str | None], int] = {}
     for pair in set(zip(functions, texts, strict=True)):
@@ -257,7 +255,10 @@ def _sent(
     device: DeviceEvents,
     facts: TracerFacts,
 ) -> list[_Sent]:
-    shown = {placement_of_device(d) for d in device.device.take(device.direction.present).used()}
+    shown = {
+        placement_of_device(d)
+        for d in device.device.take(np.flatnonzero(device.direction.present)).used()
+    }
     plane = host.plane
     found = []
     for row in np.flatnonzero(host.transfer >= 0).tolist():

@@ -84,6 +84,7 @@ class DeviceEvents:
     hlo_module: Strings
 
     def __len__(self) -> int:
+        """Return the number of events."""
         return len(self.start_ps)
 
 
@@ -180,7 +181,7 @@ def _hlo_ops(plane: Plane) -> Strings:
 
 
 def _ops(plane: Plane) -> Strings:
-    """Read the op from `tf_op`, or from `annotation` or `level 0` as TensorFlow 2.2 to 2.5 wrote it."""
+    """Read the op from `tf_op`, else from `annotation` or `level 0` (TensorFlow 2.2 to 2.5)."""
     column = empty(len(plane))
     for stat in ("tf_op", "annotation", "level 0"):
         if plane.has_stat(stat):
@@ -202,9 +203,7 @@ def _gather(
 def _gather_integers(
     planes: list[Plane], rows: list[NDArray[np.int64]], stat: str
 ) -> NDArray[np.int64]:
-    return _concatenate(
-        [p.integers(stat).values[r] for p, r in zip(planes, rows, strict=True)]
-    )
+    return _concatenate([p.integers(stat).values[r] for p, r in zip(planes, rows, strict=True)])
 
 
 def _concatenate(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:

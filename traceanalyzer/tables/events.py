@@ -1,4 +1,4 @@
-"""Every event of a trace as a table, for those who look for something the other tables leave out."""
+"""Every event of a trace as a table, for those who look for what the other tables leave out."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.vocabulary import Names
-    from traceanalyzer.trace.columns import Plane
+    from traceanalyzer.trace.columns import Column, Plane
 
 __all__ = ["HostOps", "Move", "Transfer", "host_ops"]
 
@@ -156,28 +156,29 @@ def _echoes(
     types = {t: i for i, t in enumerate(sorted(set(names.type)))}
     type_code = np.array([types[t] for t in names.type], np.int32)[plane.name_of]
     outer = parent.clip(0)
-    return (
+    echoes: NDArray[np.bool_] = (
         (kind == Kind.OP)
         & (parent >= 0)
         & (kind[outer] == Kind.EAGER_OP)
         & (type_code == type_code[outer])
     )
+    return echoes
 
 
-def _function_of_event(  # noqa: PLR0913 - columns of one plane, computed once by the caller
+def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by the caller
     plane: Plane,
     names: Names,
     kind: NDArray[np.uint8],
     order: NDArray[np.int64],
     executor: NDArray[np.int64],
-    step_id: object,
+    step_id: Column,
 ) -> tuple[Strings, NDArray[np.bool_]]:
     """Name the function that each event ran in, and tell which were called by tf.data.
 
     On the calling thread the function is the enclosing call's. Elsewhere the step id leads there:
     the executor's turn has it, and so has the `FunctionRun` within the call.
     """
-    ids, present = step_id.values, step_id.present  # type: ignore[attr-defined]
+    ids, present = step_id.values, step_id.present
     call = innermost(plane, order, kind == Kind.FUNCTION_CALL)
     labels, label_of_name = _function_labels(names)
     tf_data = len(labels)
@@ -259,7 +260,7 @@ def _transfer(key: str, producer: str, consumer: str) -> Transfer | None:
     return Transfer(producer, consumer, source, target)
 
 
-def _devices(  # noqa: PLR0913 - columns of one plane, computed once by the caller
+def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by the caller
     plane: Plane,
     event: NDArray[np.int64],
     executor: NDArray[np.int64],

@@ -13,9 +13,10 @@ from traceanalyzer.tables.copies import copy_rows, count_copies
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.host_ops import host_ops
 from traceanalyzer.tables.ops import op_rows
+from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.sightings import gather
 from traceanalyzer.tables.steps import step_rows
-from traceanalyzer.tables.text_columns import categorical
+from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.tracer import TracerFacts, tracer_facts
 from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.trace.columns import Strings
@@ -74,8 +75,6 @@ def _host_plane(trace: Trace) -> Plane | None:
 
 
 def _no_allocations() -> pd.DataFrame:
-    from traceanalyzer.tables.schema import ALLOCATIONS
-
     columns = [c for c in ALLOCATIONS.columns if c not in {"host", "op_id"}]
     empty = pd.DataFrame({c: pd.Series([], dtype=object) for c in columns})
     return empty.astype({"is_allocation": bool, "allocator": "category"})
@@ -89,7 +88,7 @@ def _kernel_rows(
     labels = (ops["name"].astype(object) + ":" + ops["type"].astype(object)).tolist()
     return pd.DataFrame(
         {
-            "host": pd.Categorical.from_codes(np.zeros(len(rows), np.int8), [host_name]),
+            "host": categorical(constant(host_name, len(rows))),
             "device": categorical(device.device.take(rows)),
             "stream": categorical(device.stream.take(rows)),
             "name": categorical(device.name.take(rows)),

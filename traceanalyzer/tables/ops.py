@@ -11,6 +11,7 @@ import pandas as pd
 
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import decide
+from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["op_rows"]
 
 
-def op_rows(  # noqa: PLR0913 - the parts of one host, joined here and nowhere else
+def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
     host_name: str,
     host_index: int,
     sightings: Sightings,
@@ -58,7 +59,7 @@ def op_rows(  # noqa: PLR0913 - the parts of one host, joined here and nowhere e
     return pd.DataFrame(
         {
             "op_id": _op_ids(rows, host_index),
-            "host": pd.Categorical.from_codes(np.zeros(n, np.int8), [host_name]),
+            "host": categorical(constant(host_name, n)),
             "function": rows["function"],
             "name": rows["name"],
             "type": rows["type"],

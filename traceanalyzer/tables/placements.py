@@ -79,7 +79,7 @@ class _Told:
     is_proof: bool
 
 
-def decide(  # noqa: PLR0913 - the evidence of one host, side by side
+def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     sightings: Sightings,
     host: HostOps | None,
     device: DeviceEvents,
@@ -161,9 +161,7 @@ def _flags(row_of: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
     return flags
 
 
-def _rows_on_executors(
-    sightings: Sightings, host: HostOps | None, size: int
-) -> NDArray[np.bool_]:
+def _rows_on_executors(sightings: Sightings, host: HostOps | None, size: int) -> NDArray[np.bool_]:
     if host is None:
         return np.zeros(size, np.bool_)
     return _flags(sightings.of_occurrence[host.device.present], size)

@@ -60,7 +60,8 @@ def _join(series: list[pd.Series], dtype: str) -> pd.Series:
         )
         return pd.Series(codes)
     joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
-    return joined.astype(dtype)
+    typed: pd.Series = joined.astype(pd.api.types.pandas_dtype(dtype))
+    return typed
 
 
 def _categorical(series: pd.Series) -> pd.Categorical:

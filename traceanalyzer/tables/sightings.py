@@ -6,7 +6,8 @@ of them lacks are one op.
 
 With one caution. Below host tracer level 3 an op placed on a GPU leaves no host event, so a host
 event and a kernel of the same name may well be two ops of two functions, one on each device. They
-are one op only if the function is known to be the same, or the kernel was launched within the event.
+are one op only if the function is known to be the same, or the kernel was launched within the
+event.
 """
 
 from __future__ import annotations
@@ -75,9 +76,7 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
 
     functions = concatenate([_host_functions(host), _kernel_functions(host, device).take(kernels)])
     devices = concatenate([occurrence_device, _full_names(host, device.device).take(kernels)])
-    types = concatenate(
-        [host.input_types if host else empty(0), empty(len(kernels))]
-    )
+    types = concatenate([host.input_types if host else empty(0), empty(len(kernels))])
     seen = np.column_stack(
         [
             functions.codes.astype(np.int64),
@@ -103,9 +102,7 @@ def _owners(host: HostOps | None, device: DeviceEvents) -> NDArray[np.int64]:
     return np.append(host.owner, -1)[device.launch]
 
 
-def _host_columns(
-    host: HostOps | None, labels: dict[_Label, int]
-) -> NDArray[np.int64]:
+def _host_columns(host: HostOps | None, labels: dict[_Label, int]) -> NDArray[np.int64]:
     """Number the labels of the host's occurrences."""
     if host is None:
         return np.empty(0, np.int64)
@@ -141,7 +138,7 @@ def _kernel_labels(
     on_host: NDArray[np.int64],
     owner: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Number the label of each device event: what it says of itself, else the op that launched it."""
+    """Number each device event's label: what it says of itself, else the op that launched it."""
     label = np.append(on_host, -1)[owner]
     eager = {(t, t): k for (_, t, is_eager, _), k in labels.items() if is_eager}
     own = np.full(len(device.op.values) + 1, -1, np.int64)
@@ -185,7 +182,7 @@ def _device_of_occurrences(
     owner: NDArray[np.int64],
     is_kernel: NDArray[np.bool_],
 ) -> Strings:
-    """Return the device of each occurrence: told by its executor, else where it launched kernels."""
+    """Return each occurrence's device: told by its executor, else where it launched kernels."""
     if host is None:
         return empty(0)
     known = host.device
@@ -253,7 +250,7 @@ def _merge(
     n_rows = int(grouped.max(initial=-1)) + 1
     rows = np.empty((n_rows, width), np.int64)
     rows[grouped] = table.to_numpy()
-    return rows, grouped[codes]
+    return rows, grouped[codes].astype(np.int64)
 
 
 def _fill_single(

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from traceanalyzer.trace.columns import Plane
@@ -42,7 +44,9 @@ EXECUTOR: Final = "ExecutorState::Process"
 # function.cc: the call itself, on the calling thread; stat `id` is the step's.
 FUNCTION_RUN: Final = "FunctionRun"
 # captured_function.cc: a tf.data function's call; stat `id` is the step's.
-CAPTURED_FUNCTION: Final = re.compile(r"InstantiatedCapturedFunction::Run.*|CapturedFunction::Run.*")
+CAPTURED_FUNCTION: Final = re.compile(
+    r"InstantiatedCapturedFunction::Run.*|CapturedFunction::Run.*"
+)
 # iterator_ops.cc: the op that hands an element over, on a tf.data thread.
 _GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
 _EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
@@ -98,8 +102,8 @@ class Role:
 PYTHON_CALLBACKS: Final = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 _TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
-# Arguments, control flow and calls: the executor's own bookkeeping (executor.cc, control_flow_ops.cc,
-# function_ops.cc). What a call runs appears as ops of its own.
+# Arguments, control flow and calls: the executor's own bookkeeping (executor.cc,
+# control_flow_ops.cc, function_ops.cc). What a call runs appears as ops of its own.
 _RUNTIME: Final = frozenset(
     {
         "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_EagerConst", "NoOp", "ControlTrigger",
@@ -134,9 +138,9 @@ def op_and_type(text: str) -> tuple[str, str] | None:
 def is_derived_line(name: str, line_id: int) -> bool:
     """Return whether a line only repeats events of others."""
     low, high = _DERIVED_IDS
-    return low <= (line_id & 0xFFFFFFFF) <= high and -(2**31) <= line_id < 2**32 or (
-        name in _DERIVED_NAMES or name.startswith("TensorFlow/")
-    )
+    if name in _DERIVED_NAMES or name.startswith("TensorFlow/"):
+        return True
+    return -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
 
 
 def is_pipeline_line(name: str) -> bool:
@@ -200,5 +204,5 @@ def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
     return Kind.OTHER, "", ""
 
 
-def _mask(flags: object) -> NDArray[np.bool_]:
-    return np.array(list(flags), np.bool_)  # type: ignore[call-overload]
+def _mask(flags: Iterable[bool]) -> NDArray[np.bool_]:
+    return np.array(list(flags), np.bool_)

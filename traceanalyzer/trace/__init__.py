@@ -1,1 +1,1 @@
-"""Bytes to columns: finds the files of a profile and decodes every format TensorFlow has written."""
+"""Bytes to columns: finds the files of a profile and decodes every format TensorFlow wrote."""

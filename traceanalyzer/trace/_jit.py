@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numba
 
@@ -21,7 +21,7 @@ def jit(function: F) -> F:
     be written (a read-only image without a home), it is compiled anew in each process.
     """
     try:
-        compiled: F = numba.njit(nogil=True, cache=True)(function)
+        compiled: Any = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # numba: "no locator available", nowhere to keep the cache
         compiled = numba.njit(nogil=True)(function)
-    return compiled
+    return cast("F", compiled)
