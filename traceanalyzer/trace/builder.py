@@ -37,7 +37,7 @@ MAX_LINES: Final = 1 << 18
 
 _EVENT_BYTES: Final = 80  # in arrays, twice: as collected, and in order
 _STAT_BYTES: Final = 40
-_STRING_BYTES: Final = 160  # what Python needs to know a string again, beside its characters
+_STRING_BYTES: Final = 300  # what Python needs to know a string again, beside its characters
 _LINE_BYTES: Final = 200
 
 

@@ -33,6 +33,7 @@ __all__ = [
     "RunFiles",
     "choose_run",
     "find_runs",
+    "time_in_name",
 ]
 
 # Formats, as `Trace.format` calls them; whether a file is gzipped is seen when it is opened.
@@ -63,7 +64,7 @@ _TOOL_FILE: Final = re.compile(
     r"|hlo_stats|roofline_model|tf_data_bottleneck_analysis|inference_profile)"
     r"\.(pb|json|json\.gz)$"
 )
-_TIMESTAMP: Final = re.compile(r"(\d{4})[_-](\d\d)[_-](\d\d)[_-](\d\d)[_-](\d\d)[_-](\d\d)")
+_TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
 _RECORD: Final = "record one with `traceanalyzer capture script.py`"
 
 
@@ -202,6 +203,20 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
     return chosen
 
 
+def time_in_name(run_name: str) -> float | None:
+    """Return when a run was recorded, if its name says so, in seconds since 1970.
+
+    TensorFlow writes local time and no zone, so this is right to within half a day.
+    """
+    if not _TIMESTAMP.fullmatch(run_name):
+        return None
+    try:
+        time = datetime.strptime(re.sub(r"\D", "", run_name), "%Y%m%d%H%M%S")  # noqa: DTZ007 - next
+    except ValueError:
+        return None
+    return time.replace(tzinfo=UTC).timestamp()
+
+
 def _single(file: Path) -> RunFiles:
     """Return the run that a trace file given by itself makes up."""
     host, kind = _name_parts(file.name)
@@ -313,7 +328,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
         hosts=tuple(hosts),
         tool_files=tuple(directory / name for name in sorted(tools)),
     )
-    return _Found(run=run, recorded=_time_in(run.name) or modified)
+    return _Found(run=run, recorded=time_in_name(run.name) or modified)
 
 
 def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
@@ -355,16 +370,6 @@ def _is_run_directory(directory: Path) -> bool:
 def _directory_name(directory: Path) -> str:
     name = directory.name
     return name if name not in {"", ".."} else directory.resolve().name or str(directory)
-
-
-def _time_in(name: str) -> float | None:
-    match = _TIMESTAMP.fullmatch(name)
-    if not match:
-        return None
-    try:
-        return datetime(*map(int, match.groups()), tzinfo=UTC).timestamp()  # type: ignore[misc, arg-type]
-    except ValueError:
-        return None
 
 
 def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.trace.builder import LARGEST_PS, PlaneBuilder, TraceBuilder
 from traceanalyzer.trace.columns import Damage
+from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from traceanalyzer.trace.columns import Trace
 
 __all__ = ["decode"]
@@ -29,14 +28,13 @@ FORMAT: Final = "local.trace"
 # seconds for each hundred.
 MAX_BYTES: Final = 1 << 30
 
-_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
-_MAX_SHIFT: Final = 63
 _DEVICES, _EVENTS = 1, 4  # fields of Trace
 _KEY, _VALUE = 1, 2  # fields of a map's entry
 _NAME, _RESOURCES = 1, 3  # fields of Device and Resource
 _EVENT_DEVICE, _EVENT_RESOURCE, _EVENT_NAME = 1, 2, 3  # fields of TraceEvent
 _TIMESTAMP_PS, _DURATION_PS, _ARGS = 9, 10, 11
 
+_NOTHING: Final = memoryview(b"")  # an absent message or string
 _LABEL: Final = "label"
 _OP_LABEL: Final = re.compile(r"id=(-?\d+),device=([^,]*),async=(\w+)")
 
@@ -65,17 +63,17 @@ def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
     devices: dict[int, _Device] = {}
     read = lost = places = 0
     try:
-        for number, value, end in _top_level(data):
+        for number, value, end in fields(memoryview(data)):
             try:
                 if number == _DEVICES:
                     _read_device(builder, devices, _message(value))
                 elif number == _EVENTS:
                     _read_event(builder, devices, _message(value))
-            except _DamageError:
+            except BrokenMessageError:
                 lost += end - read
                 places += 1
             read = end
-    except _DamageError as damage:
+    except BrokenMessageError as damage:
         if damage.cut_short:
             msg = (
                 f"the file is cut short: what begins at byte {read} goes on past its end "
@@ -90,14 +88,6 @@ def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
     return builder.build(
         damage=Damage(bytes_lost=lost, places=places, events_kept=builder.events) if lost else None
     )
-
-
-class _DamageError(Exception):
-    """These bytes are no message."""
-
-    def __init__(self, *, cut_short: bool = False) -> None:
-        super().__init__()
-        self.cut_short = cut_short
 
 
 @dataclass(kw_only=True)
@@ -119,23 +109,23 @@ def _device(builder: TraceBuilder, devices: dict[int, _Device], number: int) -> 
     return devices[number]
 
 
-def _read_device(builder: TraceBuilder, devices: dict[int, _Device], entry: bytes) -> None:
+def _read_device(builder: TraceBuilder, devices: dict[int, _Device], entry: memoryview) -> None:
     key, content = _entry(entry)
     device = _device(builder, devices, key)
-    for number, value in _fields(content):
+    for number, value, _ in fields(content):
         if number == _NAME:
             device.plane.name = _text(value)
         elif number == _RESOURCES:
             resource, inner = _entry(_message(value))
-            name = next((_text(v) for n, v in _fields(inner) if n == _NAME), "")
+            name = next((_text(v) for n, v, _ in fields(inner) if n == _NAME), "")
             device.plane.name_line(device.line(resource), name)
 
 
-def _read_event(builder: TraceBuilder, devices: dict[int, _Device], content: bytes) -> None:
+def _read_event(builder: TraceBuilder, devices: dict[int, _Device], content: memoryview) -> None:
     device = resource = start_ps = duration_ps = 0
     name = ""
     args: dict[str, str] = {}
-    for number, value in _fields(content):
+    for number, value, _ in fields(content):
         if number == _EVENT_DEVICE:
             device = _number(value)
         elif number == _EVENT_RESOURCE:
@@ -147,85 +137,39 @@ def _read_event(builder: TraceBuilder, devices: dict[int, _Device], content: byt
         elif number == _DURATION_PS:
             duration_ps = _number(value)
         elif number == _ARGS:
-            pair = dict(_fields(_message(value)))
-            args[_text(pair.get(_KEY, b""))] = _text(pair.get(_VALUE, b""))
+            pair = {n: v for n, v, _ in fields(_message(value))}
+            args[_text(pair.get(_KEY, _NOTHING))] = _text(pair.get(_VALUE, _NOTHING))
     if start_ps > LARGEST_PS or duration_ps > LARGEST_PS:
-        raise _DamageError
-    stats: dict[str, str | int | float] = {key: text for key, text in args.items() if text}
+        raise BrokenMessageError
     display_name = ""
     if op := _OP_LABEL.fullmatch(args.get(_LABEL, "")):
-        stats |= {"id": op[1], "device": op[2], "async": op[3]}
+        del args[_LABEL]
+        args |= {"id": op[1], "device": op[2], "async": op[3]}
         name, display_name = f"{name}:{name}", name
+    stats = {key: text for key, text in args.items() if text}
     owner = _device(builder, devices, device)
     owner.plane.event(
         owner.line(resource), name, start_ps, duration_ps, display_name=display_name, stats=stats
     )
 
 
-def _entry(entry: bytes) -> tuple[int, bytes]:
+def _entry(entry: memoryview) -> tuple[int, memoryview]:
     """Return key and value of a map's entry, whose key is a number and value a message."""
-    fields = dict(_fields(entry))
-    return _number(fields.get(_KEY, 0)), _message(fields.get(_VALUE, b""))
+    pair = {n: v for n, v, _ in fields(entry)}
+    return _number(pair.get(_KEY, 0)), _message(pair.get(_VALUE, _NOTHING))
 
 
-def _top_level(data: bytes) -> Iterator[tuple[int, int | bytes, int]]:
-    """Yield number, value and end of each field of the file."""
-    at = 0
-    while at < len(data):
-        number, value, at = _field(data, at)
-        yield number, value, at
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        number, value, at = _field(data, at)
-        yield number, value
-
-
-def _field(data: bytes, at: int) -> tuple[int, int | bytes, int]:
-    tag, at = _varint(data, at)
-    wire_type = tag & 7
-    if wire_type == _VARINT:
-        value, at = _varint(data, at)
-        return tag >> 3, value, at
-    if wire_type == _LENGTH:
-        length, at = _varint(data, at)
-    elif wire_type in {_FIXED64, _FIXED32}:
-        length = 8 if wire_type == _FIXED64 else 4
-    else:
-        raise _DamageError
-    end = at + length
-    if end > len(data):
-        raise _DamageError(cut_short=True)
-    return tag >> 3, data[at:end], end
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while shift <= _MAX_SHIFT:
-        if at >= len(data):
-            raise _DamageError(cut_short=True)
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            return value & (2**64 - 1), at
-        shift += 7
-    raise _DamageError
-
-
-def _number(value: int | bytes) -> int:
-    if isinstance(value, bytes) or value > LARGEST_PS:
-        raise _DamageError
+def _number(value: int | memoryview) -> int:
+    if isinstance(value, memoryview) or value > LARGEST_PS:
+        raise BrokenMessageError
     return value
 
 
-def _message(value: int | bytes) -> bytes:
+def _message(value: int | memoryview) -> memoryview:
     if isinstance(value, int):
-        raise _DamageError
+        raise BrokenMessageError
     return value
 
 
-def _text(value: int | bytes) -> str:
-    return _message(value).decode("utf-8", "replace")
+def _text(value: int | memoryview) -> str:
+    return str(_message(value), "utf-8", "replace")
