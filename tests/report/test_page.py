@@ -243,9 +243,28 @@ def test_unexplained_ops_have_their_cost(gpu_page: Element) -> None:
     section = gpu_page.one("section", id="unexplained")
     assert "no rule found a cause: 5.12 ms of CPU-op time" in section.text
     found = rows(section, "CPU-placed ops without a known cause")
-    assert found[0][1:6] == ["120", "28.4 µs", "5.12 ms", "640 µs", "31.5 MB"]
-    assert "resource on CPU, explicit CPU placement" in found[0][6]
+    assert found[0][1:] == ["120", "28.4 µs", "5.12 ms", "640 µs", "31.5 MB"]
+    # What holds for every op is said once, above them.
+    assert "Not excluded: resource on CPU, explicit CPU placement." in section.text
     assert [code.text for code in section.all("code")] == ["traceanalyzer capture"]
+
+
+def test_what_tells_unexplained_ops_apart_stands_beside_each() -> None:
+    run = gpu_run()
+    op = run.unexplained.ops[0]
+    other = replace(op, op_id="x", candidates=(), settled_by=None)
+    free = replace(other.cost, exposed_us_per_step=None)
+    both = (op, replace(other, cost=free))
+    page = read(render_page(replace(run, unexplained=replace(run.unexplained, ops=both))))
+    found = rows(page.one("section", id="unexplained"), "CPU-placed ops without a known cause")
+    assert found[0][-2] == "resource on CPU, explicit CPU placement"
+    assert found[1][-2:] == ["unknown", "unknown"]
+    assert found[1][2] == "unknown"
+    neither = tuple(replace(one, cost=free) for one in both)
+    page = read(render_page(replace(run, unexplained=replace(run.unexplained, ops=neither))))
+    section = page.one("section", id="unexplained")
+    assert "How long the GPU waited is unknown for every op." in section.text
+    assert "GPU waits per step" not in section.text
 
 
 def test_cpu_placed_ops_lead_to_their_cause(gpu_page: Element) -> None:

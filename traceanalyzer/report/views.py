@@ -21,7 +21,6 @@ __all__ = [
     "Home",
     "Part",
     "cause_title",
-    "copies_grid",
     "copy_edges",
     "cpu_ops_grid",
     "explained_parts",
@@ -375,11 +374,6 @@ def why_unknown(report: Report, what: str) -> str | None:
 
 
 # --- copies --------------------------------------------------------------------------------
-
-
-def copies_grid(report: Report) -> Grid:
-    """Returns the document's table of copies."""
-    return grid(report.tables.copies)
 
 
 def node_labels(report: Report) -> dict[str, str]:
