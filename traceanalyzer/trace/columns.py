@@ -5,6 +5,7 @@ Knows XSpace, XPlane, XLine, XEvent and XStat, and nothing of what TensorFlow wr
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -378,6 +379,7 @@ class Trace:
 
 
 _INT64_MAX: Final = 2**63 - 1
+_WHOLE: Final = re.compile("-?[0-9]{1,19}")
 _SEED: Final = np.uint64(secrets.randbits(64))
 _BATCH: Final = 1 << 16  # strings decoded at a time, which bounds the lists of their positions
 
@@ -413,8 +415,7 @@ def _distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
 
 
 def _whole(text: str) -> int | None:
-    try:
-        value = int(text)
-    except ValueError:
+    if not _WHOLE.fullmatch(text):  # `int` also reads "1_000", " 1" and digits of other scripts
         return None
+    value = int(text)
     return value if abs(value) <= _INT64_MAX else None

@@ -36,12 +36,14 @@ MAX_STRINGS = 1 << 16  # errors, warnings and hostnames
 
 # Bytes that one of each takes, in columns and as Python objects.
 _PLANE_BYTES = 4096
-_LINE_BYTES = 128
+_LINE_BYTES = 256
 _METADATA_BYTES = 64
 _STAT_NAME_BYTES = 256
+_STRING_BYTES = 128
 
 _COUNT, _FILL = False, True  # what a walk does
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
+_WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are started
 _ERRORS, _WARNINGS, _HOSTNAMES = 2, 3, 4  # field numbers in XSpace
 
 
@@ -152,7 +154,7 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
     _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
-    tally.need(n_planes * _PLANE_BYTES)
+    tally.need(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
     begin, end = np.empty(n_planes, np.int64), np.empty(n_planes, np.int64)
@@ -233,12 +235,14 @@ def _decode_lines(b: NDArray[np.uint8], structure: _Structure, tally: _Tally) ->
             event_begin, stat_begin, event, occurrences, (stat_id, stat_kind, stat_value),
         )  # fmt: skip
 
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    sizes = np.concatenate([[0], np.cumsum(end - begin)])
+    if sizes[-1] < _WORTH_THREADS:
+        fill(0, n_lines)
+    else:
         # Lines differ in length by orders of magnitude: cut where the bytes, not the lines, halve.
-        sizes = np.concatenate([[0], np.cumsum(end - begin)])
         cuts = np.searchsorted(sizes, np.linspace(0, sizes[-1], 4 * _WORKERS + 1)[1:-1])
-        bounds = [0, *cuts.tolist(), n_lines]
-        list(pool.map(fill, bounds[:-1], bounds[1:]))
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            list(pool.map(fill, [0, *cuts.tolist()], [*cuts.tolist(), n_lines]))
     return _Events(
         event_begin,
         event,

@@ -1,0 +1,622 @@
+"""The decoder against protobuf's own parser, on damaged and hostile input, and its limits."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import gzip
+import itertools
+import tracemalloc
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.corpus import CORPUS
+from tests.trace import encodings as wire_of
+from tests.trace.oracle import told_by_decoder, told_by_protobuf, use
+from tests.traces import (
+    NO_VALUE,
+    decode,
+    event,
+    gpu,
+    host,
+    kernel,
+    line,
+    metadata,
+    op,
+    plane,
+    ref,
+    stream,
+    task_environment,
+    uint,
+    us,
+    xspace,
+)
+from tests.xspace_proto import XSpace
+from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.trace import xplane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.trace.columns import Trace
+
+HERE = Path(__file__).parents[2]
+SAMPLES = HERE / "sample_traces"
+RECORDED = sorted(
+    path
+    for folder in (SAMPLES, CORPUS)
+    for suffix in ("xplane.pb", "xplane.pb.gz")
+    for path in folder.rglob(f"*.{suffix}")
+)
+recorded = pytest.mark.parametrize(
+    "path",
+    RECORDED or [pytest.param(None, marks=pytest.mark.skip("no recorded trace is here"))],
+    ids=lambda path: (
+        path and "/".join(path.parts[-1:] if SAMPLES in path.parents else path.parts[-5:])
+    ),
+)
+drawn = settings(
+    deadline=None,  # compiling and a busy machine make some examples slow
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
+)
+
+# A small trace with all there is in one.
+SMALL = xspace(
+    host(
+        line("python", at_ns=33_000, id=-5)(
+            event("train", us(0, 100), step_num=7, text="t", reference=ref("r"), half=0.5)(
+                op("dense/MatMul", "MatMul", us(10, 5)),
+                event("bytes", us(20, 8), raw=b"\xff\x00", unsigned=uint(2**63), none=NO_VALUE),
+            ),
+        ),
+        line("tf_Compute/1")(event("aggregate", us(0, 9), occurrences=3)),
+    ),
+    gpu(0)(
+        stream(13, "Compute")(kernel("gemm", us(12, 3), op="dense/MatMul:MatMul", correlation=7)),
+    ),
+    plane("/host:metadata")(metadata("jit_f", children=["a", "b"], stats={"Hlo Proto": b"\x08"})),
+    task_environment(),
+    errors=["an error"],
+    warnings=["a warning"],
+).SerializeToString(deterministic=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_hang() -> Iterator[None]:
+    """End the process with a traceback: what hangs in compiled code hears no signal."""
+    faulthandler.dump_traceback_later(300, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+def content_of(path: Path) -> bytes:
+    content = path.read_bytes()
+    return gzip.decompress(content) if path.suffix == ".gz" else content
+
+
+def decode_or_refuse(content: bytes) -> Trace | None:
+    """A trace that can be used throughout, or None for a `TraceFormatError` of one line."""
+    try:
+        trace = decode(content)
+    except TraceFormatError as error:
+        assert "\n" not in str(error)  # noqa: PT017  # either outcome is right
+        return None
+    use(trace)
+    return trace
+
+
+# -------------------------------------------------------------- as protobuf reads it
+
+
+@recorded
+def test_recorded_traces_are_read_as_protobuf_reads_them(path: Path) -> None:
+    content = content_of(path)
+    try:
+        space = XSpace.FromString(content)
+    except DecodeError:
+        with pytest.raises(TraceFormatError):
+            decode(content)
+        return
+    trace = decode(content)
+    assert trace.damage is None
+    assert trace.events == sum(len(x.events) for p in space.planes for x in p.lines)
+    # Plane by plane: pytest would take minutes to tell the difference of all at once.
+    by_decoder, by_protobuf = told_by_decoder(trace), told_by_protobuf(space)
+    assert by_decoder[:3] == by_protobuf[:3]
+    for ours, theirs in zip(by_decoder.planes, by_protobuf.planes, strict=True):
+        same = ours == theirs
+        assert same, ours["name"]
+
+
+def test_traces_written_by_hand_are_read_as_protobuf_reads_them() -> None:
+    assert told_by_decoder(decode(SMALL)) == told_by_protobuf(XSpace.FromString(SMALL))
+
+
+@drawn
+@given(wire_of.XSPACES)
+def test_any_space_is_read_as_protobuf_reads_it(content: bytes) -> None:
+    space = XSpace.FromString(content)
+    if not any((space.planes, space.hostnames, space.errors, space.warnings)):
+        # Protobuf takes any bytes with field numbers for a space; a space holds something of its.
+        assert decode_or_refuse(content) is None or not content
+        return
+    trace = decode(content)
+    assert trace.damage is None
+    assert told_by_decoder(trace) == told_by_protobuf(space)
+    use(trace)
+
+
+@pytest.mark.slow
+@settings(drawn, max_examples=5_000)
+@given(wire_of.XSPACES)
+def test_any_space_at_length(content: bytes) -> None:
+    test_any_space_is_read_as_protobuf_reads_it.hypothesis.inner_test(content)
+
+
+def test_an_entry_of_a_map_with_unknown_fields_is_kept() -> None:
+    # As TensorFlow's own parser has it. The one that protobuf's Python package wraps drops it.
+    unknown = wire_of.number(15, 1)
+    content = wire_of.plane(
+        wire_of.message(4, unknown, wire_of.number(1, 5), wire_of.message(2, wire_of.text(2, "e"))),
+        wire_of.message(5, wire_of.number(1, 6), wire_of.message(2, wire_of.text(2, "s")), unknown),
+    )
+    (only,) = decode(content).planes
+    assert (only.metadata.id.tolist(), only.names) == ([5], ("e", ""))
+    assert only.stat_names == {6: "s"}
+
+
+def test_times_beyond_64_bits_wrap_and_do_no_harm() -> None:
+    content = wire_of.plane(
+        wire_of.line(wire_of.number(3, 2**63 - 1), wire_of.event(wire_of.number(2, 2**63 - 1)))
+    )
+    (only,) = decode(content).planes
+    assert only.start_ps.tolist() == [((2**63 - 1) * 1001 + 2**63) % 2**64 - 2**63]
+
+
+def test_nothing_at_all_is_an_empty_trace() -> None:
+    trace = decode(b"")
+    assert (trace.planes, trace.events, trace.damage) == ((), 0, None)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x00", b"hello, world\n" * 9, b'{"a": 1}', b"\x1f\x8b\x08\x00"]
+)
+def test_another_kind_of_file_is_refused(content: bytes) -> None:
+    with pytest.raises(TraceFormatError, match="not an XSpace"):
+        decode(content)
+
+
+def test_unknown_fields_alone_are_no_space() -> None:
+    with pytest.raises(TraceFormatError, match="none of its fields"):
+        decode(wire_of.text(9, "x"))
+
+
+# ---------------------------------------------------------------------------- damage
+
+
+@dataclass(frozen=True)
+class Found:
+    """A field in the bytes."""
+
+    number: int
+    wire_type: int
+    begin: int  # of the content
+    end: int
+
+
+def fields(content: bytes, begin: int = 0, end: int | None = None) -> Iterator[Found]:
+    """The fields of a sound message, by a plain walk."""
+    at, end = begin, len(content) if end is None else end
+    while at < end:
+        key, at = read_varint(content, at)
+        number, wire_type = key >> 3, key & 7
+        size, first = (0, at)
+        match wire_type:
+            case 0:
+                _, after = read_varint(content, at)
+            case 1:
+                after = at + 8
+            case 2:
+                size, first = read_varint(content, at)
+                after = first + size
+            case _:
+                after = at + 4
+        yield Found(number, wire_type, first, after)
+        at = after
+
+
+def read_varint(content: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for shift in itertools.count(0, 7):
+        value |= (content[at] & 0x7F) << shift
+        at += 1
+        if content[at - 1] < 0x80:
+            return value, at
+    raise AssertionError
+
+
+def assert_what_precedes_is_kept(content: bytes, damaged: bytes, at: int) -> None:
+    """What ends before byte `at`, the first that differs, is in both traces alike."""
+    trace = decode_or_refuse(damaged)
+    if trace is None:
+        return
+    sound, kept = told_by_decoder(decode(content)), told_by_decoder(trace)
+    planes = [f for f in fields(content) if (f.number, f.wire_type) == (1, 2)]
+    for k, part in enumerate(planes):
+        if part.end <= at:
+            assert kept.planes[k] == sound.planes[k]
+        elif part.begin <= at:
+            lines = [
+                f
+                for f in fields(content, part.begin, part.end)
+                if (f.number, f.wire_type) == (3, 2)
+            ]
+            for n, inner in enumerate(lines):
+                ours, whole = kept.planes[k]["lines"], sound.planes[k]["lines"]
+                if inner.end <= at:
+                    assert ours[n] == whole[n]
+                elif inner.begin <= at:
+                    events = [
+                        f for f in fields(content, inner.begin, inner.end)
+                        if (f.number, f.wire_type) == (4, 2) and f.end <= at
+                    ]  # fmt: skip
+                    if ours[n][4] == whole[n][4]:  # the damage may be to the line's timestamp
+                        assert ours[n][-1][: len(events)] == whole[n][-1][: len(events)]
+
+
+def test_every_prefix_is_a_trace_or_refused() -> None:
+    ends = {0, *(f.end for f in fields(SMALL))}
+    for end in range(len(SMALL)):
+        trace = decode_or_refuse(SMALL[:end])
+        # Cut between planes it is a shorter trace; cut within one, its length tells.
+        assert (trace is not None) == (end in ends), end
+        if trace is not None:
+            assert trace.damage is None
+            assert told_by_decoder(trace) == told_by_protobuf(XSpace.FromString(SMALL[:end]))
+
+
+def test_a_file_cut_short_says_so() -> None:
+    with pytest.raises(TraceFormatError, match=r"cut short: .* byte \d+ .* \(\d+ bytes\)"):
+        decode(SMALL[: len(SMALL) // 2])
+
+
+def flip_every_bit(content: bytes) -> None:
+    for at in range(len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[at] ^= 1 << bit
+            assert_what_precedes_is_kept(content, bytes(damaged), at)
+
+
+def test_every_flipped_bit_is_a_trace_or_refused() -> None:
+    tiny = xspace(
+        plane("p", x=b"b")(
+            line("t", at_ns=1)(
+                event("e", us(1, 2), occurrences=3, x=5, metadata_stats={"x": ref("r")}),
+                event("f", us(2), y=0.5),
+            ),
+            metadata("g", children=["e", "f"]),
+        ),
+        plane("q"),
+        hostname="h",
+    )
+    flip_every_bit(tiny.SerializeToString(deterministic=True))
+
+
+@pytest.mark.slow
+def test_every_flipped_bit_of_a_larger_trace() -> None:
+    flip_every_bit(SMALL)
+
+
+@drawn
+@given(wire_of.XSPACES, st.data())
+def test_what_precedes_damage_is_kept(content: bytes, data: st.DataObject) -> None:
+    if decode_or_refuse(content) is None or not content:
+        return
+    at = data.draw(st.integers(0, len(content) - 1))
+    damaged = bytearray(content)
+    damaged[at] = data.draw(st.integers(0, 255))
+    assert_what_precedes_is_kept(content, bytes(damaged), at)
+
+
+@st.composite
+def damaged_spaces(draw: wire_of.Draw) -> bytes:
+    """Spaces with bits flipped, bytes put in, left out and moved about, or an end cut off."""
+    content = bytearray(draw(wire_of.XSPACES | st.just(SMALL)))
+    positions = st.integers(0, max(0, len(content) - 1))
+    for _ in range(draw(st.integers(1, 4))):
+        at, other = draw(positions), draw(positions)
+        size = draw(st.integers(1, 20))
+        match draw(st.sampled_from(["flip", "set", "cut", "put", "drop", "splice"])):
+            case "flip" if at < len(content):
+                content[at] ^= 1 << draw(st.integers(0, 7))
+            case "set" if at < len(content):
+                content[at] = draw(
+                    st.sampled_from([0x00, 0x07, 0x0A, 0x1A, 0x22, 0x7F, 0x80, 0xFF])
+                )
+            case "cut":
+                del content[at:]
+            case "put":
+                content[at:at] = draw(st.binary(max_size=12))
+            case "drop":
+                del content[at : at + size]
+            case "splice":
+                content[at : at + draw(st.integers(0, 20))] = content[other : other + size]
+    return bytes(content)
+
+
+@drawn
+@given(damaged_spaces())
+def test_any_damage_is_a_trace_or_refused(content: bytes) -> None:
+    decode_or_refuse(content)
+
+
+@pytest.mark.slow
+@settings(drawn, max_examples=10_000)
+@given(damaged_spaces())
+def test_any_damage_at_length(content: bytes) -> None:
+    decode_or_refuse(content)
+
+
+@drawn
+@given(st.binary(max_size=60), st.sampled_from([b"", b"\x0a", wire_of.plane()]))
+def test_random_bytes_are_a_trace_or_refused(content: bytes, before: bytes) -> None:
+    decode_or_refuse(before + content)
+
+
+BROKEN = b"\x07"  # a type that does not exist
+
+
+def test_a_broken_event_ends_its_line_alone() -> None:
+    before = [
+        wire_of.event(wire_of.number(1, k), wire_of.stat(wire_of.number(1, k))) for k in (1, 2)
+    ]
+    broken = wire_of.event(wire_of.number(1, 3), wire_of.stat(BROKEN))
+    after = wire_of.event(wire_of.number(1, 4))
+    trace = decode(
+        wire_of.plane(
+            wire_of.line(wire_of.number(1, 7), *before, broken, after, wire_of.text(2, "late")),
+            wire_of.line(after),
+            wire_of.stat_metadata(1, "s"),
+        )
+        + wire_of.plane(wire_of.line(after))
+    )
+    first, second = trace.planes
+    assert first.metadata_id.tolist() == [1, 2, 4]
+    assert first.lines.event_begin.tolist() == [0, 2, 3]
+    assert first.lines.name == ("late", "")  # what a line says of itself is read past its events
+    assert first.stat_names == {1: "s"}
+    assert second.metadata_id.tolist() == [4]
+    assert trace.damage is not None
+    assert trace.damage.bytes_lost == len(broken + after + wire_of.text(2, "late"))
+    assert trace.damage.places == 1
+    assert trace.damage.events_kept == trace.events == 4
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        BROKEN,
+        wire_of.own_stat(BROKEN),
+        wire_of.event_metadata(9, BROKEN),
+        wire_of.event_metadata(9, wire_of.message(5, BROKEN)),
+        wire_of.message(5, BROKEN),
+        b"\x0b\x0c",  # a group, which XSpace never had
+    ],
+)
+def test_a_broken_field_ends_its_plane_alone(broken: bytes) -> None:
+    whole = [
+        wire_of.text(2, "p"),
+        wire_of.line(wire_of.event(wire_of.number(1, 1)), wire_of.event()),
+        wire_of.event_metadata(1, wire_of.text(2, "e"), wire_of.message(5, wire_of.number(1, 1))),
+        wire_of.stat_metadata(1, "s"),
+        wire_of.own_stat(wire_of.number(1, 1), wire_of.number(3, 5)),
+    ]
+    sound = decode(wire_of.plane(*whole))
+    trace = decode(wire_of.plane(*whole, broken, *whole) + wire_of.plane(*whole))
+    (expected,) = told_by_decoder(sound).planes
+    assert told_by_decoder(trace).planes == [expected, expected]
+    assert trace.damage is not None
+    assert trace.damage.bytes_lost == len(broken + b"".join(whole))
+    assert (trace.damage.places, trace.damage.events_kept) == (1, 4)
+
+
+def test_broken_bytes_between_planes_end_the_trace() -> None:
+    good = wire_of.plane(wire_of.line(wire_of.event()))
+    trace = decode(good + good + b"\x00" * 9 + good)
+    assert trace.events == 2
+    assert trace.damage is not None
+    assert trace.damage.bytes_lost == 9 + len(good)
+    assert (trace.damage.places, trace.damage.events_kept) == (1, 2)
+
+
+def test_damage_in_several_places_adds_up() -> None:
+    bad_line = wire_of.line(wire_of.event(), BROKEN)
+    bad_plane = wire_of.plane(bad_line, bad_line, BROKEN)
+    trace = decode(bad_plane + bad_plane + BROKEN)
+    assert trace.damage is not None
+    assert (trace.damage.bytes_lost, trace.damage.places, trace.damage.events_kept) == (7, 7, 4)
+
+
+# ---------------------------------------------------------------------------- limits
+
+
+def in_line(*parts: bytes) -> bytes:
+    return wire_of.plane(wire_of.line(*parts))
+
+
+WIDE = wire_of.number(1, 2**40)  # an id that makes every id take 64 bits
+MILLION = 1_000_000
+
+
+def numbered(field: int, count: int, *value: bytes) -> bytes:
+    """Entries of a map with keys of their own, which take most to keep."""
+    return b"".join(
+        wire_of.message(field, wire_of.number(1, 10**7 + k), *value) for k in range(count)
+    )
+
+
+# Each makes the most of what a byte of the file can cost.
+HOSTILE = {
+    "empty events": lambda: in_line(b"\x22\x00" * (2 * MILLION)),
+    "aggregated events": lambda: in_line(b"\x22\x02\x28\x03" * MILLION),
+    "events with wide ids": lambda: in_line(wire_of.event(WIDE), b"\x22\x00" * (2 * MILLION)),
+    "all at once": lambda: in_line(
+        wire_of.event(WIDE, wire_of.number(5, 2)), b"\x22\x00" * (2 * MILLION)
+    ),
+    "empty stats": lambda: in_line(wire_of.event(b"\x22\x00" * (2 * MILLION))),
+    "wide stats": lambda: in_line(wire_of.event(wire_of.stat(WIDE), b"\x22\x00" * (2 * MILLION))),
+    "events with an empty stat": lambda: in_line(b"\x22\x02\x22\x00" * MILLION),
+    "empty lines": lambda: wire_of.plane(b"\x1a\x00" * xplane.MAX_LINES),
+    "lines with a name": lambda: wire_of.plane(wire_of.line(wire_of.text(2, "ab")) * 250_000),
+    "empty event metadata": lambda: wire_of.plane(b"\x22\x00" * (2 * MILLION)),
+    "empty stat metadata": lambda: wire_of.plane(b"\x2a\x00" * (2 * MILLION)),
+    "stat metadata": lambda: wire_of.plane(numbered(5, 250_000)),
+    "stat metadata with a name": lambda: wire_of.plane(
+        numbered(5, 250_000, wire_of.message(2, wire_of.text(2, "ab")))
+    ),
+    "stats of a plane": lambda: wire_of.plane(b"\x32\x00" * (2 * MILLION)),
+    "stats of metadata": lambda: wire_of.plane(
+        wire_of.event_metadata(1, b"\x2a\x00" * (2 * MILLION))
+    ),
+    "children": lambda: wire_of.plane(
+        wire_of.event_metadata(1, wire_of.message(6, b"\x00" * (2 * MILLION)))
+    ),
+    "empty planes": lambda: b"\x0a\x00" * xplane.MAX_PLANES,
+    "planes with lines": lambda: wire_of.plane(b"\x1a\x00" * 64) * (xplane.MAX_PLANES // 4),
+    "hostnames": lambda: b"\x22\x00" * xplane.MAX_STRINGS,
+}
+hostile = pytest.mark.parametrize("name", HOSTILE)
+
+
+def peak_bytes(content: NDArray[np.uint8], max_bytes: int | None = None) -> int:
+    """The most memory that decoding takes at a time, that of the content left out."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        xplane.decode(content, max_bytes=max_bytes)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture(scope="module")
+def _compiled() -> None:
+    """Compile for narrow and for wide ids: the compiler takes memory too."""
+    decode(SMALL)
+    decode(in_line(wire_of.event(WIDE)))
+
+
+@pytest.mark.usefixtures("_compiled")
+@recorded
+def test_recorded_traces_take_four_times_their_size(path: Path) -> None:
+    content = np.frombuffer(content_of(path), np.uint8)
+    # The smallest file here has 7 kB. Planes and threads are Python objects, 3 kB a plane, whatever
+    # the events: this much does not grow with the file.
+    constant = 64_000
+    try:
+        assert peak_bytes(content) <= 4 * len(content) + constant
+    except TraceFormatError as error:
+        assert "cut short" in str(error)  # noqa: PT017  # a damaged file is in the corpus
+
+
+@pytest.mark.usefixtures("_compiled")
+@hostile
+def test_hostile_files_take_bounded_memory(name: str) -> None:
+    content = np.frombuffer(HOSTILE[name](), np.uint8)
+    taken = peak_bytes(content)
+    assert taken <= 64e6 + 40 * len(content)
+    # What it takes is what it said it would take, or less.
+    with pytest.raises(TraceTooLargeError, match="raise the limit"):
+        xplane.decode(content, max_bytes=int(0.95 * taken))
+
+
+@pytest.mark.usefixtures("_compiled")
+@hostile
+def test_above_the_limit_a_file_is_refused_at_no_cost(name: str) -> None:
+    content = np.frombuffer(HOSTILE[name](), np.uint8)
+    tracemalloc.start()
+    try:
+        with pytest.raises(TraceTooLargeError) as caught:
+            xplane.decode(content, max_bytes=MILLION)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "\n" not in str(caught.value)
+    assert "limit of 1 MB" in str(caught.value)
+    assert taken < 2 * MILLION
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"\x0a\x00" * (xplane.MAX_PLANES + 1), "planes"),
+        (b"\x0a\x04\x1a\x00\x1a\x00" * (xplane.MAX_PLANES + 1), "planes"),
+        (wire_of.plane(b"\x1a\x00" * (xplane.MAX_LINES + 1)), "lines"),
+        (b"\x12\x00" * (xplane.MAX_STRINGS + 1), "errors, warnings and hostnames"),
+    ],
+)
+def test_more_than_any_profile_has_is_refused(content: bytes, what: str) -> None:
+    with pytest.raises(TraceFormatError, match=rf"^\d+ {what} are no plausible profile"):
+        decode(content)
+
+
+def test_positions_beyond_4_gib_are_right(tmp_path: Path) -> None:
+    """Of a file of 15 GiB, all holes but for 300 bytes."""
+    gap = 2**32 + 5
+    path = tmp_path / "host.xplane.pb"
+    parts = [
+        wire_of.plane(wire_of.text(2, "first"), wire_of.line(wire_of.event())),
+        wire_of.tag(15, 2) + wire_of.varint(gap),
+        gap,
+        wire_of.plane(wire_of.text(2, "second"), wire_of.line(wire_of.event(), wire_of.event())),
+    ]
+    in_event = [wire_of.tag(15, 2) + wire_of.varint(gap), gap]
+    late_stat = wire_of.stat(wire_of.number(1, 1), wire_of.text(5, "far"))
+    inner = [
+        wire_of.event_metadata(3, wire_of.text(2, "early")),
+        *_nested(3, [
+            wire_of.event(wire_of.number(1, 3)),
+            *_nested(4, [wire_of.number(1, 4), *in_event, late_stat, wire_of.number(2, 7)]),
+        ]),
+        wire_of.tag(14, 2) + wire_of.varint(gap),
+        gap,
+        wire_of.event_metadata(4, wire_of.text(2, "late")),
+        wire_of.stat_metadata(1, "s"),
+        wire_of.own_stat(wire_of.number(1, 1), wire_of.text(5, "own")),
+        wire_of.text(2, "third"),
+    ]  # fmt: skip
+    parts += [*_nested(1, inner), wire_of.text(4, "host")]
+    with path.open("wb") as file:
+        for part in parts:
+            if isinstance(part, int):
+                file.seek(part, 1)
+            else:
+                file.write(part)
+    assert path.stat().st_size > 3 * gap
+
+    trace = xplane.decode(np.memmap(path, np.uint8, mode="r"))
+    assert [p.name for p in trace.planes] == ["first", "second", "third"]
+    assert [len(p) for p in trace.planes] == [1, 2, 2]
+    assert trace.hostnames == ("host",)
+    third = trace.planes[2]
+    assert [third.names[k] for k in third.name_of] == ["early", "late"]
+    assert third.start_ps.tolist() == [0, 7]
+    assert third.strings("s").to_list() == [None, "far"]
+    assert third.own == {"s": "own"}
+    assert trace.damage is None
+
+
+def _nested(field: int, parts: list[bytes | int]) -> list[bytes | int]:
+    """A message of parts, some of which are holes."""
+    size = sum(part if isinstance(part, int) else len(part) for part in parts)
+    return [wire_of.tag(field, 2) + wire_of.varint(size), *parts]
