@@ -1,0 +1,63 @@
+"""Makes `reports/`: what the tool says of each sample trace.
+
+Run as `python -m tests.samples`, from the folder of the repository.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from traceanalyzer.cli import cli
+
+__all__ = ["CASES", "COMMAND", "FILES", "REPORTS", "Case", "main"]
+
+COMMAND = "python -m tests.samples"
+FILES = ("report.html", "report.json")
+
+_ROOT = Path(__file__).resolve().parents[1]
+_SAMPLES = _ROOT / "sample_traces"
+REPORTS = _ROOT / "reports"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder of `sample_traces/`."""
+
+    name: str
+
+    @property
+    def logs(self) -> Path:
+        """The log directory that was recorded."""
+        return _SAMPLES / self.name / "logs"
+
+    def expected(self) -> dict[str, Any]:
+        """What must be found in it, by its `case.toml`."""
+        text = (_SAMPLES / self.name / "case.toml").read_text(encoding="utf-8")
+        expected: dict[str, Any] = tomllib.loads(text)["expect"]
+        return expected
+
+    def write(self, folder: Path) -> None:
+        """Report on it as the command line does."""
+        folder.mkdir(parents=True, exist_ok=True)
+        page, data = (str(folder / file) for file in FILES)
+        arguments = ["report", str(self.logs), "-o", page, "--json", data]
+        cli.main(args=arguments, prog_name="traceanalyzer", standalone_mode=False)
+
+
+CASES = [Case(file.parent.name) for file in sorted(_SAMPLES.glob("*/case.toml"))]
+
+
+def main() -> None:
+    """Write every report anew."""
+    for case in CASES:
+        click.secho(case.name, bold=True)
+        case.write(REPORTS / case.name)
+
+
+if __name__ == "__main__":
+    main()

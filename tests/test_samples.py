@@ -1,0 +1,132 @@
+"""What the tool says of the sample traces: as committed, and as each `case.toml` expects."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import traceanalyzer
+from tests.samples import CASES, COMMAND, FILES, REPORTS, Case
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from traceanalyzer import Run
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reports, made anew."""
+    folder = tmp_path_factory.mktemp("reports")
+    for case in CASES:
+        case.write(folder / case.name)
+    return folder
+
+
+@cache
+def run_of(case: Case) -> Run:
+    return traceanalyzer.load(case.logs)
+
+
+def first_difference(old: str, new: str) -> str:
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), "committed", "made", n=0)
+    return "\n".join(line[:200] for line, _ in zip(lines, range(12), strict=False))
+
+
+@every_case
+@pytest.mark.parametrize("file", FILES)
+def test_report_is_the_committed_one(case: Case, file: str, made: Path) -> None:
+    committed = REPORTS / case.name / file
+    again = f"make it with: {COMMAND}"
+    assert committed.is_file(), f"reports/{case.name}/{file} is not there; {again}"
+    old, new = committed.read_bytes(), (made / case.name / file).read_bytes()
+    if old != new:
+        difference = first_difference(old.decode(), new.decode())
+        pytest.fail(f"reports/{case.name}/{file} is out of date; {again}\n{difference}")
+
+
+def test_no_report_is_of_no_case() -> None:
+    assert {folder.name for folder in REPORTS.iterdir() if folder.is_dir()} == {
+        case.name for case in CASES
+    }
+
+
+@every_case
+def test_report_is_the_same_twice(case: Case, made: Path, tmp_path: Path) -> None:
+    case.write(tmp_path)
+    for file in FILES:
+        assert (tmp_path / file).read_bytes() == (made / case.name / file).read_bytes()
+
+
+@every_case
+def test_report_names_no_folder_of_the_machine(case: Case, made: Path) -> None:
+    for file in FILES:
+        text = (made / case.name / file).read_text()
+        assert str(case.logs.parent) not in text
+        assert str(made) not in text
+
+
+@every_case
+def test_finds_the_expected_causes(case: Case, made: Path) -> None:
+    document: dict[str, Any] = json.loads((made / case.name / "report.json").read_text())
+    expected = case.expected()
+    assert {finding["cause"] for finding in document["findings"]} == set(expected["causes"])
+    assert document["run"]["hosts"] == expected["hosts"]
+    assert document["run"]["steps"] == len(expected["steps"]["numbers"])
+
+
+@every_case
+def test_finds_the_expected_ops(case: Case) -> None:
+    ops = run_of(case).ops
+    expected = case.expected()
+    eager = ops[ops["is_eager"]]
+    graph = ops[~ops["is_eager"]]
+    assert set(expected["eager_ops"]) <= set(eager["type"])
+    assert set(expected["graph_ops"]) <= set(
+        graph["name"].astype(str) + ":" + graph["type"].astype(str)
+    )
+
+
+@every_case
+def test_finds_the_expected_steps(case: Case) -> None:
+    steps = run_of(case).steps
+    expected = case.expected()["steps"]
+    assert steps["step"].tolist() == expected["numbers"]
+    assert set(steps["name"]) == {expected["marker"]}
+
+
+@pytest.mark.parametrize("case", [Case("keras_fit")], ids=lambda case: case.name)
+def test_finds_the_input_pipeline_and_the_version(case: Case) -> None:
+    run, expected = run_of(case), case.expected()
+    events = set(run.events["name"].astype(str))
+    assert set(expected["datasets"]) <= {name.partition("#")[0] for name in events}
+    assert run.ops["in_input_pipeline"].any()
+    assert run.version is not None
+    assert str(expected["graph_def_producer"]) in run.version.source
+
+
+@pytest.mark.parametrize("case", [Case("logical_devices")], ids=lambda case: case.name)
+def test_finds_the_crossings_between_devices(case: Case) -> None:
+    run = run_of(case)
+    device = run.ops.set_index("op_id")["device"].astype(str)
+    steps = len(run.steps)
+    for crossing in case.expected()["crossings"]:
+        found = copies_between(run, crossing["from_op"], crossing["to_op"])
+        assert len(found) == steps
+        assert set(found["direction"]) == {"h2h"}
+        assert found["bytes"].isna().all()
+        for end, place in (("producer", "from_device"), ("consumer", "to_device")):
+            assert device[found[end].iloc[0]].endswith(f"/device:{crossing[place]}")
+
+
+def copies_between(run: Run, producer: str, consumer: str) -> pd.DataFrame:
+    copies = run.copies
+    return copies[(copies["producer_name"] == producer) & (copies["consumer_name"] == consumer)]
