@@ -130,7 +130,9 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     facts = host.tables.facts
     if facts.pluggable_used:
         yield DeviceInfo(name=f"{host.name} pluggable device", kind="pluggable")
-    yield DeviceInfo(name=f"{host.name} CPU", kind="cpu")
+    told = sorted({str(d) for d in host.tables.ops["device"].dropna() if "/device:CPU:" in str(d)})
+    for name in told or ["CPU"]:
+        yield DeviceInfo(name=f"{host.name} {name}", kind="cpu")
 
 
 def _model(properties: dict[str, str]) -> str | None:
@@ -180,7 +182,7 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
     shares = {c: share(c) for c in ("certain", "likely", "possible")}
     known = [shares["certain"], shares["likely"]]
     busy = [
-        d.busy_share for d in devices if d.kind == "gpu" and d.busy_us and d.busy_share is not None
+        d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
     ]
     return Summary(
         verdict=verdict(run, on_cpu, shares),

@@ -12,11 +12,11 @@ from rich.text import Text
 from traceanalyzer.report import text, views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.report.model import Cell, Finding, Fix, Report
+    from traceanalyzer.report.model import Cell, DeviceCopies, Finding, Fix, Report, UnexplainedOp
 
 __all__ = ["print_summary"]
 
@@ -25,7 +25,8 @@ OPS_SHOWN = 10
 UNEXPLAINED_SHOWN = 5
 COPIES_SHOWN = 8
 _LONG_NAME = 56
-_NARROW = 64  # columns below which a table keeps only what it cannot do without
+_NARROW = 64  # characters below which a table keeps only what it cannot do without
+_TINY = 30  # characters below which one figure stands beside each name
 
 _SEVERITY = {"error": "bold red", "warning": "yellow", "info": "dim"}
 _HARM = {"harmful": "bold red", "harmless": "dim", "by_design": "dim"}
@@ -44,7 +45,7 @@ def print_summary(report: Report, console: Console) -> None:
         console: Where to print; its width decides what fits.
     """
     words = _Words(console)
-    for part in _parts(report, words, narrow=console.width < _NARROW):
+    for part in _parts(report, words, console.width):
         console.print(part)
 
 
@@ -81,6 +82,12 @@ class _Words:
             return self(text.size(size_bytes))
         return self(text.UNKNOWN, _QUIET)
 
+    def count(self, number: Cell) -> Text:
+        """Returns a number, or that it is unknown."""
+        if isinstance(number, int):
+            return self(text.count(number))
+        return self(text.UNKNOWN, _QUIET)
+
     def share(self, part: float | None, why: str | None) -> Text:
         """Returns a share, or that it is unknown and why."""
         if part is not None:
@@ -88,16 +95,16 @@ class _Words:
         return self(f"{text.UNKNOWN} ({why})" if why else text.UNKNOWN, _QUIET)
 
 
-def _parts(report: Report, words: _Words, *, narrow: bool) -> Iterator[RenderableType]:
+def _parts(report: Report, words: _Words, width: int) -> Iterator[RenderableType]:
     yield words.prose(report.summary.verdict, "bold")
     yield Text()
     yield _key_figures(report, words)
     yield from _health(report, words)
     yield from _findings(report, words)
     yield from _on_a_gpu(report, words)
-    yield from _cpu_ops(report, words, narrow=narrow)
-    yield from _copies(report, words, narrow=narrow)
-    yield from _unexplained(report, words, narrow=narrow)
+    yield from _cpu_ops(report, words, width)
+    yield from _copies(report, words, width)
+    yield from _unexplained(report, words, width)
 
 
 def _heading(words: _Words, title: str) -> Text:
@@ -113,8 +120,10 @@ def _key_figures(report: Report, words: _Words) -> Grid:
         why = views.why_unknown(report, "steps")
         grid.add_row("Step time", words.share(None, why))
     else:
-        step = words.time(summary.step_us.median) + words(", 95th percentile ")
-        grid.add_row("Step time", step + words.time(summary.step_us.p95))
+        step = words.time(summary.step_us.median)
+        if report.steps is None or report.steps.count != 1:
+            step += words(", 95th percentile ") + words.time(summary.step_us.p95)
+        grid.add_row("Step time", step)
     exposed = summary.exposed_us_per_step
     why = views.why_unknown(report, "exposed")
     waits = words.time(exposed) if exposed is not None else words.share(None, why)
@@ -204,66 +213,71 @@ def _table(*columns: str) -> Grid:
     table = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         if index == 0:
-            table.add_column(column, overflow="fold", ratio=1, min_width=12)
+            table.add_column(column, overflow="fold", ratio=1, min_width=8)
         else:
-            table.add_column(column, justify="right", no_wrap=True)
+            # Folded where there is no room at all: a figure with its end cut off would be wrong.
+            table.add_column(column, justify="right", overflow="fold")
     return table
 
 
-def _cpu_ops(report: Report, words: _Words, *, narrow: bool) -> Iterator[RenderableType]:
+def _cpu_ops(report: Report, words: _Words, width: int) -> Iterator[RenderableType]:
     shown = views.cpu_ops_grid(report)
     if not shown.rows:
         return
     yield _heading(words, "CPU-placed ops")
-    explained = views.explanations(report)
-    unexplained = {op.op_id for op in report.unexplained.ops}
-    columns = (
-        ("Op", "Host time", "GPU waits") if narrow else ("Op", "Runs", "Host time", "GPU waits")
-    )
+    causes = _causes(report)
+    columns: dict[str, Callable[[Mapping[str, Cell]], Text]] = {
+        "Op": lambda row: words.name(str(row.get("name"))),
+        "Runs": lambda row: words.count(row.get("occurrences")),
+        "Host time": lambda row: words.time(row.get("host_self_us")),
+        "GPU waits": lambda row: words.time(row.get("exposed_us")),
+    }
+    if width < _NARROW:
+        del columns["Runs"]
+    if width < _TINY or not shown.has("exposed_us"):  # unknowns would crowd out the names
+        del columns["GPU waits"]
     table = _table(*columns)
-    if not narrow:
+    if width >= _NARROW:
         table.add_column("Cause", overflow="fold", max_width=28)
+        columns["Cause"] = lambda row: words(causes.get(str(row.get("op_id")), text.UNKNOWN))
     rows = shown.rows[:OPS_SHOWN]
     for row in rows:
-        runs = row.get("occurrences")
-        cells = [
-            words.name(str(row.get("name"))),
-            words(text.count(runs) if isinstance(runs, int) else text.UNKNOWN),
-            words.time(row.get("host_self_us")),
-            words.time(row.get("exposed_us")),
-        ]
-        if narrow:
-            del cells[1]
-        else:
-            found = explained.get(str(row.get("op_id")), [])
-            causes = [f"{e.finding.cause} ({e.finding.certainty})" for e in found]
-            if not causes:
-                causes = ["unexplained" if row.get("op_id") in unexplained else text.UNKNOWN]
-            cells.append(words(text.cut("; ".join(causes), 60)))
-        table.add_row(*cells)
+        table.add_row(*(cell(row) for cell in columns.values()))
     yield table
     yield from _cutting(words, len(rows), shown.total_rows, "CPU-placed ops")
 
 
-def _copies(report: Report, words: _Words, *, narrow: bool) -> Iterator[RenderableType]:
+def _causes(report: Report) -> dict[str, str]:
+    """Returns for each op the causes that findings give, or that there is none."""
+    causes = {op.op_id: "unexplained" for op in report.unexplained.ops}
+    for op_id, found in views.explanations(report).items():
+        given = "; ".join(f"{e.finding.cause} ({e.finding.certainty})" for e in found)
+        causes[op_id] = text.cut(given, 60)
+    return causes
+
+
+def _copies(report: Report, words: _Words, width: int) -> Iterator[RenderableType]:
     graph = report.copy_graph
     if graph is None or not graph.devices:
         return
     yield _heading(words, "Copies")
-    columns = ("Direction", "Bytes", "Copy time")
-    table = _table(*columns) if narrow else _table(*columns, "Copies")
+    columns: dict[str, Callable[[DeviceCopies], Text]] = {
+        "Direction": lambda c: words(f"{text.cut(c.source, 24)} to {text.cut(c.target, 24)}"),
+        "Bytes": lambda c: words.size(c.bytes),
+    }
+    if width >= _TINY:
+        columns["Copy time"] = lambda c: words.time(c.total_us)
+    if width >= _NARROW:
+        columns["Copies"] = lambda c: words.count(c.count)
+    table = _table(*columns)
     for copies in graph.devices[:COPIES_SHOWN]:
-        ends = f"{text.cut(copies.source, 24)} to {text.cut(copies.target, 24)}"
-        cells = [words(ends), words.size(copies.bytes), words.time(copies.total_us)]
-        if not narrow:
-            cells.append(words(text.count(copies.count)))
-        table.add_row(*cells)
+        table.add_row(*(cell(copies) for cell in columns.values()))
     yield table
     shown = min(COPIES_SHOWN, len(graph.devices))
     yield from _cutting(words, shown, len(graph.devices), "directions")
 
 
-def _unexplained(report: Report, words: _Words, *, narrow: bool) -> Iterator[RenderableType]:
+def _unexplained(report: Report, words: _Words, width: int) -> Iterator[RenderableType]:
     unexplained = report.unexplained
     if not unexplained.ops and unexplained.cpu_op_us == 0:
         return
@@ -272,22 +286,24 @@ def _unexplained(report: Report, words: _Words, *, narrow: bool) -> Iterator[Ren
     yield said + words(" of CPU-op time.")
     if not unexplained.ops:
         return
-    table = (
-        _table("Op", "Host time", "GPU waits")
-        if narrow
-        else _table("Op", "Host time", "Copied", "GPU waits per step")
-    )
-    for op in unexplained.ops[:UNEXPLAINED_SHOWN]:
-        cells = [words.name(op.name), words.time(op.cost.host_us)]
-        if not narrow:
-            cells.append(words.size(op.cost.copy_bytes))
-        table.add_row(*cells, words.time(op.cost.exposed_us_per_step))
+    ops = unexplained.ops[:UNEXPLAINED_SHOWN]
+    columns: dict[str, Callable[[UnexplainedOp], Text]] = {
+        "Op": lambda op: words.name(op.name),
+        "Host time": lambda op: words.time(op.cost.host_us),
+        "Copied": lambda op: words.size(op.cost.copy_bytes),
+    }
+    if width < _NARROW:
+        del columns["Copied"]
+    if width >= _TINY and any(op.cost.exposed_us_per_step is not None for op in ops):
+        columns["GPU waits per step"] = lambda op: words.time(op.cost.exposed_us_per_step)
+    table = _table(*columns)
+    for op in ops:
+        table.add_row(*(cell(op) for cell in columns.values()))
     yield table
-    for settled_by in dict.fromkeys(op.settled_by for op in unexplained.ops if op.settled_by):
+    for settled_by in dict.fromkeys(op.settled_by for op in ops if op.settled_by):
         yield words("Would settle it: ") + words.prose(settled_by)
-    shown = min(UNEXPLAINED_SHOWN, len(unexplained.ops))
     total = max(unexplained.ops_total or 0, len(unexplained.ops))
-    yield from _cutting(words, shown, total, "ops")
+    yield from _cutting(words, len(ops), total, "ops")
 
 
 def _cutting(words: _Words, shown: int, total: int, what: str) -> Iterator[Text]:

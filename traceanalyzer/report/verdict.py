@@ -40,7 +40,8 @@ def verdict(run: Run, on_cpu: pd.DataFrame, explained: Mapping[str, float | None
     if not run.gpu_used:
         described = any(h.tables.facts.accelerators for h in run.hosts)
         return (
-            f"TensorFlow used no GPU{', although the machine has one' if described else ''}: "
+            "As far as the trace shows, TensorFlow used no GPU"
+            f"{', although the machine has one' if described else ''}: "
             f"{_count(len(on_cpu), 'op')} ran on the CPU, input pipeline not counted ({took})."
         )
     if on_cpu.empty:

@@ -26,6 +26,7 @@ _FACTS = TracerFacts(
     accelerators={"/device:GPU:0": 100},
     gpu_used=True,
     gpu_witness="events on /device:GPU:0",
+    gpu_may_be_missed=False,
     pluggable_used=False,
 )
 _OP: dict[str, Any] = {

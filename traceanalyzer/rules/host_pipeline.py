@@ -19,7 +19,9 @@ Nothing is wrong with where it runs. Where the model waits for it, make it faste
 
 ## How sure it is
 
-Certain: tf.data names its threads, its stages and the calls of its functions in the trace.
+Certain for what runs within the pipeline: tf.data names its threads, its stages and the calls of
+its functions in the trace. Likely for the ops of the model that take its elements: a program can
+put an iterator on a GPU.
 """
 
 from __future__ import annotations
@@ -34,24 +36,36 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
+
     from traceanalyzer.run import Run
 
 
 def _check(run: Run) -> Iterator[Finding]:
     ops = run.ops
-    found = ops[(ops["role"] == Role.INPUT_PIPELINE) & ~ops["type"].isin(PYTHON_CALLBACKS)]
-    if found.empty:
-        return
+    found = ops[
+        (ops["role"] == Role.INPUT_PIPELINE)
+        & (ops["placement"] == "cpu")
+        & ~ops["type"].isin(PYTHON_CALLBACKS)
+    ]
+    seen = found["placement_source"] == "input_pipeline"
+    if seen.any():
+        yield _within(found[seen])
+    if not seen.all():
+        yield _at_its_end(found[~seen])
+
+
+def _within(found: pd.DataFrame) -> Finding:
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
-    yield Finding(
+    return Finding(
         cause=RULE.id,
-        scope="",
+        scope="within",
         certainty="certain",
         harm="by_design",
         title="The input pipeline runs on the CPU, as tf.data is designed to",
         why=(
-            "These ops are stages of a tf.data pipeline, the functions it calls, and the ops that "
-            "hand its elements over. TensorFlow places them on the CPU whatever kernels they have."
+            "These ops are stages of a tf.data pipeline, and the functions it calls. TensorFlow "
+            "places them on the CPU whatever kernels they have."
         ),
         op_ids=tuple(found["op_id"]),
         evidence=(
@@ -59,7 +73,7 @@ def _check(run: Run) -> Iterator[Finding]:
                 kind="threads",
                 text=(
                     f"{stages} stages of a dataset, and {len(found) - stages} ops seen on threads "
-                    "of tf.data, within its calls, or by their type part of it"
+                    "of tf.data or within its calls"
                 ),
             ),
         ),
@@ -78,6 +92,24 @@ def _check(run: Run) -> Iterator[Finding]:
     )
 
 
+def _at_its_end(found: pd.DataFrame) -> Finding:
+    types = ", ".join(sorted(set(found["type"].astype(str))))
+    return Finding(
+        cause=RULE.id,
+        sub_reason="hands_over_elements",
+        scope="at its end",
+        certainty="likely",
+        harm="by_design",
+        title="Ops that take elements from the input pipeline ran on the CPU",
+        why=(
+            "An op that takes an element runs where the iterator is, and the iterator is on the "
+            "CPU unless the program put it elsewhere."
+        ),
+        op_ids=tuple(found["op_id"]),
+        evidence=(Evidence(kind="op_type", text=f"by their type: {types}"),),
+    )
+
+
 RULE = Rule(
     id="host_pipeline",
     title="Part of the input pipeline",
@@ -91,6 +123,7 @@ RULE = Rule(
                     "name": "Iterator::Root::Map",
                     "type": "Iterator::Map",
                     "role": "input_pipeline",
+                    "placement_source": "input_pipeline",
                     "in_input_pipeline": True,
                 },
                 {
@@ -98,10 +131,24 @@ RULE = Rule(
                     "type": "ResizeArea",
                     "function": "tf.data",
                     "role": "input_pipeline",
+                    "placement_source": "input_pipeline",
                     "in_input_pipeline": True,
                 },
             ),
             fires_on=("Iterator::Root::Map", "resize/ResizeArea"),
+        ),
+        Example(
+            title="an op that takes an element, on the CPU in one function and on a GPU in another",
+            ops=(
+                {"name": "IteratorGetNext", "type": "IteratorGetNext", "role": "input_pipeline"},
+                {
+                    "name": "OptionalGetValue",
+                    "type": "OptionalGetValue",
+                    "role": "input_pipeline",
+                    "placement": "gpu:0",
+                },
+            ),
+            fires_on=("IteratorGetNext",),
         ),
         Example(
             title="the same op within the model",

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.report.model import Certainty
-    from traceanalyzer.run import Host, Run
+    from traceanalyzer.run import Run
 
 
 def _not_applicable(run: Run) -> str | None:
@@ -62,7 +62,9 @@ def _check(run: Run) -> Iterator[Finding]:
     if found.empty:
         return
     described = [(h, name) for h in run.hosts for name in h.tables.facts.accelerators]
-    certainty: Certainty = "possible" if any(_tracer_in_doubt(h) for h in run.hosts) else "likely"
+    certainty: Certainty = (
+        "possible" if any(h.tables.facts.gpu_may_be_missed for h in run.hosts) else "likely"
+    )
     yield Finding(
         cause=RULE.id,
         sub_reason="gpu_described_but_unused" if described else None,
@@ -100,12 +102,6 @@ def _check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _tracer_in_doubt(host: Host) -> bool:
-    options = host.tables.facts.options
-    untraced = options is not None and options.device_tracer_level == 0
-    return untraced or any("cupti" in text.lower() for text in (*host.errors, *host.warnings))
-
-
 def _evidence(run: Run) -> Iterator[Evidence]:
     for host in run.hosts:
         facts = host.tables.facts
@@ -121,7 +117,7 @@ def _evidence(run: Run) -> Iterator[Evidence]:
                 text="the trace has no GPU plane, and no transfer or allocation names a GPU",
                 where=TraceWhere(host=host.name, plane="/host:CPU", line=None),
             )
-        if _tracer_in_doubt(host):
+        if facts.gpu_may_be_missed:
             yield Evidence(
                 kind="tracer",
                 text="the GPU tracer was off or reported an error, so a GPU may have been missed",

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Column, Plane
 
-__all__ = ["HostOps", "Move", "Transfer", "host_ops"]
+__all__ = ["TF_DATA", "HostOps", "Move", "Transfer", "host_ops"]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
+_CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
 
 TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
@@ -271,7 +272,8 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
     """Tell the device of each occurrence, where something names it.
 
     A function has one executor a device. A send names the device it sends from, and with that the
-    device of every op its executor ran. An eager op's inputs are sent to the op's device.
+    device of every op its executor ran. An eager op's inputs are sent to the op's device; but an op
+    on a GPU takes some inputs in host memory, so one brought back to the CPU tells nothing.
     """
     devices: dict[str, int] = {}
     codes = np.full(len(event), -1, np.int32)
@@ -297,7 +299,8 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
         codes[known] = values[slot[known]]
 
     for move in moves:
-        codes[move.occurrence] = devices.setdefault(move.target, len(devices))
+        if not _CPU_DEVICE.search(move.target) or _CPU_DEVICE.search(move.source):
+            codes[move.occurrence] = devices.setdefault(move.target, len(devices))
     return Strings(codes, tuple(devices))
 
 

@@ -52,7 +52,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
     role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
     in_pipeline = seen.in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
-    placements = decide(sightings, host, device, facts, allocations, in_pipeline)
+    placements = decide(sightings, host, device, facts, allocations, seen.in_pipeline)
     kernel_rows = sightings.of_device_event
     known = kernel_rows >= 0
     input_types = rows["input_types"]

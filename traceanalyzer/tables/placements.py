@@ -12,7 +12,7 @@ strongest to the weakest:
 `host_event`       at host tracer level 2 only ops placed on a CPU leave an event (op_kernel.cc:
                    a kernel on a GPU is never `expensive`; executor.cc: only expensive ones are
                    recorded below level 3)
-`no_gpu`           nothing in the trace shows that TensorFlow had a GPU
+`no_gpu`           nothing in the trace shows that TensorFlow had a GPU, and it would if it had
 `none`             nothing tells
 """
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Placement", "decide", "placement_of_device"]
 
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
+_ANY_FUNCTION: Final = "*"  # no function is called so
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
 _LEVEL_WITH_GPU_OPS: Final = 3  # from here on ops placed on a GPU leave host events too
 
@@ -87,7 +88,17 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     allocations: pd.DataFrame,
     in_pipeline: NDArray[np.bool_],
 ) -> list[Placement]:
-    """Decide the placement of each row of a host's op table."""
+    """Decide the placement of each row of a host's op table.
+
+    Args:
+        sightings: Rows and what belongs to them.
+        host: Op occurrences on the host's threads.
+        device: Events of its devices.
+        facts: What its tracers recorded.
+        allocations: Its allocations.
+        in_pipeline: Rows that were seen to run on behalf of tf.data; a type alone does not tell,
+            since an op that takes an element can be placed on a GPU.
+    """
     rows = sightings.rows
     n = len(rows)
     has_kernel = _flags(sightings.of_device_event, n)
@@ -148,7 +159,7 @@ def _decide_row(  # noqa: PLR0911, PLR0913 - a decision table reads best as one
         return Placement(placement_of_device(told.device), certainty, "transfer", full)
     if allocated:
         return Placement(allocated, "likely", "allocator")
-    if not facts.gpu_used and not facts.pluggable_used:
+    if not facts.gpu_used and not facts.pluggable_used and not facts.gpu_may_be_missed:
         return Placement("cpu", "likely", "no_gpu")
     if seen_on_host and facts.host_level < _LEVEL_WITH_GPU_OPS:
         return Placement("cpu", "likely", "host_event")
@@ -175,9 +186,9 @@ def _lookup(
     by_name: bool,
 ) -> _Told | None:
     """Return what is told of an op, of its own function or, if its name is its alone, of any."""
-    found = told.get((function, name), [])
+    found = told.get((function, name), []) if function is not None else []
     if not found and by_name:
-        found = told.get((None, name), [])
+        found = told.get((_ANY_FUNCTION, name), [])
     proofs = [t for t in found if t.is_proof] or found
     if len({placement_of_device(t.device) for t in proofs}) != 1:
         return None  # nothing told, or contradictions
@@ -197,7 +208,7 @@ def _transfer_ends(
 
     def tell(function: str | None, name: str | None, told: _Told) -> None:
         if name and told.device:
-            for key in {(function, name), (None, name)}:
+            for key in ((function, name), (_ANY_FUNCTION, name)):
                 ends.setdefault(key, []).append(told)
 
     if host is not None:

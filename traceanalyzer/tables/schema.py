@@ -170,7 +170,7 @@ STEPS = Schema(
         "name": Column("text", "name of the marker"),
         "start_ps": Column("int64", "start"),
         "duration_ps": Column("int64", "duration"),
-        "source": Column("text", "the marker: step_num, or the line Steps and its plane"),
+        "source": Column("text", "the marker: step_num, or the line Steps of the device planes"),
     },
 )
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.host_ops import TF_DATA
 from traceanalyzer.tables.text_columns import concatenate, empty, filled
 from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.columns import Strings
@@ -86,7 +87,8 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
             _sides(host, owner[is_kernel], len(kernels)),
         ]
     )
-    rows, row_of = _merge(seen, labels, host_level)
+    pipeline = functions.values.index(TF_DATA) if TF_DATA in functions.values else None
+    rows, row_of = _merge(seen, labels, host_level, pipeline)
     described = _describe(rows, functions, list(labels), devices, types)
     of_device_event = np.full(len(device), -1, np.int64)
     of_device_event[kernels] = row_of[n_occurrences:]
@@ -216,7 +218,7 @@ def _sides(
 
 
 def _merge(
-    seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int
+    seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int, pipeline: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Number the distinct sightings, joined where one only lacks what a single other one has.
 
@@ -239,7 +241,9 @@ def _merge(
     eager = np.array([is_eager for _, _, is_eager, _ in labels], np.bool_)
     if host_level >= _EVERY_OP_LEVEL:
         table["side"] = 0
-    _fill_single(table, "function", ["label", "side"])
+    # What tf.data calls runs on the CPU; an op of that name elsewhere is another op.
+    outside = None if pipeline is None else (table["function"] != pipeline).to_numpy()
+    _fill_single(table, "function", ["label", "side"], known_in=outside)
     table.loc[table["function"] >= 0, "side"] = 0
     # Eager ops of one type are many ops that only a line number would tell apart: where one ran
     # says nothing of the others.
@@ -258,9 +262,21 @@ def _fill_single(
     column: str,
     by: list[str],
     where: NDArray[np.bool_] | None = None,
+    known_in: NDArray[np.bool_] | None = None,
 ) -> None:
-    """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it."""
-    known = table[table[column] >= 0].drop_duplicates([*by, column])
+    """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it.
+
+    Args:
+        table: The distinct sightings.
+        column: Column to fill.
+        by: Columns that must be equal.
+        where: Rows to fill; all by default.
+        known_in: Rows to learn from; all by default.
+    """
+    learn = table[column] >= 0
+    if known_in is not None:
+        learn &= known_in
+    known = table[learn].drop_duplicates([*by, column])
     single = known[~known.duplicated(by, keep=False)].set_index(by)[column]
     gaps = table[column] < 0
     if where is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -15,23 +15,41 @@ if TYPE_CHECKING:
 
 __all__ = ["step_rows"]
 
-_STEPS_LINE = "Steps"
+_STEPS_LINE: Final = "Steps"
+_COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source")
 
 
 def step_rows(host_name: str, trace: Trace) -> pd.DataFrame:
     """Build one host's rows of the step table.
 
     A marker is an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras, JAX);
-    of nested ones the outermost. Where there is none, the line `Steps` that older profilers added.
+    of nested ones the outermost. Where there is none, the lines `Steps` that older profilers added:
+    one a device, so that a step spans what all devices did in it.
     """
-    parts = [_marked(plane) for plane in trace.planes if plane.has_stat("step_num")]
-    found = [part for part in parts if len(part)] or [
-        part for plane in trace.planes if len(part := _steps_line(plane))
-    ]
-    columns = ["step", "name", "start_ps", "duration_ps", "source"]
-    table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=columns)
+    marked = [_marked(plane) for plane in trace.planes if plane.has_stat("step_num")]
+    table = _join(marked) if any(len(part) for part in marked) else _over_devices(trace)
     table["host"] = host_name
     return table.sort_values("start_ps", kind="stable", ignore_index=True)
+
+
+def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    found = [part for part in parts if len(part)]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(_COLUMNS))
+
+
+def _over_devices(trace: Trace) -> pd.DataFrame:
+    table = _join([_steps_line(plane) for plane in trace.planes])
+    if table.empty:
+        return table
+    table["end_ps"] = table["start_ps"] + table["duration_ps"]
+    steps = (
+        table.groupby(["step", "name"], sort=True)
+        .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
+        .reset_index()
+    )
+    steps["duration_ps"] = steps["end_ps"] - steps["start_ps"]
+    steps["source"] = "line Steps"
+    return steps[list(_COLUMNS)]
 
 
 def _marked(plane: Plane) -> pd.DataFrame:
@@ -64,6 +82,5 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
             "name": [told or name or "" for told, name in zip(label, own, strict=True)],
             "start_ps": plane.start_ps[event],
             "duration_ps": plane.duration_ps[event],
-            "source": f"line Steps of {plane.name}",
         }
     )

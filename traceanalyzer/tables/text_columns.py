@@ -55,13 +55,11 @@ def empty(size: int) -> Strings:
 
 def categorical(column: Strings) -> pd.Categorical:
     """Return the column for a dataframe, with only the categories that occur."""
-    used, codes = np.unique(column.codes, return_inverse=True)
-    kept = used[used >= 0]
+    used = np.flatnonzero(np.bincount(column.codes + 1, minlength=len(column.values) + 1)[1:])
     # Equal texts can stand behind several codes; categories must be distinct.
     numbers: dict[str, int] = {}
-    table = [numbers.setdefault(column.values[c], len(numbers)) for c in kept.tolist()]
-    gaps = [-1] * (len(used) - len(kept))
+    table = np.full(len(column.values) + 1, -1, np.int32)  # the last entry serves code -1
+    table[used] = [numbers.setdefault(column.values[c], len(numbers)) for c in used.tolist()]
     return pd.Categorical.from_codes(
-        np.array([*gaps, *table], np.int64)[codes.reshape(-1)],
-        categories=pd.Index(list(numbers), dtype=object),
+        table[column.codes], categories=pd.Index(list(numbers), dtype=object)
     )

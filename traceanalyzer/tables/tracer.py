@@ -21,6 +21,7 @@ _ENVIRONMENT_PLANE: Final = "Task Environment"
 # Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
 _LEVEL_3_EVENTS: Final = ("ExecutorPropagateOutputs", "ExecutorState::ScheduleReady")
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+)_bfc|cuda_malloc_async")
+_GPU_TRACER: Final = re.compile(r"cupti|roctracer|rocprofiler", re.IGNORECASE)
 _PLUGGABLE: Final = re.compile(r"pluggable_device_\w*bfc")
 _GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
 
@@ -46,6 +47,7 @@ class TracerFacts:
         gpu_used: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was
             sent to or from one.
         gpu_witness: The thing that says so, in words; empty where none does.
+        gpu_may_be_missed: Whether a GPU may have been at work unseen: its tracer was off or failed.
         pluggable_used: Whether a pluggable device (Metal, ...) was at work, seen by its allocator.
     """
 
@@ -55,6 +57,7 @@ class TracerFacts:
     accelerators: dict[str, int]
     gpu_used: bool
     gpu_witness: str
+    gpu_may_be_missed: bool
     pluggable_used: bool
 
 
@@ -74,6 +77,7 @@ def tracer_facts(
         accelerators=accelerators,
         gpu_used=bool(witness),
         gpu_witness=witness,
+        gpu_may_be_missed=not witness and _tracer_in_doubt(trace, options),
         pluggable_used=any(_PLUGGABLE.fullmatch(a) for a in allocators),
     )
 
@@ -126,11 +130,19 @@ def _varint_fields(data: bytes) -> dict[int, int]:
     return fields
 
 
+def _tracer_in_doubt(trace: Trace, options: ProfileOptions | None) -> bool:
+    untraced = options is not None and options.device_tracer_level == 0
+    return untraced or any(_GPU_TRACER.search(text) for text in (*trace.errors, *trace.warnings))
+
+
 def _host_level(host: HostOps | None, options: ProfileOptions | None) -> tuple[int, str]:
     if options is not None:
         return options.host_tracer_level, "profile_options"
-    if host is not None and not set(_LEVEL_3_EVENTS).isdisjoint(host.plane.names):
-        return 3, "level 3 events"
+    if host is not None:
+        # The stat `shape` and arguments as ops are of level 3 too (seen in the corpus).
+        tells = {*_LEVEL_3_EVENTS}.intersection(host.plane.names)
+        if tells or host.input_types.present.any() or {"_Arg", "_Retval"} & set(host.names.type):
+            return 3, "level 3 events"
     return 2, "assumed"
 
 

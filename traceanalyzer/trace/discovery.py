@@ -147,9 +147,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     except FileNotFoundError:
         raise TraceNotFoundError(_missing(root)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        msg = (
-            f"{printable(root)}: cannot be looked at ({_reason(error)}); check path and permissions"
-        )
+        msg = f"{printable(root)}: cannot be read ({_reason(error)}); check path and permissions"
         raise TraceNotFoundError(msg) from error
     if stat.S_ISREG(mode):
         return (_single(root),)
