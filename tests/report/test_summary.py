@@ -59,6 +59,19 @@ def test_what_a_reader_needs_first(width: int) -> None:
         assert words in said
 
 
+@pytest.mark.parametrize(
+    ("width", "figures"),
+    [
+        (20, ("182 ms", "3.04 GB", "5.12 ms")),
+        (40, ("182 ms", "204 ms", "3.04 GB", "257 ms", "5.12 ms", "28.4 µs")),
+    ],
+)
+def test_no_figure_is_cut_where_there_is_little_room(width: int, figures: tuple[str, ...]) -> None:
+    lines = [line.rstrip() for line in printed(gpu_run(), width).splitlines()]
+    for figure in figures:
+        assert any(line.endswith(figure) or f"{figure} " in line for line in lines)
+
+
 def test_cpu_placed_ops_with_cost_and_cause() -> None:
     lines = printed(gpu_run(), 160).splitlines()
     first = next(line for line in lines if line.startswith(" augment/EagerPyFunc"))
