@@ -182,7 +182,7 @@ def _devices(host: Host) -> Iterator[Health]:
             message=(
                 f"{host.name}: nothing ran on {_some(idle)}"
                 if some
-                else f"{host.name}: {_some(idle)} is described, but nothing ran on it"
+                else f"{host.name}: {_some(idle)} described, but nothing ran there"
             ),
         )
 
