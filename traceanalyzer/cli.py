@@ -16,7 +16,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from traceanalyzer.report.model import Report
+    from traceanalyzer.model import Report
 
 __all__ = ["main"]
 

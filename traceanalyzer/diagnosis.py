@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.findings import Finding
-    from traceanalyzer.report.model import Certainty, RuleState
+    from traceanalyzer.model import Certainty, RuleState
     from traceanalyzer.rules import Rule
     from traceanalyzer.run import Run
 

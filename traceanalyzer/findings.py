@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from traceanalyzer.report.model import Certainty, Evidence, Fix, Harm, RuledOut
+    from traceanalyzer.model import Certainty, Evidence, Fix, Harm, RuledOut
 
 
 __all__ = ["Finding", "finding_id"]

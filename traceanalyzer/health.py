@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.report.model import Health
+from traceanalyzer.model import Health
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

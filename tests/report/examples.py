@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from traceanalyzer.report.model import (
+from traceanalyzer.model import (
     Blocker,
     Cell,
     CopyEdge,

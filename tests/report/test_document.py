@@ -12,8 +12,8 @@ import pytest
 
 from tests.report.examples import EXAMPLES, HOSTILE, cpu_only_run, gpu_run
 from traceanalyzer.errors import TraceFormatError
+from traceanalyzer.model import Cost, DeviceInfo, Table
 from traceanalyzer.report import document, model
-from traceanalyzer.report.model import Cost, DeviceInfo, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

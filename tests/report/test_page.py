@@ -23,14 +23,14 @@ from tests.report.examples import (
     hostile_run,
 )
 from tests.report.markup import Element, read
-from traceanalyzer.report.model import Evidence, Fix, Health, Steps, Table
+from traceanalyzer.model import Evidence, Fix, Health, Steps, Table
 from traceanalyzer.report.page import breakable, environment, render_page, spans, write_page
 from traceanalyzer.report.text import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.report.model import Report
+    from traceanalyzer.model import Report
 
 INSIDE = "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}"
 SECTIONS = [

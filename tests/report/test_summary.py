@@ -12,7 +12,7 @@ from tests.report.examples import EXAMPLES, cpu_only_run, empty_run, gpu_run, ho
 from traceanalyzer.report.summary import print_summary
 
 if TYPE_CHECKING:
-    from traceanalyzer.report.model import Report
+    from traceanalyzer.model import Report
 
 
 def printed(report: Report, width: int = 80, **options: object) -> str:

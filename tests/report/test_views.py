@@ -15,8 +15,8 @@ from tests.report.examples import (
     empty_run,
     gpu_run,
 )
+from traceanalyzer.model import CopyGraph, DeviceCopies, ExplainedShares, Report, Table
 from traceanalyzer.report import picture, views
-from traceanalyzer.report.model import CopyGraph, DeviceCopies, ExplainedShares, Report, Table
 
 
 def with_devices(*devices: tuple[str, str, int | None]) -> Report:

@@ -11,7 +11,7 @@ import pandas as pd
 from traceanalyzer.copy_graph import device_graph
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.health import trace_health
-from traceanalyzer.report.model import (
+from traceanalyzer.model import (
     CopyEdge,
     CopyGraph,
     CopyNode,

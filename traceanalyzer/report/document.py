@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.report.model import SCHEMA_VERSION, Report
+from traceanalyzer.model import SCHEMA_VERSION, Report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,7 +17,7 @@ from traceanalyzer.report import picture, text, views
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.report.model import Report
+    from traceanalyzer.model import Report
 
 __all__ = ["content_security_policy", "render_page", "write_page"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.report.model import DeviceCopies, Report
+    from traceanalyzer.model import DeviceCopies, Report
 
 __all__ = ["Bar", "Box", "CopyPicture", "Lane", "StepStrip", "copy_picture", "step_strip"]
 

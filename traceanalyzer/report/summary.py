@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.report.model import Cell, DeviceCopies, Finding, Fix, Report, UnexplainedOp
+    from traceanalyzer.model import Cell, DeviceCopies, Finding, Fix, Report, UnexplainedOp
 
 __all__ = ["print_summary"]
 

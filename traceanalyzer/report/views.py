@@ -12,7 +12,7 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.report.model import Cell, CopyEdge, Finding, OpRef, Report, Table
+    from traceanalyzer.model import Cell, CopyEdge, Finding, OpRef, Report, Table
 
 __all__ = [
     "Column",

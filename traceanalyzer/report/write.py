@@ -13,7 +13,7 @@ from traceanalyzer.report.page import render_page
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.report.model import Report
+    from traceanalyzer.model import Report
 
 __all__ = ["write_files", "write_report"]
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.findings import Finding
-from traceanalyzer.report.model import Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.rules._rule import Example, Rule
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 

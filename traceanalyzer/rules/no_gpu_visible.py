@@ -28,14 +28,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.findings import Finding
-from traceanalyzer.report.model import Evidence, Fix, TraceWhere
+from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.rules._rule import Example, Rule
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.report.model import Certainty
+    from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
 
 

@@ -77,7 +77,7 @@ class PlaneBuilder:
         self._trace = trace
         self._line_ids = array("q")
         self._line_names: list[str] = []
-        self._names: dict[tuple[str, str], int] = {}
+        self._names: dict[tuple[int, int], int] = {}  # positions of name and display name
         self._stat_ids: dict[str, int] = {}
         self._event_line = array("i")
         self._event_name = array("i")
@@ -132,18 +132,14 @@ class PlaneBuilder:
         stats = stats or {}
         for key, value in stats.items():
             self._stats.add(self._stat_id(key), *self._trace.encode(value))
+        at = self._trace.position
+        named = (at(name), at(display_name) if display_name else -1)
         self._event_line.append(line)
-        self._event_name.append(self._names.setdefault((name, display_name), len(self._names)))
+        self._event_name.append(self._names.setdefault(named, len(self._names)))
         self._start_ps.append(start_ps)
         self._duration_ps.append(duration_ps)
         self._stat_count.append(len(stats))
         self._trace.count_event(len(stats))
-
-    def name_positions(self) -> tuple[list[int], list[int]]:
-        """Return the positions of the names and display names of the event metadata."""
-        at = self._trace.position
-        names = [at(name) for name, _ in self._names]
-        return names, [at(display) if display else -1 for _, display in self._names]
 
     def ordered_stats(self) -> tuple[Stats, Stats]:
         """Return the plane's own stats, and those of its events in the events' order."""
@@ -162,13 +158,13 @@ class PlaneBuilder:
         self,
         stats: Stats,
         first_stat: int,
-        names_at: tuple[list[int], list[int]],
         buffer: NDArray[np.uint8],
     ) -> Plane:
         """Return the plane, whose stats stand in `stats` from `first_stat` on."""
         order = self._order()
         own = range(first_stat, first_stat + len(self._own_stats))
         lines, entries = len(self._line_names), len(self._names)
+        names_at = np.array(list(self._names), np.int64).reshape(-1, 2)
         per_line = np.bincount(_column(self._event_line, np.int32), minlength=lines)
         no_times = np.zeros(lines, np.int64)
         return Plane(
@@ -190,8 +186,8 @@ class PlaneBuilder:
             stat_begin=_begins(_column(self._stat_count, np.int64)[order]) + own.stop,
             metadata=Metadata(
                 id=np.arange(entries, dtype=np.int64),
-                name_at=np.array(names_at[0], np.int64),
-                display_name_at=np.array(names_at[1], np.int64),
+                name_at=names_at[:, 0],
+                display_name_at=names_at[:, 1],
                 metadata_at=np.full(entries, -1, np.int64),
                 stat_begin=np.zeros(entries + 1, np.int64),
                 child_begin=np.zeros(entries + 1, np.int64),
@@ -255,15 +251,14 @@ class TraceBuilder:
         hostnames: tuple[str, ...] = (),
     ) -> Trace:
         """Return the trace; the builder is spent."""
-        names = [plane.name_positions() for plane in self._planes]
         buffer = np.frombuffer(bytes(self._texts.buffer), np.uint8)
         parts = [part for plane in self._planes for part in plane.ordered_stats()]
         stats = _join(parts)
         # A plane's own stats stand before those of its events.
         first = _begins(np.array([len(part.id) for part in parts], np.int64))[:-1:2]
         planes = tuple(
-            plane.to_plane(stats, int(begin), at, buffer)
-            for plane, begin, at in zip(self._planes, first, names, strict=True)
+            plane.to_plane(stats, int(begin), buffer)
+            for plane, begin in zip(self._planes, first, strict=True)
         )
         return Trace(
             planes=planes,

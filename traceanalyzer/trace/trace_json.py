@@ -46,7 +46,8 @@ _COMPLETE, _METADATA, _INSTANT = "X", "M", frozenset({"i", "I"})
 # Names of planes, perhaps after a host's: what TensorFlow's and JAX's profilers write.
 _PLANE: Final = re.compile(r"(?:\S+ )?(/(?:host|device):.*|#Chip.*|Task Environment)", re.DOTALL)
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
-_decode: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None).raw_decode
+_exact: Final = json.JSONDecoder(parse_float=Decimal, parse_constant=lambda _: None).raw_decode
+_rough: Final = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
 
 
 def read(pieces: Iterable[bytes], *, max_bytes: int | None = None) -> Trace:
@@ -145,8 +146,8 @@ class _Text:
         while True:
             try:
                 value, end = _decode(self._window, self._at)
-            except (ValueError, ArithmeticError, RecursionError) as error:
-                # Errors of Decimal and of nesting, and those of JSON: perhaps only not all there.
+            except (ValueError, RecursionError) as error:
+                # Perhaps it is only not all there yet.
                 if len(self._window) - self._at < MAX_ELEMENT and self._more():
                     continue
                 at = error.pos if isinstance(error, json.JSONDecodeError) else self._at
@@ -192,6 +193,14 @@ class _Text:
         self._window = self._window[self._at :] + self._characters.decode(piece, final=self._ended)
         self._at = 0
         return not self._ended or bool(self._window)
+
+
+def _decode(text: str, at: int) -> tuple[Json, int]:
+    try:
+        return _exact(text, at)  # type: ignore[no-any-return]
+    except ArithmeticError:
+        # An exponent beyond what Decimal holds is infinite as a float, and no time: see below.
+        return _rough(text, at)
 
 
 def _size(text: str) -> int:
