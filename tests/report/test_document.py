@@ -13,11 +13,13 @@ import pytest
 from tests.report.examples import EXAMPLES, HOSTILE, cpu_only_run, gpu_run
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.model import Cost, DeviceInfo, Table
-from traceanalyzer.report import document, model
+from traceanalyzer.report import document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from traceanalyzer import model
 
 SCHEMA = json.loads(
     resources.files("traceanalyzer.report").joinpath("schema.json").read_text(encoding="utf-8")

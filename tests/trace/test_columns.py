@@ -266,6 +266,28 @@ def test_two_ids_may_bear_one_name() -> None:
     assert only.integers("x").values.tolist() == [5, 6]
 
 
+def test_a_name_of_very_many_ids_takes_no_longer() -> None:
+    # Id by id this would be 10**11 steps.
+    ids = [wire_of.stat_metadata(key, "x") for key in range(10**5)]
+    events = wire_of.event(wire_of.stat(wire_of.number(1, 77), wire_of.number(3, 5))) * 10**6
+    column = plane_from(*ids, wire_of.line(events)).integers("x")
+    assert column.present.all()
+    assert (column.values == 5).all()
+
+
+def test_a_long_text_that_very_many_events_inherit_takes_no_longer() -> None:
+    # Event by event this would be 10**12 bytes.
+    long = wire_of.message(5, wire_of.number(1, 1), wire_of.text(5, "x" * 10**6))
+    only = plane_from(
+        wire_of.event_metadata(1, long),
+        wire_of.line(wire_of.event(wire_of.number(1, 1)) * 10**6),
+        wire_of.stat_metadata(1, "x"),
+    )
+    column = only.strings("x")
+    assert column.present.all()
+    assert [len(value) for value in column.values] == [10**6]
+
+
 def test_a_planes_own_stats() -> None:
     (only,) = decode(
         xspace(plane("p", text="t", count=5, proto=b"\x00\xff", note=ref("n"), nothing=NO_VALUE))

@@ -325,8 +325,15 @@ def test_string_bounds() -> None:
     assert end.tolist() == [1, 4, 206, 0]
 
 
-def test_find_stat_takes_the_last_and_leaves_the_others() -> None:
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [([2], [2, 7, -1, 4]), ([1, 3], [0, 7, 3, 9]), ([-5, 2, 3, 2**40], [2, 7, 3, 4])],
+)
+@pytest.mark.parametrize("width", [np.int32, np.int64])
+def test_find_stat_takes_the_last_and_leaves_the_others(
+    wanted: list[int], found: list[int], width: type[np.signedinteger]
+) -> None:
     rows = positions(-1, 7, -1, 9)
-    stat_id = np.array([1, 2, 2, 3, 2], np.int32)
-    wire.find_stat(positions(0, 3, 3, 4), 5, stat_id, 2, rows)
-    assert rows.tolist() == [2, 7, -1, 4]
+    stat_id = np.array([1, 2, 2, 3, 2], width)
+    wire.find_stat(positions(0, 3, 3, 4), 5, stat_id, positions(*wanted), rows)
+    assert rows.tolist() == found

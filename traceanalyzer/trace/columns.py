@@ -287,39 +287,50 @@ class Plane:
     def _rows(self, stat: str) -> NDArray[np.int64]:
         """Return the row in `stats` of a stat for each event, -1 where it has none; int64."""
         rows = np.full(len(self), -1, np.int64)
-        ids = self._stat_ids.get(stat, [])
+        if stat not in self._stat_ids:
+            return rows
+        ids = np.sort(np.array(self._stat_ids[stat], np.int64))
         first = self.metadata.stat_begin
-        if ids and first[-1] > first[0]:
+        if first[-1] > first[0]:
             inherited = np.full(len(first), -1, np.int64)  # one more: unknown metadata has none
-            for key in ids:
-                wire.find_stat(first[:-1], first[-1], self.stats.id, key, inherited)
+            wire.find_stat(first[:-1], first[-1], self.stats.id, ids, inherited)
             rows = inherited[self.name_of]
-        for key in ids:
-            wire.find_stat(self.stat_begin[:-1], self.stat_begin[-1], self.stats.id, key, rows)
+        wire.find_stat(self.stat_begin[:-1], self.stat_begin[-1], self.stats.id, ids, rows)
         return rows
 
     def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:
         codes = np.full(len(rows), -1, np.int32)
-        values: list[str] = []
         have = np.flatnonzero(rows >= 0)
-        kind = self.stats.kind[rows[have]]
-        bits = self.stats.value[rows[have]]
+        asked = rows[have]
+        # What a million events inherit is read once. What events hold themselves stands in order.
+        if (asked[1:] <= asked[:-1]).any():
+            asked, again = np.unique(asked, return_inverse=True)
+            found, values = self._texts(asked)
+            codes[have] = found[again]
+        else:
+            codes[have], values = self._texts(asked)
+        return _distinct(codes, values)
 
+    def _texts(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
+        """Return codes into texts, which may recur, for these rows of `stats`."""
+        codes = np.full(len(rows), -1, np.int32)
+        values: list[str] = []
+        kind, bits = self.stats.kind[rows], self.stats.value[rows]
         texts = (kind == wire.STRING) | (kind == wire.BYTES)
         if texts.any():
             at = bits[texts].astype(np.int64)
             first = np.empty(len(at), np.int64)
             found = np.empty(len(at), np.int32)
             n = wire.intern_strings(self.buffer, _SEED, at, found, first)
-            codes[have[texts]] = found
+            codes[texts] = found
             values += texts_at(self.buffer, first[:n])
         for which in (wire.REF, wire.INT64, wire.UINT64, wire.DOUBLE):
             mask = kind == which
             if mask.any():
                 distinct, inverse = np.unique(bits[mask], return_inverse=True)
-                codes[have[mask]] = inverse.reshape(-1) + len(values)
+                codes[mask] = inverse + len(values)
                 values += self._number_texts(which, distinct)
-        return _distinct(codes, values)
+        return codes, values
 
     def _number_texts(self, kind: int, bits: NDArray[np.uint64]) -> list[str]:
         if kind == wire.REF:

@@ -584,20 +584,28 @@ def fill_lines(b, first, last, lines, event_begin, stat_begin, event, occurrence
 
 @jit
 def find_stat(stat_begin, stat_end, stat_id, wanted, rows):
-    """Find, for each owner of stats, the last stat with the id `wanted`.
+    """Find, for each owner of stats, the last stat with one of the ids `wanted`.
 
     Args:
         stat_begin: First stat of each owner, int64.
         stat_end: Stat to stop before, for the last owner.
         stat_id: Ids of all stats.
-        wanted: The id looked for.
+        wanted: The ids looked for, ascending and at least one: most names have one, but a file
+            may give a name to a million.
         rows: Filled with the stat's row, or left as it is; int64.
     """
     n = len(stat_begin)
+    only = wanted[0]
+    several = len(wanted) > 1
     for k in range(n):
         stop = stat_begin[k + 1] if k + 1 < n else stat_end
         for s in range(stat_begin[k], stop):
-            if stat_id[s] == wanted:
+            here = stat_id[s]
+            if several:
+                slot = np.searchsorted(wanted, here)
+                if slot < len(wanted) and wanted[slot] == here:
+                    rows[k] = s
+            elif here == only:
                 rows[k] = s
 
 
