@@ -200,7 +200,11 @@ class PlaneBuilder:
         )
 
     def _stat_id(self, name: str) -> int:
-        return self._stat_ids.setdefault(name, len(self._stat_ids) + 1)
+stat_id = self._stat_ids.get(name)
+        if stat_id is None:
+            stat_id = self._stat_ids[name] = len(self._stat_ids) + 1
+            self._trace.position(name)  # not looked up there, but counted as memory
+        return stat_id
 
     def _order(self) -> NDArray[np.int64]:
         """Order events by line, start, and the longer first: each after what encloses it."""

@@ -197,7 +197,7 @@ class _Text:
 
 def _decode(text: str, at: int) -> tuple[Json, int]:
     try:
-        return _exact(text, at)  # type: ignore[no-any-return]
+        return _exact(text, at)
     except ArithmeticError:
         # An exponent beyond what Decimal holds is infinite as a float, and no time: see below.
         return _rough(text, at)

@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.corpus import CORPUS, needs_corpus
+from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.trace import trace_json
+from traceanalyzer.trace.discovery import TRACE_JSON, XPLANE, HostFile
+from traceanalyzer.trace.files import read_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from traceanalyzer.trace.columns import Plane, Trace
+
+PROCESS = {"ph": "M", "pid": 1, "name": "process_name", "args": {"name": "/host:CPU"}}
+THREAD = {"ph": "M", "pid": 1, "tid": 2, "name": "thread_name", "args": {"name": "python"}}
+
+
+def x(name: str, ts: float, dur: float, **args: str) -> dict[str, Any]:
+    event = {"ph": "X", "pid": 1, "tid": 2, "name": name, "ts": ts, "dur": dur}
+    return {**event, "args": args} if args else event
+
+
+def document(*events: object) -> str:
+    return json.dumps({"displayTimeUnit": "ns", "metadata": {}, "traceEvents": [*events, {}]})
+
+
+def read(text: str | bytes, piece: int = 1 << 20, *, max_bytes: int | None = None) -> Trace:
+    content = text.encode() if isinstance(text, str) else text
+    pieces = [content[i : i + piece] for i in range(0, len(content), piece)]
+    return trace_json.read(pieces, max_bytes=max_bytes)
+
+
+def one(text: str) -> Plane:
+    (plane,) = read(text).planes
+    return plane
+
+
+def names(plane: Plane) -> list[str]:
+    return [plane.names[i] for i in plane.name_of]
+
+
+def error(text: str | bytes) -> str:
+    with pytest.raises(TraceFormatError) as caught:
+        read(text)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+# What TensorFlow wrote.
+
+
+def test_processes_are_planes_and_threads_lines() -> None:
+    plane = one(document(PROCESS, THREAD, x("e", 1, 2)))
+    assert (plane.name, plane.id) == ("/host:CPU", 1)
+    assert (plane.lines.name, plane.lines.id.tolist()) == (("python",), [2])
+
+
+def test_a_device_without_events_is_a_plane() -> None:
+    gpu = {"ph": "M", "pid": 9, "name": "process_name", "args": {"name": "/device:GPU:0"}}
+    trace = read(document(gpu, PROCESS, x("e", 1, 2)))
+    assert [(p.name, len(p)) for p in trace.planes] == [("/device:GPU:0", 0), ("/host:CPU", 1)]
+
+
+def test_an_op_has_its_long_name_and_is_displayed_by_type() -> None:
+    plane = one(document(PROCESS, x("MatMul", 1, 2, long_name="a/MatMul:MatMul", is_eager="0")))
+    assert names(plane) == ["a/MatMul:MatMul"]
+    assert plane.display_names[plane.name_of[0]] == "MatMul"
+    assert plane.integers("is_eager").values.tolist() == [0]
+    assert not plane.has_stat("long_name")
+
+
+def test_an_event_that_begins_a_step_loses_the_number_that_was_added() -> None:
+    plane = one(
+        document(
+            PROCESS,
+            x("train 109", 0, 2, step_name="train 109"),
+            x("other 109", 1, 1, step_name="train 109"),
+            x("Step", 3, 1, step_name="Step"),
+        )
+    )
+    assert names(plane) == ["train", "other 109", "Step"]
+    assert plane.strings("step_name").to_list() == ["train 109", "train 109", "Step"]
+
+
+@pytest.mark.parametrize(
+    ("us", "ps"),
+    [
+        ("0", 0),
+        ("31", 31_000_000),
+        ("133.09999999999999", 133_100_000),
+        ("4427.6000000000004", 4_427_600_000),
+        ("5737.2049999999999", 5_737_205_000),
+        ("1e-6", 1),
+        ("9600829.541123", 9_600_829_541_123),
+        ("4611686018427.387", 4_611_686_018_427_387_000),
+    ],
+)
+def test_times_are_exact_to_the_picosecond(us: str, ps: int) -> None:
+    plane = one(document(PROCESS, x("e", 0.5, 0.25)).replace("0.5", us).replace("0.25", us))
+    assert (plane.start_ps.tolist(), plane.duration_ps.tolist()) == ([ps], [ps])
+
+
+def test_arguments_are_stats() -> None:
+    event = x("e", 1, 2) | {
+        "args": {"s": "t", "i": -3, "f": 0.5, "b": True, "none": None, "nested": {"a": [1.5]}}
+    }
+    plane = one(document(PROCESS, event))
+    assert {k: plane.strings(k).to_list() for k in plane.stat_names.values()} == {
+        "s": ["t"],
+        "i": ["-3"],
+        "f": ["0.5"],
+        "b": ["1"],
+        "nested": ['{"a": [1.5]}'],
+    }
+
+
+def test_names_may_come_last_and_hosts_before_them() -> None:
+    named = {**PROCESS, "args": {"name": "host-7 /device:GPU:1"}}
+    assert one(document(x("e", 1, 2), THREAD, named)).name == "/device:GPU:1"
+
+
+def test_instants_are_events_without_duration() -> None:
+    instant = {"ph": "i", "pid": 1, "tid": 2, "name": "e", "ts": 1}
+    assert one(document(PROCESS, instant)).duration_ps.tolist() == [0]
+
+
+def test_entries_that_are_no_events_are_counted() -> None:
+    trace = read(document(PROCESS, x("e", 1, 2), {"ph": "C"}, {"ph": "s"}, {"ph": "s"}))
+    assert trace.events == 1
+    assert trace.warnings[0].endswith("left out: 1 of kind 'C', 2 of kind 's'")
+
+
+def test_a_bare_list_is_a_document_too() -> None:
+    assert read(json.dumps([PROCESS, x("e", 1, 2)])).events == 1
+
+
+def test_a_byte_order_mark_and_white_space() -> None:
+    assert read(b"\xef\xbb\xbf \n" + document(PROCESS, x("e", 1, 2)).encode() + b"\n").events == 1
+
+
+@given(st.integers(1, 50))
+def test_pieces_may_end_anywhere(piece: int) -> None:
+    text = document(PROCESS, THREAD, *(x(f"é{i}", i + 0.125, 2, a="ü") for i in range(5)))
+    plane = read(text, piece).planes[0]
+    assert names(plane) == [f"é{i}" for i in range(5)]
+    assert plane.start_ps.tolist() == [i * 1_000_000 + 125_000 for i in range(5)]
+
+
+# What it is not.
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1}', "{}", '{"traceEvents": 3}', '{"traceEvents": {"a": []}}']
+)
+def test_other_json(text: str) -> None:
+    assert "JSON but not a trace" in error(text)
+
+
+@pytest.mark.parametrize("text", ["", " ", "{", '{"traceEvents": [', "[{}", '{"traceEv'])
+def test_cut_before_any_event(text: str) -> None:
+    assert "cut short" in error(text)
+
+
+def test_cut_anywhere() -> None:
+    text = document(PROCESS, THREAD, *(x(f"e{i}", i, 2, a="b") for i in range(9)))
+    for end in range(text.index("[") + 1, len(text) - 1):
+        assert "cut short" in error(text[:end])
+
+
+def test_another_programs_trace() -> None:
+    named = {**PROCESS, "args": {"name": "python 4242"}}
+    assert "a trace of another program" in error(document(named, x("e", 1, 2)))
+
+
+def test_garbage() -> None:
+    assert "damaged at byte" in error('{"a": nonsense, "b": 1}')
+    assert "damaged at byte" in error('"text"')
+
+
+# What is damaged.
+
+
+def test_what_precedes_the_damage_is_kept_and_the_rest_counted() -> None:
+    text = document(PROCESS, *(x(f"e{i}", i, 2) for i in range(100)))
+    at = text.index('{"ph": "X", "pid": 1, "tid": 2, "name": "e60"')
+    trace = read(text[:at] + "?" + text[at:], 64)
+    assert names(trace.planes[0]) == [f"e{i}" for i in range(60)]
+    assert trace.damage is not None
+    assert trace.damage.places == 1
+    assert trace.damage.bytes_lost == len(text) + 1 - at
+    assert trace.damage.events_kept == 60
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"ts": None}, {"ts": "1"}, {"ts": True}, {"ts": -1}, {"dur": -1}, {"dur": []},
+        {"name": 5}, {"pid": 1.5}, {"tid": {}}, {"tid": 2**64}, {"args": 3}, {"ph": 3},
+    ],
+)  # fmt: skip
+def test_an_event_that_cannot_be_read_is_counted_and_the_next_is_read(
+    change: dict[str, Any],
+) -> None:
+    trace = read(document(PROCESS, x("a", 1, 2) | change, "text", None, x("b", 1, 2)))
+    assert names(trace.planes[0]) == ["b"]
+    assert trace.damage is not None
+    assert (trace.damage.places, trace.damage.events_kept) == (3, 1)
+    assert trace.damage.bytes_lost > 0
+
+
+@pytest.mark.parametrize(
+    "number", ["1e999999999", "1e99999999999999999999", "1e400", "NaN", "9e12"]
+)
+def test_numbers_that_no_clock_shows_take_no_memory(number: str) -> None:
+    trace = read(document(PROCESS, x("a", 0.5, 1), x("b", 1, 2)).replace("0.5", number))
+    assert trace.damage is not None
+    assert trace.damage.bytes_lost > 0
+
+
+def test_nesting_without_end() -> None:
+    deep = document(PROCESS, x("a", 1, 2)).replace("{}]", "[" * 100_000)
+    trace = read(deep)
+    assert trace.damage is not None
+    assert trace.events == 1
+    assert "damaged" in error('{"a": ' + "[" * 100_000 + "1}")
+
+
+def test_an_element_without_end_is_not_read_to_the_end_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(trace_json, "MAX_ELEMENT", 1000)
+
+    def pieces() -> Iterator[bytes]:
+        yield document(PROCESS, x("a", 1, 2)).removesuffix("{}]}").encode() + b'{"name": "'
+        for _ in range(100):
+            yield b"x" * 500
+        yield b'"}]}'
+
+    trace = trace_json.read(pieces())
+    assert trace.events == 1
+    assert trace.damage is not None
+    assert trace.damage.bytes_lost == 50_014
+
+
+def test_the_limit_on_memory() -> None:
+    text = document(PROCESS, *(x(str(i), i, 2) for i in range(1000)))
+    assert read(text, max_bytes=1_000_000).events == 1000
+    with pytest.raises(TraceTooLargeError):
+        read(text, max_bytes=100_000)
+
+
+# Any JSON, and any text.
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inside: (
+        st.lists(inside, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["ph", "pid", "tid", "ts", "dur", "name", "args", "long_name", "x"]),
+            inside | st.sampled_from(["X", "M", "i", "process_name", "thread_name", "/host:CPU"]),
+            max_size=6,
+        )
+    ),
+    max_leaves=30,
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(JSON), st.booleans())
+def test_any_events(events: list[Any], named: bool) -> None:  # noqa: FBT001 - hypothesis gives it
+    text = json.dumps({"traceEvents": [PROCESS, *events] if named else events})
+    with suppress(TraceFormatError):
+        check(read(text))
+
+
+@given(JSON)
+def test_any_document(value: Any) -> None:  # noqa: ANN401 - any JSON
+    with suppress(TraceFormatError):
+        check(read(json.dumps(value)))
+
+
+@given(st.data())
+def test_any_change_to_a_document(data: st.DataObject) -> None:
+    text = document(PROCESS, THREAD, *(x(f"e{i}", i, 2, a="b") for i in range(4)))
+    at = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(at, min(at + 5, len(text))))
+    with suppress(TraceFormatError):
+        check(read(text[:at] + data.draw(st.text(max_size=5)) + text[end:], 16))
+
+
+def check(trace: Trace) -> None:
+    for plane in trace.planes:
+        assert len(names(plane)) == len(plane) == plane.lines.event_begin[-1]
+        assert (plane.duration_ps >= 0).all()
+        for stat in plane.stat_names.values():
+            plane.strings(stat)
+
+
+# Real files: the same run as xplane and as JSON.
+
+PAIRS = sorted(CORPUS.glob("tf*/plugins/profile/*/*.trace.json.gz"))
+
+
+def rows(plane: Plane) -> Counter[tuple[object, ...]]:
+    """Events but those of derived lines, with what both formats tell of them."""
+    found: Counter[tuple[object, ...]] = Counter()
+    stats = [plane.strings(s).to_list() for s in ("group_id", "correlation_id", "annotation", "id")]
+    columns = zip(
+        plane.line_of.tolist(),
+        plane.name_of.tolist(),
+        plane.start_ps.tolist(),
+        plane.duration_ps.tolist(),
+        *stats,
+        strict=True,
+    )
+    for line, name, start, duration, *values in columns:
+        thread = plane.lines.name[line]
+        if thread != "Steps":  # named by number in one, by step in the other
+            display = plane.display_names[name]
+            found[(thread, plane.names[name], display, start, duration, *values)] += 1
+    return found
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", PAIRS, ids=lambda p: p.parent.name)
+def test_json_and_xplane_of_a_run_agree(path: Path) -> None:
+    xplane = path.with_name(path.name.replace(".trace.json.gz", ".xplane.pb"))
+    full = read_host(HostFile(host="a", path=xplane, format=XPLANE))
+    cut = read_host(HostFile(host="a", path=path, format=TRACE_JSON))
+    assert cut.damage is None
+    planes = {p.name: p for p in cut.planes}
+    assert set(planes) == {p.name for p in full.planes}
+    for plane in full.planes:
+        more, less = rows(plane), rows(planes[plane.name])
+        # Events of no duration, and those that TF 2.4 drew apart from their threads, are absent.
+        absent = more - less
+        assert {r[1] for r in absent if r[4]} <= {
+            "ParallelMapConsume",
+            "ParallelMapProduce",
+            "PrefetchConsume",
+            "PrefetchProduce",
+        }
+        # TF 2.6 drew what has no duration with a picosecond.
+        assert {r[4] for r in less - more} <= {1}
+        assert not any(r[4] for r in absent if r[1].endswith(":MatMul"))
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    ("folder", "planes", "events"),
+    [
+        ("oldfmt-sagemaker-timeline", ["/host:CPU"], 798),
+        ("oldfmt-ruben-noxplane", ["/host:CPU"], 490),
+        (
+            "broken-sagemaker-missing-metadata",
+            [*(f"/device:GPU:{i}" for i in range(8)), "/host:CPU"],
+            256,
+        ),
+    ],
+)
+def test_runs_of_which_only_json_is_left(folder: str, planes: list[str], events: int) -> None:
+    (path,) = (CORPUS / folder).rglob("*.trace.json.gz")
+    trace = read_host(HostFile(host="a", path=path, format=TRACE_JSON))
+    assert ([p.name for p in trace.planes], trace.events) == (planes, events)
+    assert (trace.damage, trace.warnings) == (None, ())
