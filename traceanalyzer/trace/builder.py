@@ -200,7 +200,7 @@ class PlaneBuilder:
         )
 
     def _stat_id(self, name: str) -> int:
-stat_id = self._stat_ids.get(name)
+        stat_id = self._stat_ids.get(name)
         if stat_id is None:
             stat_id = self._stat_ids[name] = len(self._stat_ids) + 1
             self._trace.position(name)  # not looked up there, but counted as memory

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.corpus import CORPUS, needs_corpus
+from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.trace import local_trace
+from traceanalyzer.trace.builder import LARGEST_PS
+from traceanalyzer.trace.local_trace import decode
+
+if TYPE_CHECKING:
+    from traceanalyzer.trace.columns import Trace
+
+CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+# The message, written by hand.
+
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def message(*fields: tuple[int, int | str | bytes]) -> bytes:
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            content = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(content)) + content
+    return out
+
+
+def device(number: int, name: str, **resources: int) -> bytes:
+    entries = [(3, message((1, i), (2, message((1, n), (2, i))))) for n, i in resources.items()]
+    return message((1, message((1, number), (2, message((1, name), *entries)))))
+
+
+def event(resource: int, name: str, start: int, duration: int, **args: str) -> bytes:
+    entries = [(11, message((1, key), (2, value))) for key, value in args.items()]
+    times = ((9, start), (10, duration))
+    return message((4, message((2, resource), (3, name), *times, *entries)))
+
+
+HOST = device(0, "/host:CPU", tf_Compute=7, python=8)
+
+
+def names(trace: Trace) -> list[str]:
+    return [p.names[i] for p in trace.planes for i in p.name_of]
+
+
+def error(content: bytes) -> str:
+    with pytest.raises(TraceFormatError) as caught:
+        decode(content)
+    assert len(str(caught.value).splitlines()) == 1
+    return str(caught.value)
+
+
+def test_devices_are_planes_and_resources_lines() -> None:
+    trace = decode(HOST + device(3, "/device:GPU:0") + event(8, "e", 5, 2))
+    host, gpu = trace.planes
+    assert (trace.format, trace.damage, trace.events) == ("local.trace", None, 1)
+    assert (host.name, host.id, gpu.name, gpu.id) == ("/host:CPU", 0, "/device:GPU:0", 3)
+    assert dict(zip(host.lines.name, host.lines.id.tolist(), strict=True)) == {
+        "tf_Compute": 7,
+        "python": 8,
+    }
+    assert (host.start_ps.tolist(), host.end_ps.tolist()) == ([5], [7])
+    assert host.lines.name[host.line_of[0]] == "python"
+
+
+def test_an_op_bears_its_type_and_its_label_becomes_stats() -> None:
+    label = f"id=-5,device={CPU},async=false"
+    (host,) = decode(HOST + event(7, "MatMul", 5, 2, label=label)).planes
+    assert host.names[host.name_of[0]] == "MatMul:MatMul"
+    assert host.display_names[host.name_of[0]] == "MatMul"
+    assert host.strings("device").to_list() == [CPU]
+    assert host.strings("async").to_list() == ["false"]
+    assert host.integers("id").values.tolist() == [-5]
+    assert not host.has_stat("label")
+
+
+def test_other_labels_stay_and_empty_ones_go() -> None:
+    stage = event(7, "Prefetch", 5, 2, label="buffer_limit=1")
+    trace = decode(HOST + stage + event(7, "Model", 8, 1, label=""))
+    assert names(trace) == ["Prefetch", "Model"]
+    assert trace.planes[0].strings("label").to_list() == ["buffer_limit=1", None]
+
+
+def test_events_may_precede_their_device() -> None:
+    (host,) = decode(event(8, "e", 5, 2) + HOST).planes
+    assert (host.name, host.lines.name[host.line_of[0]]) == ("/host:CPU", "python")
+
+
+def test_unknown_fields_are_skipped() -> None:
+    fixed = b"\x79" + b"12345678" + b"\x7d" + b"1234"
+    assert names(decode(fixed + message((99, "x")) + HOST + event(7, "e", 1, 1))) == ["e"]
+
+
+def test_a_cut_file() -> None:
+    content = HOST + event(7, "a", 1, 1) + event(7, "b", 2, 1)
+    assert "cut short" in error(content[:-1])
+    assert f"({len(content) - 1} bytes)" in error(content[:-1])
+
+
+def test_damage_inside_an_event_costs_that_event() -> None:
+    broken = message((4, b"\x0f\x0f\x0f"))
+    trace = decode(HOST + event(7, "a", 1, 1) + broken + event(7, "b", 2, 1))
+    assert names(trace) == ["a", "b"]
+    assert trace.damage is not None
+    assert (trace.damage.bytes_lost, trace.damage.places, trace.damage.events_kept) == (5, 1, 2)
+
+
+def test_damage_between_events_costs_what_follows() -> None:
+    rest = b"\x0f" + event(7, "b", 2, 1)
+    trace = decode(HOST + event(7, "a", 1, 1) + rest)
+    assert names(trace) == ["a"]
+    assert trace.damage is not None
+    assert (trace.damage.bytes_lost, trace.damage.places) == (len(rest), 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ((9, LARGEST_PS + 1),),
+        ((10, 2**64 - 1),),
+        ((3, 5),),
+        ((2, "text"),),
+        ((11, 5),),
+        ((2, 2**63),),
+    ],
+)
+def test_events_of_no_sense_are_lost_alone(fields: tuple[tuple[int, Any], ...]) -> None:
+    trace = decode(HOST + message((4, message(*fields))) + event(7, "a", 1, 1))
+    assert names(trace) == ["a"]
+    assert trace.damage is not None
+    assert trace.damage.places == 1
+
+
+def test_what_is_something_else() -> None:
+    assert "not a local.trace" in error(b"\xff" * 20)
+    assert "cut short" in error(b"\x0a\xff\x01")
+
+
+def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = HOST + b"".join(event(7, str(i), i, 1) for i in range(1000))
+    with pytest.raises(TraceTooLargeError):
+        decode(content, max_bytes=10_000)
+    monkeypatch.setattr(local_trace, "MAX_BYTES", 1000)
+    assert "more than TensorFlow 2.0 and 2.1 wrote" in error(content)
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes(content: bytes) -> None:
+    with suppress(TraceFormatError):
+        decode(content)
+
+
+@given(st.data())
+def test_any_flipped_bit(data: st.DataObject) -> None:
+    content = bytearray(HOST + event(7, "a", 1, 1, label="x") + event(8, "b", 2, 1))
+    content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+    with suppress(TraceFormatError):
+        assert len(names(decode(bytes(content)))) <= 2
+
+
+@needs_corpus
+def test_a_real_file_against_protobufs_own_parser() -> None:
+    protos = pytest.importorskip("tensorflow.tsl.profiler.protobuf.trace_events_pb2")
+    (path,) = CORPUS.glob("oldfmt-localtrace-jonathanpeel/plugins/profile/*/local.trace")
+    content = path.read_bytes()
+    expected = protos.Trace()
+    expected.ParseFromString(content)
+    trace = decode(content)
+    (host,) = trace.planes
+    assert trace.damage is None
+    assert host.name == expected.devices[0].name == "/host:CPU"
+    assert len(host) == len(expected.trace_events) == 331
+    resources = expected.devices[0].resources
+    wanted = sorted(
+        (e.resource_id, resources[e.resource_id].name, e.timestamp_ps, e.duration_ps, e.name)
+        for e in expected.trace_events
+    )
+    got = sorted(
+        (
+            int(host.lines.id[line]),
+            host.lines.name[line],
+            int(start),
+            int(duration),
+            host.display_names[name] or host.names[name],
+        )
+        for line, start, duration, name in zip(
+            host.line_of, host.start_ps, host.duration_ps, host.name_of, strict=True
+        )
+    )
+    assert got == wanted
+    devices = host.strings("device")
+    assert set(devices.values) == {CPU}
+    assert int(np.count_nonzero(devices.present)) == 58
