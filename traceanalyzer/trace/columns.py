@@ -418,11 +418,12 @@ def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[st
 
 def _distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
     """Give equal texts one code: they may be kept in several ways, as text and as references."""
-    index: dict[str, int] = {}
-    merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)
-    if len(index) < len(values):
+    if len(set(values)) < len(values):
+        index: dict[str, int] = {}
+        merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)
         codes = np.where(codes >= 0, merged[codes], np.int32(-1))
-    return Strings(codes, tuple(index))
+        values = list(index)
+    return Strings(codes, tuple(values))
 
 
 def _whole(text: str) -> int | None:
