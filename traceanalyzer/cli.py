@@ -109,7 +109,10 @@ def analyze(path: Path, run_name: str | None, max_memory_bytes: int | None) -> N
 
     from traceanalyzer.report.summary import print_summary
 
-    print_summary(made, Console())
+    try:
+        print_summary(made, Console())
+    except SystemExit as error:  # how rich takes it that the reader of a pipe went away
+        raise BrokenPipeError from error
 
 
 @cli.command()
@@ -130,12 +133,22 @@ def tables(
     if output.exists() and not output.is_dir():
         msg = f"{output}: this is a file; give a folder to write the tables into"
         raise click.UsageError(msg)
+    failed = False
     for name in [run_name] if run_name else runs(path):
-        with _progress() as progress:
-            run = load(path, name, max_memory_bytes=max_memory_bytes, progress=progress)
-            progress("writing tables")
-            written = write_tables(run, output, with_events=events)
-        click.echo(f"wrote {written}")
+        try:
+            with _progress() as progress:
+                run = load(path, name, max_memory_bytes=max_memory_bytes, progress=progress)
+                progress("writing tables")
+                written = write_tables(run, output, with_events=events)
+        except (
+            TraceAnalyzerError
+        ) as error:  # one bad run does not keep the others from their tables
+            _complain(str(error))
+            failed = True
+        else:
+            click.echo(f"wrote {written}")
+    if failed:
+        sys.exit(_ERROR)
 
 
 def _report(
@@ -217,6 +230,10 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(message: str, code: int = _ERROR) -> None:
+    _complain(message)
+    sys.exit(code)
+
+
+def _complain(message: str) -> None:
     line = " ".join(message.split())
     click.echo(f"traceanalyzer: {line}", err=True)
-    sys.exit(code)

@@ -14,6 +14,8 @@ from pyarrow import csv, parquet
 from traceanalyzer.tables.schema import SCHEMAS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pandas as pd
 
     from traceanalyzer.run import Run
@@ -53,14 +55,29 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
 
 def _write(table: pd.DataFrame, stem: Path, *, with_csv: bool) -> None:
     columns = pa.Table.from_pandas(table, preserve_index=False)
+    columns = _map_columns(columns, _as_text_where_empty)
     parquet.write_table(columns, stem.with_suffix(".parquet"), compression="zstd")
     if with_csv:
-        plain = pa.table(
-            {
-                name: column.cast(pa.string())
-                if pa.types.is_dictionary(column.type) or pa.types.is_null(column.type)
-                else column
-                for name, column in zip(columns.column_names, columns.columns, strict=True)
-            }
-        )
-        csv.write_csv(plain, stem.with_suffix(".csv"))
+        csv.write_csv(_map_columns(columns, _decoded), stem.with_suffix(".csv"))
+
+
+def _map_columns(
+    table: pa.Table, function: Callable[[pa.ChunkedArray], pa.ChunkedArray]
+) -> pa.Table:
+    columns = [function(column) for column in table.columns]
+    # The metadata tells pandas its own types, such as integers that can be null.
+    mapped = pa.table(dict(zip(table.column_names, columns, strict=True)))
+    return mapped.replace_schema_metadata(table.schema.metadata)
+
+
+def _as_text_where_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Give a column without a value the type it has elsewhere: only text is ever unknown so."""
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
+    if pa.types.is_dictionary(column.type) and pa.types.is_null(column.type.value_type):
+        return pa.chunked_array([pa.nulls(len(column), pa.string())]).dictionary_encode()
+    return column
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.string()) if pa.types.is_dictionary(column.type) else column
