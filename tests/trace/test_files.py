@@ -253,7 +253,7 @@ def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 @given(st.binary(max_size=300), st.sampled_from(["xplane", "trace.json", "local.trace", "unknown"]))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes, kind: str) -> None:
-    path = tmp_path_factory.getbasetemp() / "any"
+    path = tmp_path_factory.getbasetemp() / "any-file"
     path.write_bytes(content)
     with suppress(TraceAnalyzerError):
         read_host(as_host(path, kind))

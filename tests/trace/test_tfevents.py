@@ -212,7 +212,7 @@ def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @given(st.binary(max_size=100))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
-    log = tmp_path_factory.getbasetemp() / "any"
+    log = tmp_path_factory.getbasetemp() / "any-events"
     put(log, HEADER + content)
     put(log, HEADER + record(content), RUN_TIME + 1)
     tf_version(run_in(log))
