@@ -20,7 +20,9 @@ __all__ = ["ProfileOptions", "TracerFacts", "profile_options", "tracer_facts"]
 _ENVIRONMENT_PLANE: Final = "Task Environment"
 # Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
 _LEVEL_3_EVENTS: Final = ("ExecutorPropagateOutputs", "ExecutorState::ScheduleReady")
-_GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+)_bfc|cuda_malloc_async")
+# Pinned memory, `gpu_host_bfc`, is made only where there is a GPU (gpu_process_state.cc).
+_GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+|host)_bfc|cuda_malloc_async")
+_EVERY_OP_LEVEL: Final = 3
 _GPU_TRACER: Final = re.compile(r"cupti|roctracer|rocprofiler", re.IGNORECASE)
 _PLUGGABLE: Final = re.compile(r"pluggable_device_\w*bfc")
 _GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
@@ -136,14 +138,14 @@ def _tracer_in_doubt(trace: Trace, options: ProfileOptions | None) -> bool:
 
 
 def _host_level(host: HostOps | None, options: ProfileOptions | None) -> tuple[int, str]:
-    if options is not None:
+    if options is not None and options.host_tracer_level >= _EVERY_OP_LEVEL:
         return options.host_tracer_level, "profile_options"
     if host is not None:
         # The stat `shape` and arguments as ops are of level 3 too (seen in the corpus).
         tells = {*_LEVEL_3_EVENTS}.intersection(host.plane.names)
         if tells or host.input_types.present.any() or {"_Arg", "_Retval"} & set(host.names.type):
-            return 3, "level 3 events"
-    return 2, "assumed"
+            return _EVERY_OP_LEVEL, "level 3 events"  # whatever the options say: they are there
+    return (2, "assumed") if options is None else (options.host_tracer_level, "profile_options")
 
 
 def _gpu_witness(host: HostOps | None, device: DeviceEvents, allocators: list[str]) -> str:
@@ -154,7 +156,9 @@ def _gpu_witness(host: HostOps | None, device: DeviceEvents, allocators: list[st
     if gpu:
         return f"allocations of {gpu[0]}"
     named = [] if host is None else [*host.device.values]
-    for told in host.transfers if host else ():
-        named += [told.source, told.target]
+    for transfer in host.transfers if host else ():
+        named += [transfer.source, transfer.target]
+    for move in host.moves if host else ():
+        named += [move.source, move.target]
     sent = [d for d in named if _GPU_DEVICE.search(d)]
     return f"transfers naming {sent[0]}" if sent else ""

@@ -1,0 +1,53 @@
+"""Reads tables off hand-written traces, for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.traces import decode, host, xspace
+from traceanalyzer.tables.host_tables import HostTables, host_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traceanalyzer.trace.columns import Plane
+
+HOST = "worker-0"
+
+
+def host_plane(*lines: Any) -> Plane:  # noqa: ANN401  # words of the language nest freely
+    """The decoded plane of a host with these threads."""
+    (plane,) = decode(xspace(host(*lines))).planes
+    return plane
+
+
+def tables_of(*planes: Any) -> HostTables:  # noqa: ANN401  # as above
+    """All tables of one host whose trace holds these planes."""
+    return host_tables(HOST, 0, decode(xspace(*planes)))
+
+
+def rows(table: pd.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """The rows of a table as plain values, None for null; a lone column's as they are."""
+    plain = table[list(columns)].astype(object)
+    plain = plain.where(plain.notna(), None)
+    if len(columns) == 1:
+        return plain[columns[0]].tolist()
+    return [tuple(row) for row in plain.itertuples(index=False)]
+
+
+def placed(tables: HostTables) -> dict[str, tuple[str, str, str]]:
+    """Placement, certainty and witness of each op, by `function/name:type`; no two alike."""
+    found = {}
+    for function, name, kind, *placement in rows(
+        tables.ops,
+        "function",
+        "name",
+        "type",
+        "placement",
+        "placement_certainty",
+        "placement_source",
+    ):
+        key = f"{name}:{kind}" if function is None else f"{function} {name}:{kind}"
+        assert key not in found, f"two rows are called {key}"
+        found[key] = tuple(placement)
+    return found

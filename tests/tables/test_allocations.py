@@ -1,0 +1,85 @@
+"""Allocations: what the allocators told of."""
+
+from __future__ import annotations
+
+from tests.tables.reading import rows, tables_of
+from tests.traces import allocation, deallocation, event, gpu, host, line, op, us
+
+US = 10**6
+
+
+def test_allocations_and_what_was_given_back_come_in_order_of_time() -> None:
+    tables = tables_of(
+        host(
+            line("b")(deallocation(1000, us(5), address=0xA0, in_use=512, peak=1536)),
+            line("a")(
+                allocation(1000, us(1), "dense/MatMul", address=0xA0, in_use=1024),
+                allocation(
+                    4,
+                    us(2),
+                    "Shape",
+                    allocator="gpu_host_bfc",
+                    address=0xB0,
+                    type=3,
+                    shape="[1]",
+                    region="temp",
+                ),
+            ),
+        )
+    )
+
+    assert rows(
+        tables.allocations,
+        "start_ps",
+        "is_allocation",
+        "allocator",
+        "requested_bytes",
+        "allocation_bytes",
+        "addr",
+        "op_name",
+        "region_type",
+        "data_type",
+        "shape",
+    ) == [
+        (1 * US, True, "GPU_0_bfc", 1000, 1024, 0xA0, "dense/MatMul", "output", "1", "[]"),
+        (2 * US, True, "gpu_host_bfc", 4, 256, 0xB0, "Shape", "temp", "3", "[1]"),
+        (5 * US, False, "GPU_0_bfc", 1000, 1024, 0xA0, None, None, "0", None),
+    ]
+    assert rows(tables.allocations, "bytes_allocated", "bytes_available", "peak_bytes_in_use") == [
+        (1024, 10**10, 1024),
+        (256, 10**10, 256),
+        (512, 10**10, 1536),
+    ]
+
+
+def test_numbers_that_are_not_told_are_null() -> None:
+    tables = tables_of(host(line("a")(event("MemoryAllocation", us(0), allocator_name="x"))))
+
+    assert rows(tables.allocations, "requested_bytes", "addr", "op_name") == [(None, None, None)]
+
+
+def test_an_allocation_belongs_to_the_one_op_of_its_name() -> None:
+    tables = tables_of(
+        host(
+            line("a")(
+                op("once", "Pack", us(0, 1)),
+                op("twice", "Pack", us(2, 1)),
+                op("twice", "Concat", us(4, 1)),
+                allocation(4, us(10), "once"),
+                allocation(4, us(11), "twice"),
+                allocation(4, us(12), "never seen"),
+                allocation(4, us(13), ""),
+            )
+        )
+    )
+    (op_id,) = rows(tables.ops[tables.ops["name"] == "once"], "op_id")
+
+    assert rows(tables.allocations, "op_id") == [op_id, None, None, None]
+
+
+def test_a_trace_without_a_host_plane_has_none() -> None:
+    assert tables_of(gpu(0)).allocations.empty
+
+
+def test_allocations_are_no_ops() -> None:
+    assert tables_of(host(line("a")(allocation(4, us(0), "x"), deallocation(4, us(1))))).ops.empty

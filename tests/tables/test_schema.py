@@ -1,0 +1,69 @@
+"""What a table promises."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from traceanalyzer.tables.schema import SCHEMAS, Column, Schema
+
+SCHEMA = Schema(
+    "things",
+    {
+        "name": Column("text", "a text"),
+        "size": Column("Int64", "a number or none"),
+        "count": Column("int64", "a number"),
+        "is_new": Column("bool", "a flag"),
+    },
+)
+
+
+def part(**columns: object) -> dict[str, object]:
+    return {"name": ["a"], "size": [1], "count": [2], "is_new": [True], **columns}
+
+
+def test_hosts_are_joined_in_order_with_the_declared_dtypes() -> None:
+    large = pd.array([None, 2**62 + 1], dtype="Int64")
+    table = SCHEMA.frame(
+        [
+            part(name=["a", "b"], size=[1, None], count=[1, 2], is_new=[True, False]),
+            part(name=["b", None], size=large, count=[3, 4], is_new=[False, False]),
+        ]
+    )
+
+    assert SCHEMA.problems(table) == []
+    assert table["name"].astype(object).tolist()[:3] == ["a", "b", "b"]
+    assert table["name"].isna().tolist() == [False, False, False, True]
+    assert table["size"].isna().tolist() == [False, True, True, False]
+    assert table["size"].dropna().tolist() == [1, 2**62 + 1]
+    assert table["count"].tolist() == [1, 2, 3, 4]
+
+
+def test_columns_that_a_host_has_none_of_are_joined_too() -> None:
+    table = SCHEMA.frame([part(name=[None], size=[None]), part()])
+
+    assert SCHEMA.problems(table) == []
+    assert table["name"].isna().tolist() == [True, False]
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: s.name)
+def test_a_table_without_rows_conforms(schema: Schema) -> None:
+    assert schema.problems(schema.frame([])) == []
+    nothing = {column: pd.Series([], dtype=object) for column in schema.columns}
+    assert schema.problems(schema.frame([nothing, nothing])) == []
+
+
+def test_problems_name_columns_and_dtypes() -> None:
+    table = SCHEMA.frame([part()])
+
+    assert SCHEMA.problems(table.drop(columns="size")) == [
+        "columns ['name', 'count', 'is_new'], expected ['name', 'size', 'count', 'is_new']"
+    ]
+    assert SCHEMA.problems(table.astype({"count": "float64"})) == ["count: float64, expected int64"]
+    assert SCHEMA.problems(table.astype({"name": "object"})) == ["name: object, expected text"]
+
+
+def test_every_column_says_what_it_holds() -> None:
+    for schema in SCHEMAS:
+        for name, column in schema.columns.items():
+            assert column.meaning, f"{schema.name}.{name}"

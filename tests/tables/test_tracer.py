@@ -1,0 +1,236 @@
+"""What the tracers of a host were set to record, and what they saw of devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tables.reading import tables_of
+from tests.traces import (
+    allocation,
+    copy,
+    decode,
+    device,
+    eager_send,
+    event,
+    executor,
+    gpu,
+    host,
+    kernel,
+    line,
+    old_op,
+    op,
+    plane,
+    ref,
+    send,
+    stream,
+    task_environment,
+    thread,
+    us,
+    xspace,
+)
+from traceanalyzer.tables.host_tables import host_tables
+from traceanalyzer.tables.tracer import ProfileOptions, TracerFacts, profile_options
+
+# ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
+LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"
+LEVEL_3 = b"\x08\x01\x10\x03\x18\x01\x20\x01\x28\x01"
+DEVICE_OFF = b"\x08\x01\x10\x02\x28\x01"
+
+
+def facts_of(*planes: Any, **more: Any) -> TracerFacts:  # noqa: ANN401  # words of the language
+    return host_tables("h", 0, decode(xspace(*planes, **more))).facts
+
+
+def test_the_recorded_options_are_read() -> None:
+    trace = decode(xspace(task_environment(options=LEVEL_3)))
+
+    assert profile_options(trace) == ProfileOptions(
+        host_tracer_level=3, device_tracer_level=1, python_tracer_level=1
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        b"\x10\x02\x18",  # ends within a field
+        b"\x10\x02\x18\x80\x80",
+        b"\x10\x02\x0b\x18\x01",  # a group, which the message does not have
+        b"\x10\x02\x52\xff\xff\xff\xff\x0f",  # text longer than the message
+    ],
+)
+def test_options_that_are_cut_short_tell_what_they_still_tell(options: bytes) -> None:
+    found = profile_options(decode(xspace(task_environment(options=options))))
+
+    assert found is not None
+    assert found.host_tracer_level == 2
+
+
+def test_without_options_there_are_none() -> None:
+    assert profile_options(decode(xspace(task_environment(), host()))) is None
+
+
+class TestHostLevel:
+    def test_is_what_the_trace_itself_recorded(self) -> None:
+        facts = facts_of(host(), task_environment(options=LEVEL_2))
+
+        assert (facts.host_level, facts.host_level_source) == (2, "profile_options")
+
+    def test_three_as_recorded(self) -> None:
+        facts = facts_of(host(), task_environment(options=LEVEL_3))
+
+        assert (facts.host_level, facts.host_level_source) == (3, "profile_options")
+
+    @pytest.mark.parametrize(
+        "tell_tale",
+        [
+            event("ExecutorPropagateOutputs", us(3, 1)),
+            event("ExecutorState::ScheduleReady", us(3, 1)),
+            op("dense/MatMul", "MatMul", us(3, 1), shape=ref("(float[64,64];float[64,64])")),
+            op("x", "_Arg", us(3, 1)),
+        ],
+        ids=["propagate", "schedule", "shape", "argument"],
+    )
+    def test_three_by_what_only_that_level_writes(self, tell_tale: Any) -> None:  # noqa: ANN401
+        facts = facts_of(host(thread("tf_Compute", 1)(tell_tale)))
+
+        assert (facts.host_level, facts.host_level_source) == (3, "level 3 events")
+
+    def test_two_is_assumed_where_nothing_tells(self) -> None:
+        facts = facts_of(host(thread("tf_Compute", 1)(op("a", "MatMul", us(0, 1)))))
+
+        assert (facts.host_level, facts.host_level_source) == (2, "assumed")
+
+    def test_without_a_host_plane_two_is_assumed(self) -> None:
+        assert facts_of(gpu(0)).host_level == 2
+
+    def test_what_only_level_3_writes_outweighs_the_options(self) -> None:
+        """Two profilers in one process: the events are those of the one that asks for more."""
+        facts = facts_of(
+            host(thread("tf_Compute", 1)(event("ExecutorPropagateOutputs", us(3, 1)))),
+            task_environment(options=LEVEL_2),
+        )
+
+        assert facts.host_level == 3
+
+
+class TestGpuUsed:
+    def test_by_events_on_one(self) -> None:
+        facts = facts_of(host(), gpu(0)(), gpu(1)(stream(7, "Compute")(kernel("k", us(0, 1)))))
+
+        assert facts.gpu_used
+        assert facts.gpu_witness == "events on /device:GPU:1"
+        assert facts.accelerators == {"/device:GPU:0": 0, "/device:GPU:1": 1}
+
+    def test_by_a_copy_alone(self) -> None:
+        facts = facts_of(gpu(0)(stream(7, "MemcpyH2D")(copy("H2D", 4, us(0, 1)))))
+
+        assert facts.gpu_used
+
+    @pytest.mark.parametrize("allocator", ["GPU_0_bfc", "gpu_host_bfc"])
+    def test_by_an_allocation_that_only_a_gpu_brings_about(self, allocator: str) -> None:
+        """TensorFlow makes pinned memory, `gpu_host_bfc`, only where it has a GPU."""
+        facts = facts_of(
+            host(line("python")(allocation(64, us(1), "x", allocator=allocator))),
+        )
+
+        assert facts.gpu_used
+        assert facts.gpu_witness == f"allocations of {allocator}"
+
+    def test_by_a_send_that_names_one(self) -> None:
+        facts = facts_of(
+            host(thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))))
+        )
+
+        assert facts.gpu_used
+        assert facts.gpu_witness == f"transfers naming {device('GPU:0')}"
+
+    def test_by_an_input_sent_to_one(self) -> None:
+        facts = facts_of(
+            host(
+                line("python")(
+                    event("EagerLocalExecute: Neg", us(0, 9))(
+                        eager_send(us(1, 1), "CPU:0", "GPU:0")
+                    )
+                )
+            )
+        )
+
+        assert facts.gpu_used
+
+    def test_by_an_input_brought_back_from_one(self) -> None:
+        facts = facts_of(
+            host(
+                line("python")(
+                    event("EagerLocalExecute: Neg", us(0, 9))(
+                        eager_send(us(1, 1), "GPU:0", "CPU:0")
+                    )
+                )
+            )
+        )
+
+        assert facts.gpu_used
+
+    def test_not_by_a_plane_that_only_describes_one(self) -> None:
+        facts = facts_of(host(line("python")(op("a", "MatMul", us(0, 1)))), gpu(0))
+
+        assert not facts.gpu_used
+        assert facts.gpu_witness == ""
+        assert facts.accelerators == {"/device:GPU:0": 0}
+
+    def test_not_by_sends_between_cpus(self) -> None:
+        facts = facts_of(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9))(send("a", "b", us(1, 1), "CPU:0", "CPU:1"))
+                )
+            )
+        )
+
+        assert not facts.gpu_used
+
+    def test_not_by_tpus(self) -> None:
+        facts = facts_of(plane("/device:TPU:0")(line("XLA Ops")(event("f", us(0, 1)))))
+
+        assert not facts.gpu_used
+        assert facts.accelerators == {"/device:TPU:0": 1}
+
+
+class TestGpuMayBeMissed:
+    def test_with_the_device_tracer_off(self) -> None:
+        assert facts_of(host(), task_environment(options=DEVICE_OFF)).gpu_may_be_missed
+
+    @pytest.mark.parametrize("kind", ["errors", "warnings"])
+    def test_with_a_tracer_that_failed(self, kind: str) -> None:
+        facts = facts_of(host(), **{kind: ["Failed to load libcupti (is it installed?)"]})
+
+        assert facts.gpu_may_be_missed
+
+    def test_not_where_one_was_seen(self) -> None:
+        facts = facts_of(
+            gpu(0)(stream(7, "Compute")(kernel("k", us(0, 1)))),
+            warnings=["CUPTI dropped events"],
+        )
+
+        assert not facts.gpu_may_be_missed
+
+    def test_not_without_a_reason(self) -> None:
+        assert not facts_of(host(), task_environment(options=LEVEL_2)).gpu_may_be_missed
+
+
+def test_a_pluggable_device_is_known_by_its_allocator() -> None:
+    facts = facts_of(
+        host(
+            line("python")(allocation(64, us(1), "x", allocator="pluggable_device_host_bfc")),
+        )
+    )
+
+    assert facts.pluggable_used
+    assert not facts.gpu_used
+
+
+def test_ops_at_the_old_level_2_do_not_look_like_level_3() -> None:
+    tables = tables_of(host(thread("tf_Compute", 1)(old_op("a", "MatMul", us(0, 1)))))
+
+    assert tables.facts.host_level == 2

@@ -1,0 +1,191 @@
+"""The words of TensorFlow: what each name of an event means."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.tables.reading import host_plane
+from tests.traces import OPS_LINE, SCOPES_LINE, STEPS_LINE, event, line, us
+from traceanalyzer.tables.vocabulary import (
+    Kind,
+    Role,
+    classify,
+    is_derived_line,
+    is_pipeline_line,
+    op_and_type,
+    role_of_type,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "display_name", "kind", "op", "op_type"),
+    [
+        ("dense/MatMul:MatMul", "MatMul", Kind.OP, "dense/MatMul", "MatMul"),
+        ("MatMul:MatMul", "MatMul", Kind.OP, "MatMul", "MatMul"),
+        ("a/b_1/.c-d:_MklMatMul", "_MklMatMul", Kind.OP, "a/b_1/.c-d", "_MklMatMul"),
+        ("add:AddV2", "", Kind.OP, "add", "AddV2"),  # a trace that lost its display names
+        ("x/_13:_Send", "_Send", Kind.OP, "x/_13", "_Send"),
+        ("_send_range_0:_Send", "_Send", Kind.OP, "_send_range_0", "_Send"),
+        ("EagerLocalExecute: MatMul", "", Kind.EAGER_OP, "MatMul", "MatMul"),
+        ("EagerLocalExecute: _EagerConst", "", Kind.EAGER_OP, "_EagerConst", "_EagerConst"),
+        (
+            "EagerLocalExecute: __inference_step_12",
+            "",
+            Kind.FUNCTION_CALL,
+            "__inference_step_12",
+            "",
+        ),
+        ("EagerLocalExecute: __forward_f_3", "", Kind.FUNCTION_CALL, "__forward_f_3", ""),
+        ("Iterator::Root", "", Kind.STAGE, "Iterator::Root", "Iterator::Root"),
+        (
+            "Iterator::Root::Map",
+            "Iterator::Map",
+            Kind.STAGE,
+            "Iterator::Root::Map",
+            "Iterator::Map",
+        ),
+        (
+            "Iterator::Root::Zip[0]::Range[12]",
+            "",
+            Kind.STAGE,
+            "Iterator::Root::Zip[0]::Range[12]",
+            "Iterator::Range",
+        ),
+        ("EagerExecute: MatMul", "", Kind.OTHER, "", ""),
+        ("EagerKernelExecute", "", Kind.OTHER, "", ""),
+        ("KernelAndDeviceFunc::Run", "", Kind.OTHER, "", ""),
+        ("ExecutorState::Process", "", Kind.OTHER, "", ""),
+        ("$train.py:12 step", "", Kind.OTHER, "", ""),
+        ("cuLaunchKernel", "", Kind.OTHER, "", ""),
+        ("MemoryAllocation", "", Kind.OTHER, "", ""),
+        ("12:30", "", Kind.OTHER, "", ""),
+        ("a:Foo", "something else", Kind.OTHER, "", ""),
+        ("std::vector:Push", "", Kind.OTHER, "", ""),
+        ("", "", Kind.OTHER, "", ""),
+    ],
+)
+def test_names_are_classified(
+    name: str, display_name: str, kind: Kind, op: str, op_type: str
+) -> None:
+    plane = host_plane(line("python")(event(name, us(0, 1), display_name=display_name)))
+
+    names = classify(plane)
+
+    assert (Kind(names.kind[0]), names.op[0], names.type[0]) == (kind, op, op_type)
+
+
+def test_the_turns_of_an_executor_and_what_belongs_to_tf_data_are_told() -> None:
+    told = {
+        "ExecutorState::Process": (True, False),
+        "ExecutorState::ProcessAsync::Start": (False, False),
+        "Iterator::Root::Prefetch": (False, True),
+        "InstantiatedCapturedFunction::RunAsync": (False, True),
+        "InstantiatedCapturedFunction::Run": (False, True),
+        "CapturedFunction::RunInstantiated": (False, True),
+        "IteratorGetNextOp::DoCompute": (False, True),
+        "IteratorGetNextAsOptionalOp::DoCompute": (False, True),
+        "FunctionRun": (False, False),
+        "dense/MatMul:MatMul": (False, False),
+    }
+    plane = host_plane(line("python")(event(name, us(0, 1)) for name in told))
+
+    names = classify(plane)
+
+    assert {
+        name: (bool(executor), bool(pipeline))
+        for name, executor, pipeline in zip(
+            plane.names, names.is_executor, names.is_pipeline, strict=True
+        )
+        if name
+    } == told
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dense/MatMul:MatMul", ("dense/MatMul", "MatMul")),
+        ("r/RandomUniform:RandomUniform#shape=(int32[3])#", ("r/RandomUniform", "RandomUniform")),
+        (
+            "a/_13:_Send#from=a,to=b#::#edge_name=edge_5_a#",
+            ("a/_13", "_Send"),
+        ),
+        ("#edge_name=copy#", None),  # tensor.numpy()
+        ("XlaModule:", None),
+        ("jit(f)/dot_general:", None),
+        ("", None),
+        ("MatMul", None),
+    ],
+)
+def test_an_annotation_names_an_op_or_nothing(text: str, expected: tuple[str, str] | None) -> None:
+    assert op_and_type(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("op_type", "role"),
+    [
+        ("MatMul", Role.COMPUTE),
+        ("PyFunc", Role.COMPUTE),
+        ("Identity", Role.COMPUTE),
+        ("IdentityN", Role.COMPUTE),
+        ("_Send", Role.TRANSFER),
+        ("_HostRecv", Role.TRANSFER),
+        ("_Arg", Role.RUNTIME),
+        ("NoOp", Role.RUNTIME),
+        ("_EagerConst", Role.RUNTIME),
+        ("StatefulPartitionedCall", Role.RUNTIME),
+        ("While", Role.RUNTIME),
+        ("IteratorGetNext", Role.INPUT_PIPELINE),
+        ("IteratorV2", Role.INPUT_PIPELINE),
+        ("MultiDeviceIteratorGetNextFromShard", Role.INPUT_PIPELINE),
+        ("ParallelMapDatasetV2", Role.INPUT_PIPELINE),
+        ("RangeDataset", Role.INPUT_PIPELINE),
+        ("OptionalGetValue", Role.INPUT_PIPELINE),
+        ("WriteSummary", Role.COMPUTE),
+        ("OptionalSomethingElse", Role.COMPUTE),
+    ],
+)
+def test_a_type_gives_an_op_its_role(op_type: str, role: str) -> None:
+    assert role_of_type(op_type) == role
+
+
+@pytest.mark.parametrize(
+    ("name", "line_id"),
+    [
+        ("Steps", STEPS_LINE),
+        ("TensorFlow Ops", OPS_LINE),
+        ("TensorFlow Name Scope", SCOPES_LINE),
+        ("a name not known yet", OPS_LINE),
+        ("a name not known yet", 0xDEADBEEF),
+        ("a name not known yet", 0xDEADBEEF + 8),
+        ("Steps", 3),
+        ("XLA Modules", 7),
+        ("TensorFlow/Framework Ops", 5),
+        ("Source code", 1),
+        ("Launch Stats", 2),
+    ],
+)
+def test_lines_that_repeat_others_are_known_by_name_or_number(name: str, line_id: int) -> None:
+    assert is_derived_line(name, line_id)
+
+
+@pytest.mark.parametrize(
+    ("name", "line_id"),
+    [
+        ("Stream #13(Compute)", 13),
+        ("python", -5),
+        ("XLA Ops", 2),  # on a TPU these are the work itself
+        ("tf_Compute/-1263091271", -1263091271),
+        # 64-bit numbers of threads whose low half happens to be a derived line's.
+        ("tf_Compute", (1 << 40) | 0xDEADBEEF),
+        ("tf_Compute", -(1 << 40) + 0xDEADBEEF),
+    ],
+)
+def test_lines_that_are_work_themselves_are_kept(name: str, line_id: int) -> None:
+    assert not is_derived_line(name, line_id)
+
+
+def test_threads_of_tf_data_are_known_by_name() -> None:
+    assert is_pipeline_line("tf_data_private_threadpool/17")
+    assert is_pipeline_line("tf_data_iterator_get_next/-5")
+    assert not is_pipeline_line("tf_Compute/17")
+    assert not is_pipeline_line("python")
