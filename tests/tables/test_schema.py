@@ -23,10 +23,10 @@ def part(**columns: object) -> dict[str, object]:
 
 
 def test_hosts_are_joined_in_order_with_the_declared_dtypes() -> None:
-    large = pd.array([None, 2**62 + 1], dtype="Int64")
+    small, large = pd.array([1, None], dtype="Int64"), pd.array([None, 2**62 + 1], dtype="Int64")
     table = SCHEMA.frame(
         [
-            part(name=["a", "b"], size=[1, None], count=[1, 2], is_new=[True, False]),
+            part(name=["a", "b"], size=small, count=[1, 2], is_new=[True, False]),
             part(name=["b", None], size=large, count=[3, 4], is_new=[False, False]),
         ]
     )
