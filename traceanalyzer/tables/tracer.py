@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.device_events import device_planes
+from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,48 +90,23 @@ def profile_options(trace: Trace) -> ProfileOptions | None:
     """Read the serialised ProfileOptions that TensorFlow 2.19 and later leave in the trace."""
     for plane in trace.planes:
         if plane.name == _ENVIRONMENT_PLANE and (data := plane.own_bytes("profile_options")):
-            fields = _varint_fields(data)
+            numbers = _whole_numbers(data)
             return ProfileOptions(
-                host_tracer_level=fields.get(2, 0),
-                device_tracer_level=fields.get(3, 0),
-                python_tracer_level=fields.get(4, 0),
+                host_tracer_level=numbers.get(2, 0),
+                device_tracer_level=numbers.get(3, 0),
+                python_tracer_level=numbers.get(4, 0),
             )
     return None
 
 
-def _varint_fields(data: bytes) -> dict[int, int]:
-    """Return the whole-number fields of a small message, up to the first thing unreadable."""
-    fields: dict[int, int] = {}
-    i = 0
-
-    def varint() -> int:
-        nonlocal i
-        value = shift = 0
-        while True:
-            byte = data[i]
-            i += 1
-            value |= (byte & 0x7F) << shift
-            if byte < 128:  # noqa: PLR2004 - the continuation bit
-                return value
-            shift += 7
-
-    try:
-        while i < len(data):
-            tag = varint()
-            match tag & 7:
-                case 0:
-                    fields[tag >> 3] = varint()
-                case 1:
-                    i += 8
-                case 2:
-                    i += varint()
-                case 5:
-                    i += 4
-                case _:
-                    break
-    except IndexError:
-        pass  # cut short: what was read stands
-    return fields
+def _whole_numbers(data: bytes) -> dict[int, int]:
+    """Return the whole-number fields of a message, up to the first thing unreadable."""
+    numbers: dict[int, int] = {}
+    with suppress(BrokenMessageError):  # cut short: what was read stands
+        for number, value, _ in fields(memoryview(data)):
+            if isinstance(value, int):
+                numbers[number] = value
+    return numbers
 
 
 def _tracer_in_doubt(trace: Trace, options: ProfileOptions | None) -> bool:
