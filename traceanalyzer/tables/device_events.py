@@ -176,8 +176,9 @@ def _line_names(plane: Plane) -> Strings:
 
 
 def _hlo_ops(plane: Plane) -> Strings:
+    # On a TPU every event is an XLA op, and few of them say so.
     found = plane.strings("hlo_op")
-    return found if found.present.any() or "TPU" not in plane.name else _names(plane)
+    return filled(found, _names(plane)) if plane.name.startswith("/device:TPU") else found
 
 
 def _ops(plane: Plane) -> Strings:

@@ -24,6 +24,7 @@ __all__ = ["TF_DATA", "HostOps", "Move", "Transfer", "host_ops"]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
+_EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
 
 TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
@@ -76,12 +77,13 @@ class HostOps:
         function: Function it ran in, `tf.data`, or empty.
         in_pipeline: Whether it ran on behalf of tf.data.
         device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
+        device_is_proved: Whether that is proof; an input that was sent to the CPU is none.
         self_ps: Duration less that of the ops nested in it, int64.
         input_types: Types of its inputs (host tracer level 3), `float;int32`.
         transfer: Index into `transfers`, -1 for none, int32.
         transfers: Distinct cross-device edges.
         moves: Inputs that were copied for eager ops.
-        owner: For each event of the plane, the occurrence that encloses it (or is it), or -1.
+        owner: For each event of the plane, the occurrence that did it (or is it), or -1.
         function_of_event: For each event of the plane, the function it ran in.
     """
 
@@ -93,6 +95,7 @@ class HostOps:
     function: Strings
     in_pipeline: NDArray[np.bool_]
     device: Strings
+    device_is_proved: NDArray[np.bool_]
     self_ps: NDArray[np.int64]
     input_types: Strings
     transfer: NDArray[np.int32]
@@ -119,24 +122,31 @@ def host_ops(plane: Plane) -> HostOps:
     event = np.flatnonzero(is_op)
     number = np.full(len(plane) + 1, -1, np.int64)  # the last entry serves index -1
     number[event] = np.arange(len(event))
-    owner = np.where(is_op, number[:-1], number[parent])
     duration = plane.duration_ps[event]
 
-    executor = innermost(plane, order, names.is_executor[name_of])
+    is_turn = names.is_executor[name_of]
+    executor = innermost(plane, order, is_turn)
+    # A thread may take a turn at other ops within a `_Send`: what it does there is not the send's.
+    owner = np.where(is_op, number[:-1], number[innermost(plane, order, is_op | is_turn)])
     step_id = plane.integers("id")
     functions, captured = _function_of_event(plane, names, kind, order, executor, step_id)
     in_pipeline = _in_pipeline(plane, names, order)[event] | captured[event]
+    called_by_data = in_pipeline & (functions.codes[event] < 0) & (kind[event] != Kind.STAGE)
+    by_data = functions.values.index(TF_DATA)
+    function = np.where(called_by_data, by_data, functions.codes[event]).astype(np.int32)
     transfer, transfers = _transfers(plane, names, event)
     moves = _moves(plane, kind, parent, number)
+    device, device_is_proved = _devices(plane, event, executor, step_id, transfer, transfers, moves)
     return HostOps(
         plane=plane,
         names=names,
         event=event,
         name=name_of[event],
         kind=kind[event],
-        function=functions.take(event),
+        function=Strings(function, functions.values),
         in_pipeline=in_pipeline,
-        device=_devices(plane, event, executor, transfer, transfers, moves),
+        device=device,
+        device_is_proved=device_is_proved,
         self_ps=self_durations(duration, number[parent[event]]),
         input_types=_input_types(plane, event),
         transfer=transfer,
@@ -265,15 +275,18 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
     plane: Plane,
     event: NDArray[np.int64],
     executor: NDArray[np.int64],
+    step_id: Column,
     transfer: NDArray[np.int32],
     transfers: tuple[Transfer, ...],
     moves: tuple[Move, ...],
-) -> Strings:
-    """Tell the device of each occurrence, where something names it.
+) -> tuple[Strings, NDArray[np.bool_]]:
+    """Tell the device of each occurrence, where something names it, and whether that is proof.
 
     A function has one executor a device. A send names the device it sends from, and with that the
     device of every op its executor ran. An eager op's inputs are sent to the op's device; but an op
-    on a GPU takes some inputs in host memory, so one brought back to the CPU tells nothing.
+    on a GPU takes some inputs in host memory: TensorFlow 2.3 to 2.11 sent these to the CPU first
+    (kernel_and_device.cc), later versions, whose `EagerExecute` names the op, do not (tried on an
+    emulated GPU). So one sent to the CPU is no proof, and in older traces tells nothing.
     """
     devices: dict[str, int] = {}
     codes = np.full(len(event), -1, np.int32)
@@ -281,16 +294,21 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
     sends = np.flatnonzero(transfer >= 0)
     run = plane.integers("_c")
     turn = executor[event]
-    run_of = np.where((turn >= 0) & run.present[turn], run.values[turn], 0)
+    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
+    own = run.present[turn] & (run.values[turn] != step_id.values[turn])
+    run_of = np.where((turn >= 0) & own, run.values[turn], 0)
     device_of_run: dict[int, int] = {}
+    contradicted: set[int] = set()
     for row in sends.tolist():
         told = transfers[transfer[row]]
         op_type = plane.names[plane.name_of[event[row]]].rpartition(":")[2]
         device = told.source if op_type.endswith("Send") else told.target
         if device:
             codes[row] = code = devices.setdefault(device, len(devices))
-            if run_of[row]:
-                device_of_run[int(run_of[row])] = code
+            if run_of[row] and device_of_run.setdefault(int(run_of[row]), code) != code:
+                contradicted.add(int(run_of[row]))
+    for key in contradicted:
+        del device_of_run[key]
     if device_of_run:
         keys = np.array(sorted(device_of_run), np.int64)
         values = np.array([device_of_run[int(k)] for k in keys], np.int32)
@@ -298,10 +316,15 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
         known = (keys[slot] == run_of) & (codes < 0)
         codes[known] = values[slot[known]]
 
+    proved = codes >= 0
     for move in moves:
         if not _CPU_DEVICE.search(move.target) or _CPU_DEVICE.search(move.source):
             codes[move.occurrence] = devices.setdefault(move.target, len(devices))
-    return Strings(codes, tuple(devices))
+            proved[move.occurrence] = True
+    for move in moves if plane.has_stat(_EAGER_OP_STAT) else ():
+        if not proved[move.occurrence]:
+            codes[move.occurrence] = devices.setdefault(move.target, len(devices))
+    return Strings(codes, tuple(devices)), proved
 
 
 def _moves(

@@ -5,9 +5,11 @@ strongest to the weakest:
 
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
-`input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU
+`input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, but for those
+                   of an iterator that is on a GPU: its ops show at host tracer level 3
 `executor`         a send names the device of the executor that ran it, or that it was sent from
-`transfer`         the far end of a send, or of a copy whose direction is known
+`transfer`         the far end of a send, or of a copy whose direction is known; proof only where
+                   the function is known to be the op's own
 `allocator`        its output was allocated on a GPU
 `host_event`       at host tracer level 2 only ops placed on a CPU leave an event (op_kernel.cc:
                    a kernel on a GPU is never `expensive`; executor.cc: only expensive ones are
@@ -41,7 +43,7 @@ __all__ = ["Placement", "decide", "placement_of_device"]
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function is called so
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
-_LEVEL_WITH_GPU_OPS: Final = 3  # from here on ops placed on a GPU leave host events too
+_EVERY_OP_LEVEL: Final = 3  # from here on ops placed on a GPU leave host events too
 
 
 @dataclass(frozen=True)
@@ -102,66 +104,81 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     rows = sightings.rows
     n = len(rows)
     has_kernel = _flags(sightings.of_device_event, n)
-    of_executor = _rows_on_executors(sightings, host, n)
-    on_host = np.zeros(n, np.bool_)
+    of_executor = on_host = is_stage = np.zeros(n, np.bool_)
     if host is not None:
-        on_host[sightings.of_occurrence[host.kind == Kind.OP]] = True
+        of_executor = _flags(sightings.of_occurrence[host.device_is_proved], n)
+        on_host = _flags(sightings.of_occurrence[host.kind == Kind.OP], n)
+        is_stage = _flags(sightings.of_occurrence[host.kind == Kind.STAGE], n)
+    gpu_unseen = not (facts.gpu_used or facts.pluggable_used or facts.gpu_may_be_missed)
+    every_op = facts.host_level >= _EVERY_OP_LEVEL
     told = _transfer_ends(host, device)
     allocated = _gpu_outputs(allocations)
     # Two functions may each have an op of the same name: a name alone tells only of a single one.
     names = rows.loc[~rows["is_eager"], "name"]
     shared = set(names[names.duplicated()])
     placements = []
-    for i, (function, name, where, is_eager, is_xla) in enumerate(
-        zip(*(rows[c] for c in ("function", "name", "device", "is_eager", "is_xla")), strict=True)
+    columns = ("function", "name", "device", "device_assumed", "is_eager", "is_xla")
+    for i, (function, name, where, assumed, is_eager, is_xla) in enumerate(
+        zip(*(rows[c] for c in columns), strict=True)
     ):
+        of_data = bool(in_pipeline[i]) and not is_eager and (gpu_unseen or not every_op)
         by_name = not is_eager and name not in shared
         placements.append(
             _decide_row(
                 device=where,
+                device_assumed=assumed,
                 has_kernel=bool(has_kernel[i]),
                 is_xla=is_xla,
-                in_pipeline=bool(in_pipeline[i]),
+                of_data=of_data or bool(is_stage[i]),
                 on_executor=bool(of_executor[i]),
                 told=_lookup(told, function, name, by_name=by_name) if not is_eager else None,
                 allocated=allocated.get(name) if by_name else None,
-                seen_on_host=bool(on_host[i]),
-                facts=facts,
+                as_cpu_op=bool(on_host[i]) and not every_op,
+                gpu_unseen=gpu_unseen,
             )
         )
     return placements
 
 
-def _decide_row(  # noqa: PLR0911, PLR0913 - a decision table reads best as one
+def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best as one
     *,
     device: str | None,
+    device_assumed: bool,
     has_kernel: bool,
     is_xla: bool,
-    in_pipeline: bool,
+    of_data: bool,
     on_executor: bool,
     told: _Told | None,
     allocated: str | None,
-    seen_on_host: bool,
-    facts: TracerFacts,
+    as_cpu_op: bool,
+    gpu_unseen: bool,
 ) -> Placement:
+    sure = "likely" if device_assumed else "certain"
     if is_xla:
-        where = placement_of_device(device or "")
-        return Placement(where if where.startswith("tpu") else "xla", "certain", "compiled", device)
+        on_tpu = placement_of_device(device or "").startswith("tpu")
+        return Placement(
+            placement_of_device(device or "") if on_tpu else "xla", "certain", "compiled", device
+        )
     if has_kernel and device:
-        return Placement(placement_of_device(device), "certain", "kernel", device)
+        return Placement(placement_of_device(device), sure, "kernel", device)
     if on_executor and device:
-        return Placement(placement_of_device(device), "certain", "executor", device)
-    if in_pipeline:
+        return Placement(placement_of_device(device), sure, "executor", device)
+    if of_data:
         return Placement("cpu", "certain", "input_pipeline", device)
-    if told:
+    if device:  # an eager op, one of whose inputs was sent there
+        return Placement(placement_of_device(device), "likely", "transfer", device)
+    where = placement_of_device(told.device) if told else allocated
+    if as_cpu_op and where not in {None, "cpu"}:
+        # It left an event as only ops on a CPU do; what is told must be of another of its name.
+        return Placement("cpu", "possible", "host_event")
+    if told and where:
         full = told.device if told.device.startswith("/job:") else None
-        certainty = "certain" if told.is_proof else "likely"
-        return Placement(placement_of_device(told.device), certainty, "transfer", full)
-    if allocated:
-        return Placement(allocated, "likely", "allocator")
-    if not facts.gpu_used and not facts.pluggable_used and not facts.gpu_may_be_missed:
+        return Placement(where, "certain" if told.is_proof else "likely", "transfer", full)
+    if where:
+        return Placement(where, "likely", "allocator")
+    if gpu_unseen:
         return Placement("cpu", "likely", "no_gpu")
-    if seen_on_host and facts.host_level < _LEVEL_WITH_GPU_OPS:
+    if as_cpu_op:
         return Placement("cpu", "likely", "host_event")
     return Placement("unknown", "possible", "none")
 
@@ -170,12 +187,6 @@ def _flags(row_of: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
     flags = np.zeros(size, np.bool_)
     flags[row_of[row_of >= 0]] = True
     return flags
-
-
-def _rows_on_executors(sightings: Sightings, host: HostOps | None, size: int) -> NDArray[np.bool_]:
-    if host is None:
-        return np.zeros(size, np.bool_)
-    return _flags(sightings.of_occurrence[host.device.present], size)
 
 
 def _lookup(
@@ -187,12 +198,13 @@ def _lookup(
 ) -> _Told | None:
     """Return what is told of an op, of its own function or, if its name is its alone, of any."""
     found = told.get((function, name), []) if function is not None else []
+    is_own = bool(found)
     if not found and by_name:
         found = told.get((_ANY_FUNCTION, name), [])
     proofs = [t for t in found if t.is_proof] or found
     if len({placement_of_device(t.device) for t in proofs}) != 1:
         return None  # nothing told, or contradictions
-    return proofs[0]
+    return _Told(proofs[0].device, is_proof=proofs[0].is_proof and is_own)
 
 
 def _transfer_ends(
@@ -245,15 +257,15 @@ def _copy_edges(
 
 
 def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:
-    """Return the GPU that each op's outputs were allocated on."""
+    """Return the GPU that each op's outputs were allocated on, where it is one."""
     made = allocations[
         allocations["is_allocation"]
         & (allocations["region_type"] == "output")
         & allocations["op_name"].notna()
     ]
     pairs = made[["op_name", "allocator"]].drop_duplicates()
-    found: dict[str, str] = {}
+    found: dict[str, set[str]] = {}
     for name, allocator in zip(pairs["op_name"], pairs["allocator"], strict=True):
         if match := _GPU_ALLOCATOR.fullmatch(str(allocator)):
-            found[str(name)] = f"gpu:{match[1]}"
-    return found
+            found.setdefault(str(name), set()).add(f"gpu:{match[1]}")
+    return {name: min(gpus) for name, gpus in found.items() if len(gpus) == 1}

@@ -5,9 +5,8 @@ An op is seen on a host thread, on a device, or on both; in each place some of w
 of them lacks are one op.
 
 With one caution. Below host tracer level 3 an op placed on a GPU leaves no host event, so a host
-event and a kernel of the same name may well be two ops of two functions, one on each device. They
-are one op only if the function is known to be the same, or the kernel was launched within the
-event.
+event and a kernel of the same name are two ops, one on each device: of two functions, or of one
+that was called under two devices. They are one op only if the kernel was launched within the event.
 """
 
 from __future__ import annotations
@@ -46,7 +45,8 @@ class Sightings:
 
     Attributes:
         rows: One row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`,
-            `is_xla`; missing text is None.
+            `is_xla`; missing text is None. `device_assumed` says that some of its sightings did
+            not tell the device, and were taken for the same op as those that did.
         of_occurrence: Row of each entry of `HostOps`, int64.
         of_device_event: Row of each entry of `DeviceEvents` that is a kernel, -1 for a copy or a
             kernel that no op could be found for; int64.
@@ -88,8 +88,9 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
         ]
     )
     pipeline = functions.values.index(TF_DATA) if TF_DATA in functions.values else None
-    rows, row_of = _merge(seen, labels, host_level, pipeline)
+    rows, row_of, assumed = _merge(seen, labels, host_level, pipeline)
     described = _describe(rows, functions, list(labels), devices, types)
+    described["device_assumed"] = assumed
     of_device_event = np.full(len(device), -1, np.int64)
     of_device_event[kernels] = row_of[n_occurrences:]
     return Sightings(
@@ -141,20 +142,24 @@ def _kernel_labels(
     owner: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Number each device event's label: what it says of itself, else the op that launched it."""
-    label = np.append(on_host, -1)[owner]
+    launcher = np.append(on_host, -1)[owner]
     eager = {(t, t): k for (_, t, is_eager, _), k in labels.items() if is_eager}
     own = np.full(len(device.op.values) + 1, -1, np.int64)
+    own_eager = own.copy()
     for code in np.unique(device.op.codes).tolist():
         if code >= 0:
             name, _, op_type = device.op.values[code].rpartition(":")
             key = (name, op_type, False, False)
-            # An eager op's kernels may be annotated `X:X`; a graph op of that name comes first.
-            if key not in labels and (name, op_type) in eager:
-                own[code] = eager[name, op_type]
+            # An eager op's kernels may be annotated `X:X`; unless it is seen to have launched them,
+            # a graph op of that name comes first.
+            own_eager[code] = eager.get((name, op_type), -1)
+            if key not in labels and own_eager[code] >= 0:
+                own[code] = own_eager[code]
             else:
                 own[code] = labels.setdefault(key, len(labels))
     said = own[device.op.codes]
-    label = np.where(said >= 0, said, label)
+    by_eager_op = (own_eager[device.op.codes] == launcher) & (launcher >= 0)
+    label = np.where((said < 0) | by_eager_op, launcher, said)
 
     compiled = np.flatnonzero(device.hlo_op.present)
     if len(compiled):
@@ -184,7 +189,7 @@ def _device_of_occurrences(
     owner: NDArray[np.int64],
     is_kernel: NDArray[np.bool_],
 ) -> Strings:
-    """Return each occurrence's device: told by its executor, else where it launched kernels."""
+    """Return each occurrence's device: proved by transfers, else where it launched kernels."""
     if host is None:
         return empty(0)
     known = host.device
@@ -196,7 +201,8 @@ def _device_of_occurrences(
     codes = merged.codes[: len(known)].copy()
     of_kernel = np.full(len(known), -1, np.int32)
     of_kernel[owner[launched]] = merged.codes[len(known) :]
-    return Strings(np.where(codes >= 0, codes, of_kernel).astype(np.int32), merged.values)
+    by_kernel = ~host.device_is_proved & (of_kernel >= 0)
+    return Strings(np.where(by_kernel, of_kernel, codes).astype(np.int32), merged.values)
 
 
 def _full_names(host: HostOps | None, device: Strings) -> Strings:
@@ -219,11 +225,12 @@ def _sides(
 
 def _merge(
     seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int, pipeline: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Number the distinct sightings, joined where one only lacks what a single other one has.
 
     Returns:
-        The rows, one line of the key columns each, and the row of each sighting.
+        The rows, one line of the key columns each, the row of each sighting, and whether the
+        device of a row was not told by all its sightings.
     """
     width = len(_KEYS)
     sizes = [int(seen[:, k].max(initial=-1)) + 2 for k in range(width)]
@@ -244,17 +251,20 @@ def _merge(
     # What tf.data calls runs on the CPU; an op of that name elsewhere is another op.
     outside = None if pipeline is None else (table["function"] != pipeline).to_numpy()
     _fill_single(table, "function", ["label", "side"], known_in=outside)
-    table.loc[table["function"] >= 0, "side"] = 0
     # Eager ops of one type are many ops that only a line number would tell apart: where one ran
     # says nothing of the others.
     graph = ~eager[keys[:, 1]] if len(keys) else np.zeros(0, np.bool_)
+    untold = (table["device"] < 0).to_numpy()
     _fill_single(table, "device", ["function", "label", "side"], graph)
+    untold = untold & (table["device"] >= 0).to_numpy()
     _fill_single(table, "input_types", ["function", "label", "device", "side"])
     grouped = table.groupby(list(_KEYS), sort=True).ngroup().to_numpy()
     n_rows = int(grouped.max(initial=-1)) + 1
     rows = np.empty((n_rows, width), np.int64)
     rows[grouped] = table.to_numpy()
-    return rows, grouped[codes].astype(np.int64)
+    assumed = np.zeros(n_rows, np.bool_)
+    assumed[grouped[untold]] = True
+    return rows, grouped[codes].astype(np.int64), assumed
 
 
 def _fill_single(
