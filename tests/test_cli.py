@@ -375,7 +375,6 @@ def test_refuses_what_needs_more_memory_than_is_allowed(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), ()),
         (("explode",), ("explode",)),
         (("report",), ("PATH",)),
         (("report", LOGS, "--frobnicate"), ("--frobnicate",)),
@@ -392,13 +391,14 @@ def test_refuses_bad_usage(
     arguments: tuple[str | Path, ...],
     words: tuple[str, ...],
 ) -> None:
-    done = traceanalyzer_(*arguments)
-    if arguments:
-        assert_refused(done, *words)
-    else:  # nothing asked for: the commands are shown
-        assert done.code == 2
-        assert "report" in done.err
+    assert_refused(traceanalyzer_(*arguments), *words)
     assert not files_below(tmp_path / "here")
+
+
+def test_helps_where_nothing_is_asked_for(traceanalyzer_: Traceanalyzer) -> None:
+    done = traceanalyzer_()
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("Usage: traceanalyzer [OPTIONS] COMMAND")
 
 
 def test_tables_refuse_a_file_for_a_folder(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> None:
@@ -472,10 +472,15 @@ def test_the_installed_command_is_this_one() -> None:
     assert entry.load() is main
 
 
-def test_survives_a_reader_that_goes_away(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "traceanalyzer", "analyze", str(LOGS)]
+@pytest.mark.parametrize("arguments", [("analyze", LOGS), ("report", LOGS), ("--help",)])
+def test_survives_a_reader_that_goes_away(
+    tmp_path: Path, arguments: tuple[str | Path, ...]
+) -> None:
     with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "traceanalyzer", *map(str, arguments)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     ) as running:
         assert running.stdout is not None
         assert running.stderr is not None

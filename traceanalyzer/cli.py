@@ -109,10 +109,7 @@ def analyze(path: Path, run_name: str | None, max_memory_bytes: int | None) -> N
 
     from traceanalyzer.report.summary import print_summary
 
-    try:
-        print_summary(made, Console())
-    except SystemExit as error:  # how rich takes it that the reader of a pipe went away
-        raise BrokenPipeError from error
+    print_summary(made, Console())
 
 
 @cli.command()
@@ -148,7 +145,7 @@ def tables(
         else:
             click.echo(f"wrote {written}")
     if failed:
-        sys.exit(_ERROR)
+        raise click.exceptions.Exit(_ERROR)
 
 
 def _report(
@@ -208,25 +205,25 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line: every failure is one line on stderr and the exit code 2."""
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        cli.main(args=arguments, prog_name="traceanalyzer", standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
+        code = cli.main(args=arguments, prog_name="traceanalyzer", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt):
         _fail("interrupted", _INTERRUPTED)
     except click.ClickException as error:
         _fail(error.format_message())
     except TraceAnalyzerError as error:
         _fail(str(error))
-    except BrokenPipeError:
-        # The reader of a pipe went away. Python would complain again when it flushes at exit.
+    except (BrokenPipeError, SystemExit):
+        # The reader of a pipe went away: click and rich would end the process with 1.
+        # Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_DONE)
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}")
     except MemoryError:
         _fail("out of memory; set --max-memory, or record fewer steps")
-    sys.exit(_DONE)
+    sys.exit(code or _DONE)  # click returns the exit code of a command that names one
 
 
 def _fail(message: str, code: int = _ERROR) -> None:
