@@ -1,0 +1,182 @@
+"""What is in the repository and what is in the wheel, and what must not be."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from tests.architecture.toolchain import ROOT
+
+LARGEST = 1_500_000  # bytes; git keeps every version for ever
+
+# Folders that are somebody's own machine, and where packages came from on it. Not after a word: ops
+# have names with slashes.
+MACHINE = re.compile(r"(?<![\w.*<>{}-])/(?:work|root|tmp|home|Users|opt|mnt)/")
+REGISTRY = re.compile(
+    r"pypi\.org|pythonhosted\.org|registry\.npmjs|deb\.debian|index-url|find-links"
+)
+LOCKS = {"uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "package-lock.json"}
+
+# Files that name such folders on purpose.
+DELIBERATE = {
+    "tests/architecture/test_repository.py": "the patterns themselves",
+}
+
+
+@cache
+def tracked() -> list[str]:
+    done = subprocess.run(
+        ["git", "ls-files", "-z"],  # noqa: S607 - wherever it is
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        pytest.skip("this is not a clone of the repository")
+    return [name for name in done.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+@cache
+def texts() -> dict[str, str]:
+    found = {}
+    for name in tracked():
+        content = (ROOT / name).read_bytes()
+        if b"\0" not in content:
+            try:
+                found[name] = content.decode()
+            except UnicodeDecodeError:
+                continue
+    return found
+
+
+def lines_with(pattern: re.Pattern[str]) -> list[str]:
+    return [
+        f"{name}:{number}: {line.strip()[:120]}"
+        for name, text in texts().items()
+        if name not in DELIBERATE
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+
+
+def test_names_no_folder_of_a_machine() -> None:
+    assert not lines_with(MACHINE)
+
+
+def test_names_no_registry() -> None:
+    assert not lines_with(REGISTRY)
+
+
+def test_deliberate_names_are_still_there() -> None:
+    for name in DELIBERATE:
+        assert MACHINE.search(texts()[name]) or REGISTRY.search(texts()[name]), name
+
+
+def test_locks_nothing() -> None:
+    assert not [name for name in tracked() if PurePosixPath(name).name in LOCKS]
+
+
+def test_is_light() -> None:
+    assert not [name for name in tracked() if (ROOT / name).stat().st_size > LARGEST]
+
+
+def test_top_level_is_what_it_should_be() -> None:
+    assert {name.partition("/")[0] for name in tracked()} <= {
+        ".ci",
+        ".gitignore",
+        "CHANGELOG.md",
+        "LICENSE",
+        "README.md",
+        "constraints.txt",
+        "pyproject.toml",
+        "reports",
+        "sample_traces",
+        "tests",
+        "traceanalyzer",
+    }
+
+
+def test_text_files_end_with_a_line() -> None:
+    assert not [
+        name
+        for name, text in texts().items()
+        if text and not text.endswith("\n") and Path(name).parts[0] != "reports"
+    ]
+
+
+def test_changelog_tells_of_the_version() -> None:
+    version = tomllib.loads(texts()["pyproject.toml"])["project"]["version"]
+    assert f"## [{version}]" in texts()["CHANGELOG.md"]
+
+
+def test_constraints_are_exact_and_come_from_nowhere() -> None:
+    first, *lines = texts()["constraints.txt"].splitlines()
+    assert first.startswith("# uv pip compile pyproject.toml ")
+    pin = re.compile(r"[a-z0-9._-]+==[\w.+!]+(?: ; .+)?")
+    assert not [line for line in lines if not pin.fullmatch(line)]
+
+
+def test_constraints_cover_every_requirement() -> None:
+    project = tomllib.loads(texts()["pyproject.toml"])["project"]
+    extras = project["optional-dependencies"]
+    wanted = {
+        re.split(r"[^\w.-]", requirement)[0]
+        for requirement in (*project["dependencies"], *extras["test"], *extras["tensorboard"])
+    }
+    pinned = {line.partition("==")[0] for line in texts()["constraints.txt"].splitlines()}
+    assert wanted <= pinned
+
+
+# ---------------------------------------------------------------------------- the wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The names of the files in the wheel."""
+    folder = tmp_path_factory.mktemp("wheel")
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    [file] = folder.glob("*.whl")
+    with zipfile.ZipFile(file) as archive:
+        return archive.namelist()
+
+
+def test_wheel_holds_the_package_whole(wheel: list[str]) -> None:
+    package = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "traceanalyzer").rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    }
+    assert {name for name in wheel if ".dist-info/" not in name} == package
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "traceanalyzer/py.typed",
+        "traceanalyzer/report/schema.json",
+        "traceanalyzer/report/templates/page.html",
+        "traceanalyzer/report/templates/report.css",
+    ],
+)
+def test_wheel_holds_more_than_modules(wheel: list[str], name: str) -> None:
+    assert name in wheel
+
+
+def test_wheel_holds_the_licence(wheel: list[str]) -> None:
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in wheel)
