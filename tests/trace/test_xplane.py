@@ -156,7 +156,7 @@ def test_any_space_is_read_as_protobuf_reads_it(content: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(drawn, max_examples=5_000)
+@settings(drawn, max_examples=1_500)
 @given(wire_of.XSPACES)
 def test_any_space_at_length(content: bytes) -> None:
     test_any_space_is_read_as_protobuf_reads_it.hypothesis.inner_test(content)
@@ -361,7 +361,7 @@ def test_any_damage_is_a_trace_or_refused(content: bytes) -> None:
 
 
 @pytest.mark.slow
-@settings(drawn, max_examples=10_000)
+@settings(drawn, max_examples=3_000)
 @given(damaged_spaces())
 def test_any_damage_at_length(content: bytes) -> None:
     decode_or_refuse(content)
