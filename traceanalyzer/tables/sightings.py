@@ -71,9 +71,11 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
     owner = _owners(host, device)
 
     on_host = _host_columns(host, labels)
-    occurrence_device = _device_of_occurrences(host, device, owner, is_kernel)
     label = _kernel_labels(device, labels, on_host, owner)
     kernels = np.flatnonzero(is_kernel & (label >= 0))
+    # A kernel that says it is of another op than the one it was launched within is the other's.
+    launched_by = np.where(np.append(on_host, -1)[owner] == label, owner, -1)
+    occurrence_device = _device_of_occurrences(host, device, launched_by, kernels)
 
     functions = concatenate([_host_functions(host), _kernel_functions(host, device).take(kernels)])
     devices = concatenate([occurrence_device, _full_names(host, device.device).take(kernels)])
@@ -84,7 +86,7 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
             np.concatenate([on_host, label[kernels]]),
             devices.codes.astype(np.int64),
             types.codes.astype(np.int64),
-            _sides(host, owner[is_kernel], len(kernels)),
+            _sides(host, launched_by[kernels]),
         ]
     )
     pipeline = functions.values.index(TF_DATA) if TF_DATA in functions.values else None
@@ -186,21 +188,21 @@ def _instruction(hlo_op: str) -> str:
 def _device_of_occurrences(
     host: HostOps | None,
     device: DeviceEvents,
-    owner: NDArray[np.int64],
-    is_kernel: NDArray[np.bool_],
+    launched_by: NDArray[np.int64],
+    kernels: NDArray[np.int64],
 ) -> Strings:
     """Return each occurrence's device: proved by transfers, else where it launched kernels."""
     if host is None:
         return empty(0)
     known = host.device
-    launched = np.flatnonzero(is_kernel & (owner >= 0))
+    launched = kernels[launched_by[kernels] >= 0]
     if not len(launched):
         return known
     names = _full_names(host, device.device)
     merged = concatenate([known, names.take(launched)])
     codes = merged.codes[: len(known)].copy()
     of_kernel = np.full(len(known), -1, np.int32)
-    of_kernel[owner[launched]] = merged.codes[len(known) :]
+    of_kernel[launched_by[launched]] = merged.codes[len(known) :]
     by_kernel = ~host.device_is_proved & (of_kernel >= 0)
     return Strings(np.where(by_kernel, of_kernel, codes).astype(np.int32), merged.values)
 
@@ -212,15 +214,14 @@ def _full_names(host: HostOps | None, device: Strings) -> Strings:
     return Strings(device.codes, tuple(prefix + value for value in device.values))
 
 
-def _sides(
-    host: HostOps | None, launched_by: NDArray[np.int64], n_kernels: int
-) -> NDArray[np.int64]:
-    """Tell for each sighting whether it was on the host alone."""
+def _sides(host: HostOps | None, launched_by: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Tell for each sighting whether it was on the host alone; kernels come last."""
+    on_device = np.zeros(len(launched_by), np.int64)
     if host is None:
-        return np.zeros(n_kernels, np.int64)
+        return on_device
     alone = np.where(host.kind == Kind.OP, _HOST_ONLY, 0)
     alone[launched_by[launched_by >= 0]] = 0
-    return np.concatenate([alone, np.zeros(n_kernels, np.int64)])
+    return np.concatenate([alone, on_device])
 
 
 def _merge(

@@ -1,0 +1,611 @@
+"""Where each op ran, how sure that is, and on what it rests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tables.reading import placed, rows, tables_of
+from tests.traces import (
+    allocation,
+    call,
+    copy,
+    device,
+    eager,
+    eager_send,
+    event,
+    executor,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    launch,
+    line,
+    old_copy,
+    old_launch,
+    old_op,
+    old_send,
+    op,
+    plane,
+    ref,
+    send,
+    stream,
+    task_environment,
+    thread,
+    us,
+    xla_kernel,
+)
+from traceanalyzer.tables.placements import placement_of_device
+
+LEVEL_2 = task_environment(options=b"\x10\x02\x18\x01")
+LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
+TRACER_OFF = task_environment(options=b"\x10\x02")
+# A GPU at work on something else, so that TensorFlow is known to have one.
+BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(900, 1), "other:Abs")))
+
+
+def where(*planes: Any) -> dict[str, tuple[str, str, str]]:  # noqa: ANN401  # words of the language
+    found = placed(tables_of(*planes))
+    found.pop("other:Abs", None)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        (device("CPU:0"), "cpu"),
+        (device("CPU:1"), "cpu"),
+        (device("GPU:0"), "gpu:0"),
+        ("/device:GPU:11", "gpu:11"),
+        ("/device:TPU:2", "tpu:2"),
+        ("/job:worker/replica:0/task:3/device:XPU:0", "pluggable"),
+        ("CPU:0", "unknown"),
+        ("", "unknown"),
+    ],
+)
+def test_a_device_is_a_placement(name: str, placement: str) -> None:
+    assert placement_of_device(name) == placement
+
+
+class TestKernel:
+    """A kernel launched for the op ran on that device."""
+
+    def test_is_proof(self) -> None:
+        assert where(gpu(2)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg")))) == {
+            "a:Neg": ("gpu:2", "certain", "kernel")
+        }
+
+    def test_on_two_gpus(self) -> None:
+        tables = tables_of(
+            gpu(0)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg"))),
+            gpu(1)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg"))),
+        )
+
+        assert rows(tables.ops, "placement", "device", "kernels") == [
+            ("gpu:0", "/device:GPU:0", 1),
+            ("gpu:1", "/device:GPU:1", 1),
+        ]
+
+    def test_of_an_eager_op(self) -> None:
+        assert where(
+            host(line("python")(eager("Neg", us(0, 9))(launch(us(1, 1), 7)))),
+            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), correlation=7))),
+        ) == {"Neg:Neg": ("gpu:0", "certain", "kernel")}
+
+    def test_outweighs_an_input_of_an_eager_op_that_was_sent_to_the_cpu(self) -> None:
+        assert where(
+            host(
+                line("python")(
+                    eager("Sum", us(0, 9))(
+                        eager_send(us(1, 1), "GPU:0", "CPU:0", argument=1), launch(us(3, 1), 7)
+                    )
+                )
+            ),
+            gpu(0)(stream(7, "Compute")(kernel("k", us(5, 1), correlation=7))),
+        ) == {"Sum:Sum": ("gpu:0", "certain", "kernel")}
+
+    def test_is_no_proof_for_calls_that_launched_none(self) -> None:
+        """At level 3, where a function called under two devices leaves events of both."""
+        assert where(
+            LEVEL_3,
+            host(
+                line("python")(
+                    call("__inference_f_1", us(0, 9), step=-5),
+                    call("__inference_f_1", us(20, 9), step=-6),
+                ),
+                thread("tf_Compute", 1)(
+                    executor(us(1, 5), step=-5)(op("a", "Neg", us(2, 1))),
+                    executor(us(21, 5), step=-6)(op("a", "Neg", us(22, 2))(launch(us(22, 1), 7))),
+                ),
+            ),
+            gpu(0)(stream(7, "Compute")(kernel("k", us(25, 1), "a:Neg", correlation=7))),
+        ) == {"f a:Neg": ("gpu:0", "likely", "kernel")}
+
+    def test_of_another_op_launched_within_a_send_is_none_of_the_sends(self) -> None:
+        assert where(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 90), context=1)(
+                        old_send("a", "b", us(0, 50))(
+                            executor(us(5, 30), context=2)(launch(us(6, 1), 7))
+                        )
+                    )
+                )
+            ),
+            gpu(0)(stream(7, "Compute")(kernel("k", us(9, 1), correlation=7))),
+        ) == {"a/_1:_Send": ("cpu", "likely", "host_event")}
+
+
+class TestCompiled:
+    """XLA made the op part of a kernel."""
+
+    def test_on_a_gpu(self) -> None:
+        assert where(gpu(0)(stream(7, "Compute")(xla_kernel("k", us(0, 1), "fusion.3")))) == {
+            "cluster_0 fusion.3:fusion": ("xla", "certain", "compiled")
+        }
+
+    def test_on_a_tpu(self) -> None:
+        assert where(plane("/device:TPU:1")(line("XLA Ops")(event("fusion.3", us(0, 1))))) == {
+            "fusion.3:fusion": ("tpu:1", "certain", "compiled")
+        }
+
+
+class TestExecutor:
+    """A send names the device of the executor that ran the op."""
+
+    def test_is_proof(self) -> None:
+        assert where(
+            BUSY,
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9))(op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1)))
+                )
+            ),
+        ) == {
+            "a:Neg": ("cpu", "certain", "executor"),
+            "a/_1:_Send": ("cpu", "certain", "executor"),
+        }
+
+    def test_at_level_3_on_a_gpu(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9))(
+                        op("a", "Reshape", us(0, 1)), send("a", "b", us(2, 1), "GPU:1", "CPU:0")
+                    )
+                )
+            ),
+        )
+
+        assert found["a:Reshape"] == ("gpu:1", "certain", "executor")
+
+    def test_is_no_proof_for_calls_whose_executor_sent_nothing(self) -> None:
+        tables = tables_of(
+            BUSY,
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), context=1)(
+                        op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1))
+                    ),
+                    executor(us(20, 9), context=2)(op("a", "Neg", us(20, 1))),
+                )
+            ),
+        )
+
+        assert placed(tables)["a:Neg"] == ("cpu", "likely", "executor")
+
+    def test_of_an_eager_op_whose_input_was_sent_to_a_gpu(self) -> None:
+        assert where(
+            host(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:1"))))
+        ) == {"Neg:Neg": ("gpu:1", "certain", "executor")}
+
+    def test_is_not_taken_from_an_id_that_a_whole_step_shares(self) -> None:
+        found = where(
+            BUSY,
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 20), step=5, context=5)(send("x", "y", us(3, 1))),
+                    executor(us(30, 20), step=5, context=5)(op("a", "Neg", us(31, 1))),
+                )
+            ),
+        )
+
+        assert found["a:Neg"] == ("cpu", "likely", "host_event")
+
+
+class TestInputPipeline:
+    """What runs on behalf of tf.data is placed on the CPU."""
+
+    def test_a_stage(self) -> None:
+        for level in (LEVEL_2, LEVEL_3):
+            assert where(BUSY, level, host(line("python")(iterator("Root::Map", us(0, 9))))) == {
+                "Iterator::Root::Map:Iterator::Map": ("cpu", "certain", "input_pipeline")
+            }
+
+    def test_an_op_of_a_mapped_function(self) -> None:
+        assert where(
+            BUSY, host(thread("tf_data_private_threadpool", 1)(op("a", "Neg", us(0, 1))))
+        ) == {"tf.data a:Neg": ("cpu", "certain", "input_pipeline")}
+
+    def test_an_op_of_it_at_level_3_may_be_an_iterators_on_a_gpu(self) -> None:
+        """As seen in the corpus: an iterator for several devices, with functions on each."""
+        planes = (LEVEL_3, host(thread("tf_data_x", 1)(op("a", "Identity", us(0, 1)))))
+
+        assert where(BUSY, *planes) == {"tf.data a:Identity": ("unknown", "possible", "none")}
+        assert where(*planes) == {"tf.data a:Identity": ("cpu", "certain", "input_pipeline")}
+
+    def test_an_eager_op_in_a_generator_can_be_on_a_gpu(self) -> None:
+        assert where(BUSY, host(thread("tf_data_x", 1)(eager("Reshape", us(0, 1))))) == {
+            "tf.data Reshape:Reshape": ("unknown", "possible", "none")
+        }
+
+    def test_an_op_that_takes_an_element_is_judged_like_any_other(self) -> None:
+        element = op("IteratorGetNext", "IteratorGetNext", us(0, 1))
+
+        assert where(BUSY, host(thread("tf_Compute", 1)(element))) == {
+            "IteratorGetNext:IteratorGetNext": ("cpu", "likely", "host_event")
+        }
+        assert where(BUSY, LEVEL_3, host(thread("tf_Compute", 1)(element))) == {
+            "IteratorGetNext:IteratorGetNext": ("unknown", "possible", "none")
+        }
+
+    def test_says_nothing_of_an_op_of_the_same_name_in_the_model(self) -> None:
+        assert where(
+            BUSY,
+            host(
+                thread("tf_data_x", 1)(op("Cast", "Cast", us(0, 1))),
+                thread("tf_Compute", 1)(op("Cast", "Cast", us(5, 1))),
+            ),
+        ) == {
+            "tf.data Cast:Cast": ("cpu", "certain", "input_pipeline"),
+            "Cast:Cast": ("cpu", "likely", "host_event"),
+        }
+
+
+class TestTransfer:
+    """The far end of a send, or of a copy whose direction is known."""
+
+    def test_a_key_proves_where_the_value_goes(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(
+                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5, context=1)(send("a", "b", us(2, 1))),
+                    executor(us(10, 9), step=-5, context=2)(op("b", "Reshape", us(11, 1))),
+                ),
+            ),
+        )
+
+        assert found["f b:Reshape"] == ("gpu:0", "certain", "transfer")
+
+    def test_an_h2d_copy_proves_its_gpu_end_and_hints_at_the_other(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(
+                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5)(
+                        op("a", "Shape", us(1, 1)),
+                        op("b", "Reshape", us(3, 1)),
+                        launch(us(6, 1), 7),
+                    )
+                ),
+            ),
+            gpu(1)(
+                stream(8, "MemcpyH2D")(
+                    copy("H2D", 4, us(9, 1), correlation=7, **{"from": ref("a"), "to": ref("b")})
+                )
+            ),
+        )
+
+        assert found == {
+            # It may be an op on the GPU that keeps this value in host memory.
+            "f a:Shape": ("cpu", "likely", "transfer"),
+            "f b:Reshape": ("gpu:1", "certain", "transfer"),
+        }
+
+    def test_a_d2h_copy_likewise(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(
+                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5)(
+                        op("All_10", "All", us(1, 1)),
+                        op("cond", "If", us(3, 1)),
+                        launch(us(6, 1), 7),
+                    )
+                ),
+            ),
+            gpu(0)(
+                stream(8, "MemcpyD2H")(
+                    old_copy(
+                        "D2H",
+                        1,
+                        us(9, 1),
+                        "All_10/_6:_HostRecv",
+                        producer="All_10",
+                        consumer="cond",
+                        correlation=7,
+                    )
+                )
+            ),
+        )
+
+        assert found == {
+            "f All_10:All": ("gpu:0", "certain", "transfer"),
+            "f cond:If": ("cpu", "likely", "transfer"),
+        }
+
+    def test_what_is_told_by_name_alone_is_only_likely(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(thread("tf_Compute", 1)(op("b", "Reshape", us(3, 1)))),
+            gpu(0)(
+                stream(8, "MemcpyH2D")(
+                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
+                )
+            ),
+        )
+
+        assert found == {"b:Reshape": ("gpu:0", "likely", "transfer")}
+
+    def test_what_is_told_of_another_function_is_only_likely(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(
+                line("python")(
+                    call("__inference_f_1", us(0, 9), step=-5),
+                    call("__inference_g_2", us(20, 9), step=-6),
+                ),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5, context=1)(op("b", "Reshape", us(1, 1))),
+                    executor(us(20, 9), step=-6, context=2)(send("a", "b", us(22, 1))),
+                ),
+            ),
+        )
+
+        assert found["f b:Reshape"] == ("gpu:0", "likely", "transfer")
+
+    def test_a_name_that_two_ops_bear_tells_of_neither(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(
+                line("python")(
+                    call("__inference_f_1", us(0, 9), step=-5),
+                    call("__inference_g_2", us(20, 9), step=-6),
+                ),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5)(op("b", "Reshape", us(1, 1))),
+                    executor(us(20, 9), step=-6)(op("b", "Reshape", us(21, 1))),
+                ),
+            ),
+            gpu(0)(
+                stream(8, "MemcpyH2D")(
+                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
+                )
+            ),
+        )
+
+        assert found == {
+            "f b:Reshape": ("unknown", "possible", "none"),
+            "g b:Reshape": ("unknown", "possible", "none"),
+        }
+
+    def test_an_op_whose_function_is_unknown_is_not_the_other_of_its_name(self) -> None:
+        """Told of one in `g`; the row without a function need not be that one."""
+        tables = tables_of(
+            host(
+                line("python")(call("__inference_g_2", us(20, 9), step=-6)),
+                thread("tf_Compute", 1)(
+                    op("b", "Neg", us(1, 1)),
+                    executor(us(20, 9), step=-6, context=2)(send("a", "b", us(22, 1))),
+                ),
+            ),
+            gpu(0)(stream(7, "Compute")(kernel("k", us(30, 1), "b:Neg"))),
+        )
+        b = tables.ops[tables.ops["name"] == "b"]
+
+        assert sorted(rows(b, "placement", "placement_certainty", "placement_source")) == [
+            ("cpu", "likely", "host_event"),
+            ("gpu:0", "certain", "kernel"),
+        ]
+
+    def test_two_devices_for_one_op_tell_nothing(self) -> None:
+        found = where(
+            LEVEL_3,
+            host(thread("tf_Compute", 1)(op("b", "Reshape", us(1, 1)))),
+            gpu(0)(
+                stream(8, "MemcpyH2D")(
+                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
+                )
+            ),
+            gpu(1)(
+                stream(8, "MemcpyH2D")(
+                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
+                )
+            ),
+        )
+
+        assert found == {"b:Reshape": ("unknown", "possible", "none")}
+
+    def test_against_an_event_that_only_ops_on_a_cpu_leave_it_does_not_stand(self) -> None:
+        """Below level 3 the op that was seen ran on the CPU, so another of its name was meant."""
+        found = where(
+            host(
+                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5, context=1)(send("a", "b", us(2, 1))),
+                    executor(us(10, 9), step=-5, context=2)(op("b", "Neg", us(11, 1))),
+                ),
+            ),
+        )
+
+        assert found["f b:Neg"] == ("cpu", "possible", "host_event")
+
+    def test_an_eager_op_whose_input_was_sent_to_the_cpu(self) -> None:
+        assert where(
+            host(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
+        ) == {"Neg:Neg": ("cpu", "likely", "transfer")}
+
+    def test_an_eager_op_is_not_told_of_by_the_name_of_a_graph_op(self) -> None:
+        found = where(
+            host(
+                line("python")(eager("Neg", us(50, 9))),
+                thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "Neg", us(2, 1)))),
+            ),
+        )
+
+        assert found["Neg:Neg"] == ("unknown", "possible", "none")
+
+
+class TestAllocator:
+    """Its output was allocated on a GPU."""
+
+    def test_makes_it_likely(self) -> None:
+        assert where(
+            LEVEL_3,
+            host(thread("tf_Compute", 1)(op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a"))),
+        ) == {"a:Reshape": ("gpu:0", "likely", "allocator")}
+
+    @pytest.mark.parametrize(
+        "told",
+        [
+            {"allocator": "gpu_host_bfc"},  # a CPU op that feeds a copy has its output there too
+            {"region": "temp"},
+            {"region": ""},
+        ],
+    )
+    def test_pinned_or_passing_memory_tells_nothing(self, told: dict[str, str]) -> None:
+        assert where(
+            BUSY,
+            LEVEL_3,
+            host(
+                thread("tf_Compute", 1)(
+                    op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a", **told)
+                )
+            ),
+        ) == {"a:Reshape": ("unknown", "possible", "none")}
+
+    def test_two_gpus_tell_nothing(self) -> None:
+        assert where(
+            LEVEL_3,
+            host(
+                thread("tf_Compute", 1)(
+                    op("a", "Reshape", us(0, 1)),
+                    allocation(64, us(3), "a"),
+                    allocation(64, us(4), "a", allocator="GPU_1_bfc"),
+                )
+            ),
+        ) == {"a:Reshape": ("unknown", "possible", "none")}
+
+    def test_against_an_event_that_only_ops_on_a_cpu_leave_it_does_not_stand(self) -> None:
+        assert where(
+            host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1)), allocation(64, us(3), "a")))
+        ) == {"a:Neg": ("cpu", "possible", "host_event")}
+
+
+class TestHostEvent:
+    """Below level 3 only ops placed on a CPU leave an event."""
+
+    def test_at_level_2(self) -> None:
+        for level in ((LEVEL_2,), ()):
+            assert where(BUSY, *level, host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1))))) == {
+                "a:Neg": ("cpu", "likely", "host_event")
+            }
+
+    def test_a_send_of_older_versions(self) -> None:
+        """The CPU's own: a GPU's leaves no event. It issues the copy to the GPU."""
+        assert where(
+            host(
+                thread("tf_Compute", 1)(
+                    old_send("a", "b", us(0, 9))(old_launch("MemcpyH2D", us(1, 2), 7))
+                )
+            ),
+            gpu(0)(
+                stream(8, "MemcpyH2D")(
+                    old_copy(
+                        "H2D", 4, us(9, 1), "a/_1:_Send", producer="a", consumer="b", correlation=7
+                    )
+                )
+            ),
+        ) == {"a/_1:_Send": ("cpu", "likely", "host_event")}
+
+    def test_beside_a_pluggable_device(self) -> None:
+        assert where(
+            host(
+                thread("tf_Compute", 1)(
+                    old_op("a", "Neg", us(0, 1)),
+                    allocation(64, us(3), "a", allocator="pluggable_device_host_bfc"),
+                )
+            )
+        ) == {"a:Neg": ("cpu", "likely", "host_event")}
+
+    def test_is_none_for_an_eager_op(self) -> None:
+        assert where(BUSY, host(line("python")(eager("Neg", us(0, 1))))) == {
+            "Neg:Neg": ("unknown", "possible", "none")
+        }
+
+    def test_is_none_at_level_3(self) -> None:
+        """There 'no kernel' is not 'on the CPU': most ops on a GPU launch none."""
+        assert where(
+            BUSY,
+            LEVEL_3,
+            host(
+                thread("tf_Compute", 1)(
+                    op("a", "ReadVariableOp", us(0, 1)),
+                    op("b", "_Arg", us(2, 1)),
+                    op("c", "Identity", us(4, 1)),
+                )
+            ),
+        ) == {
+            "a:ReadVariableOp": ("unknown", "possible", "none"),
+            "b:_Arg": ("unknown", "possible", "none"),
+            "c:Identity": ("unknown", "possible", "none"),
+        }
+
+    def test_is_none_where_only_that_levels_events_tell_of_level_3(self) -> None:
+        found = where(
+            BUSY,
+            host(
+                thread("tf_Compute", 1)(
+                    op("a", "Identity", us(0, 1)), event("ExecutorPropagateOutputs", us(1, 1))
+                )
+            ),
+        )
+
+        assert found == {"a:Identity": ("unknown", "possible", "none")}
+
+
+class TestNoGpu:
+    """Nothing in the trace shows that TensorFlow had one."""
+
+    @pytest.mark.parametrize("level", [LEVEL_2, LEVEL_3])
+    @pytest.mark.parametrize("described", [(), (gpu(0),)])
+    def test_makes_the_cpu_likely_at_any_level(self, level: Any, described: Any) -> None:  # noqa: ANN401
+        assert where(
+            level,
+            *described,
+            host(line("python")(eager("Neg", us(0, 1)), op("a", "Neg", us(5, 1)))),
+        ) == {"Neg:Neg": ("cpu", "likely", "no_gpu"), "a:Neg": ("cpu", "likely", "no_gpu")}
+
+    def test_does_not_where_a_gpu_may_be_missed(self) -> None:
+        assert where(
+            TRACER_OFF, host(line("python")(eager("Neg", us(0, 1)), op("a", "Neg", us(5, 1))))
+        ) == {
+            "Neg:Neg": ("unknown", "possible", "none"),
+            "a:Neg": ("cpu", "likely", "host_event"),
+        }
+
+    def test_does_not_where_pinned_memory_was_allocated(self) -> None:
+        assert where(
+            LEVEL_3,
+            host(
+                line("python")(
+                    op("a", "Neg", us(5, 1)), allocation(4, us(8), "a", allocator="gpu_host_bfc")
+                )
+            ),
+        ) == {"a:Neg": ("unknown", "possible", "none")}
