@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.model import Health
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["trace_health"]
 
 _EVERY_OP_LEVEL = 3
-_MANY = 5  # names listed in a message before the rest is counted
 
 
 def trace_health(run: Run) -> tuple[Health, ...]:
@@ -41,7 +41,7 @@ def _of_run(run: Run) -> Iterator[Health]:
         yield Health(
             id="other_runs",
             severity="info",
-            message=f"this is the run {run.name}; also there: {_some(run.other_runs)}",
+            message=f"this is the run {run.name}; also there: {listed(run.other_runs)}",
         )
     if run.steps.empty:
         yield Health(
@@ -73,8 +73,8 @@ def _placements(run: Run) -> Iterator[Health]:
             id="placement_unknown",
             severity="warning",
             message=(
-                f"for {len(unknown)} ops ({took_us:,.0f} µs on host threads) the trace does not "
-                "tell where they ran; they are not counted as CPU-placed"
+                f"for {counted(len(unknown), 'op')} ({took_us:,.0f} µs on host threads) the trace does "
+                "not tell where they ran; they are not counted as CPU-placed"
             ),
         )
     kernels = run.kernels
@@ -102,9 +102,9 @@ def _of_host(host: Host) -> Iterator[Health]:
             id="damaged",
             severity="error",
             message=(
-                f"{host.name}: the file is damaged in {host.damage.places} places; "
-                f"{host.damage.bytes_lost:,} bytes could not be read, "
-                f"{host.damage.events_kept:,} events could"
+                f"{host.name}: the file is damaged in {counted(host.damage.places, 'place')}; "
+                f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
+                f"{counted(host.damage.events_kept, 'event')} could"
             ),
         )
     if host.file is not None and host.file.note:
@@ -180,13 +180,8 @@ def _devices(host: Host) -> Iterator[Health]:
             id="idle_devices" if some else "device_plane_empty",
             severity="warning",
             message=(
-                f"{host.name}: nothing ran on {_some(idle)}"
+                f"{host.name}: nothing ran on {listed(idle)}"
                 if some
-                else f"{host.name}: {_some(idle)} described, but nothing ran there"
+                else f"{host.name}: {listed(idle)} described, but nothing ran there"
             ),
         )
-
-
-def _some(names: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(names[:_MANY])
-    return shown if len(names) <= _MANY else f"{shown} and {len(names) - _MANY} more"

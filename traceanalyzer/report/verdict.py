@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.wording import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,21 +30,21 @@ def verdict(run: Run, on_cpu: pd.DataFrame, explained: Mapping[str, float | None
     if placements.str.startswith(("xla", "tpu")).any() and on_cpu.empty:
         n = int(placements.str.startswith(("xla", "tpu")).sum())
         return (
-            f"The trace holds {_count(n, 'XLA op')}, compiled for the accelerator, and no "
+            f"The trace holds {counted(n, 'XLA op')}, compiled for the accelerator, and no "
             "TensorFlow op that was placed on a CPU: there is no placement to explain."
         )
     took = _time(int(on_cpu["host_self_ps"].sum()))
     if any(h.tables.facts.pluggable_used for h in run.hosts):
         return (
             f"A pluggable device was used, whose own work is not in the trace; "
-            f"{_count(len(on_cpu), 'op')} ran on the CPU beside it ({took})."
+            f"{counted(len(on_cpu), 'op')} ran on the CPU beside it ({took})."
         )
     if not run.gpu_used:
         described = any(h.tables.facts.accelerators for h in run.hosts)
         return (
             "As far as the trace shows, TensorFlow used no GPU"
             f"{', although the machine has one' if described else ''}: "
-            f"{_count(len(on_cpu), 'op')} ran on the CPU, input pipeline not counted ({took})."
+            f"{counted(len(on_cpu), 'op')} ran on the CPU, input pipeline not counted ({took})."
         )
     if on_cpu.empty:
         return (
@@ -50,13 +52,9 @@ def verdict(run: Run, on_cpu: pd.DataFrame, explained: Mapping[str, float | None
             "and TensorFlow's own bookkeeping."
         )
     share = (explained.get("certain") or 0.0) + (explained.get("likely") or 0.0)
-    return f"{_count(len(on_cpu), 'op')} ran on the CPU beside the GPU ({took}); " + (
+    return f"{counted(len(on_cpu), 'op')} ran on the CPU beside the GPU ({took}); " + (
         f"{share:.0%} of that time is explained." if share else "why is not told by the trace."
     )
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" + ("" if n == 1 else "s")
 
 
 def _time(ps: int) -> str:

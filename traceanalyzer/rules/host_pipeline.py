@@ -32,6 +32,7 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.rules._rule import Example, Rule
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,8 +73,9 @@ def _within(found: pd.DataFrame) -> Finding:
             Evidence(
                 kind="threads",
                 text=(
-                    f"{stages} stages of a dataset, and {len(found) - stages} ops seen on threads "
-                    "of tf.data or within its calls"
+                    f"{counted(stages, 'stage')} of a dataset, and "
+                    f"{counted(len(found) - stages, 'op')} seen on threads of tf.data or within "
+                    "its calls"
                 ),
             ),
         ),
@@ -93,7 +95,7 @@ def _within(found: pd.DataFrame) -> Finding:
 
 
 def _at_its_end(found: pd.DataFrame) -> Finding:
-    types = ", ".join(sorted(set(found["type"].astype(str))))
+    types = listed(sorted(set(found["type"].astype(str))))
     return Finding(
         cause=RULE.id,
         sub_reason="hands_over_elements",

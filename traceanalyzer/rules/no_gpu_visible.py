@@ -31,6 +31,7 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.rules._rule import Example, Rule
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +109,7 @@ def _evidence(run: Run) -> Iterator[Evidence]:
         for name, events in facts.accelerators.items():
             yield Evidence(
                 kind="device_plane",
-                text=f"{name} is described, with {events} events on it",
+                text=f"{name} is described, with {counted(events, 'event')} on it",
                 where=TraceWhere(host=host.name, plane=name, line=None),
             )
         if not facts.accelerators:

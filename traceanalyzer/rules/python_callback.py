@@ -29,6 +29,7 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.rules._rule import Example, Rule
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
+from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +70,7 @@ def _check(run: Run) -> Iterator[Finding]:
             evidence=(
                 Evidence(
                     kind="op_type",
-                    text=f"{calls} calls recorded of {', '.join(names[:5])}"
-                    + (f" and {len(names) - 5} more" if len(names) > 5 else ""),  # noqa: PLR2004
+                    text=f"{counted(calls, 'call')} recorded of {listed(names)}",
                 ),
             ),
             fixes=(

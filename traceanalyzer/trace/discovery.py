@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
 from traceanalyzer.trace.printable import printable
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -404,14 +405,14 @@ def _missing(path: Path) -> str:
 
 def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
     """Say in one line why a directory yields no run, by the first reason that fits."""
-    unread = f", {_count(walk.unreadable, 'more')} could not be read" if walk.unreadable else ""
+    unread = f", {counted(walk.unreadable, 'more')} could not be read" if walk.unreadable else ""
     if runs:
         why = _only_tool_data(runs)
     elif walk.unreadable and walk.entries == 0:
         why = "the directory cannot be read; check its permissions"
     elif walk.empty_runs:
         why = (
-            f"{_count(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
+            f"{counted(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
             f"the files were not copied; copy them, or {_RECORD}"
         )
     elif walk.profile_markers:
@@ -421,7 +422,7 @@ def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
         )
     elif walk.events_files:
         why = (
-            f"{_count(walk.events_files, 'events file')} but no profile; turn it on with "
+            f"{counted(walk.events_files, 'events file')} but no profile; turn it on with "
             f"profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
         )
     elif walk.cut_short:
@@ -434,7 +435,7 @@ def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
     else:
         why = (
             "no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace) in "
-            f"{_count(walk.directories, 'directory')}{unread}; give the log directory of a run, "
+            f"{counted(walk.directories, 'directory')}{unread}; give the log directory of a run, "
             f"or {_RECORD}"
         )
     return f"{printable(root)}: {why}"
@@ -451,8 +452,3 @@ def _only_tool_data(runs: list[RunFiles]) -> str:
         "HOST.xplane.pb or HOST.trace.json.gz, is missing; copy it from where it was recorded, "
         "or record anew"
     )
-
-
-def _count(number: int, noun: str) -> str:
-    plural = {"directory": "directories", "more": "more"}.get(noun, f"{noun}s")
-    return f"{number:,} {noun if number == 1 else plural}"
