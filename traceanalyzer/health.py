@@ -73,8 +73,8 @@ def _placements(run: Run) -> Iterator[Health]:
             id="placement_unknown",
             severity="warning",
             message=(
-                f"for {counted(len(unknown), 'op')} ({took_us:,.0f} µs on host threads) the trace does "
-                "not tell where they ran; they are not counted as CPU-placed"
+                f"for {counted(len(unknown), 'op')} ({took_us:,.0f} µs on host threads) the trace "
+                "does not tell where they ran; they are not counted as CPU-placed"
             ),
         )
     kernels = run.kernels
