@@ -1,0 +1,85 @@
+"""What the README says is so."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.architecture.toolchain import ROOT
+from traceanalyzer.cli import cli
+from traceanalyzer.rules import all_rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def rows(heading: str) -> list[str]:
+    """The first cell of each row of the table under a heading."""
+    section = README.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (.*?) \|", section, re.MULTILINE)
+    return [cell for cell in cells[1:] if not cell.startswith("---")]
+
+
+def test_links_lead_somewhere() -> None:
+    links = re.findall(r"\]\(([^)#]+)\)", README)
+    assert links
+    assert not [link for link in links if "//" not in link and not (ROOT / link).exists()]
+
+
+def test_lists_the_commands() -> None:
+    named = [re.search(r"traceanalyzer (\w+)", row) for row in rows("Commands")]
+    assert {found[1] for found in named if found} == set(cli.commands)
+
+
+def test_lists_the_options() -> None:
+    for row in rows("Commands"):
+        found = re.search(r"traceanalyzer (\w+)", row)
+        assert found
+        options = {name for parameter in cli.commands[found[1]].params for name in parameter.opts}
+        assert set(re.findall(r"(?<![\w-])--?\w+", row)) <= options
+
+
+def test_lists_the_causes() -> None:
+    named = re.findall(r"`(\w+)`", "\n".join(rows("What it says, and what it does not say yet")))
+    assert set(named) == {rule.id for rule in all_rules()}
+
+
+def test_lists_the_modules() -> None:
+    named = re.findall(r"`([\w/]+)`", "\n".join(rows("Map of the modules")))
+    there = {file.stem for file in (ROOT / "traceanalyzer").glob("*.py")} | {
+        f"{file.parent.name}/" for file in (ROOT / "traceanalyzer").glob("*/__init__.py")
+    }
+    assert set(named) == there - {"__init__", "__main__"}
+
+
+def test_runs_as_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "sample_traces" / "tf_function" / "logs", tmp_path / "logs")
+    monkeypatch.chdir(tmp_path)
+    [code] = blocks("python")
+    exec(compile(code, "README.md", "exec"), {})  # noqa: S102
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    assert (tmp_path / "report.json").stat().st_size > 1000
+
+
+def test_its_test_command_is_what_ci_runs() -> None:
+    _, tests = blocks("sh")
+    script = (ROOT / ".ci" / "run").read_text()
+    found = re.search(r"awk '.*?' README\.md", script, re.DOTALL)
+    assert found
+    bash = shutil.which("bash")
+    assert bash is not None
+    extracted = subprocess.run(
+        [bash, "-c", found[0]], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    assert extracted == tests
+    assert "pytest" in tests
