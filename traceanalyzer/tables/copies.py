@@ -38,9 +38,10 @@ class _Ends(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A copy that only the host tells of."""
+    """A copy that only the host tells of; its duration is None where that is not known."""
 
     start_ps: int
+    duration_ps: int | None
     direction: str
     producer_name: str | None
     consumer_name: str | None
@@ -60,7 +61,8 @@ def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here an
 
     Copies come from the device planes. Where a transfer has no device plane to show it (between
     two CPU devices, to an emulated or pluggable device), the host's own record of the sending
-    stands in: its bytes are unknown. Between CPU devices the buffer is shared, which costs nothing.
+    stands in: its bytes are unknown. Between CPU devices of one task the buffer is shared, which
+    costs nothing.
     """
     names = _OpNames(ops)
     on_device = _device_rows(names, sightings, host, device)
@@ -95,7 +97,10 @@ def count_copies(ops: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
 
 
 class _OpNames:
-    """Looks up rows of the op table by function and name, or by a name that one row alone has."""
+    """Looks up rows of the op table by function and name, or by a name that one row alone has.
+
+    The name alone serves where one of the two functions is unknown; of several rows that fit, none.
+    """
 
     def __init__(self, ops: pd.DataFrame) -> None:
         is_op = (~ops["is_eager"] & (ops["role"] != Role.TRANSFER)).to_numpy()
@@ -103,10 +108,10 @@ class _OpNames:
         self._any: dict[str, int] = {}
         rows = np.flatnonzero(is_op).tolist()
         functions = ops["function"].astype(object).where(ops["function"].notna(), None)
-        for row, function, name in zip(
-            rows, functions[is_op].tolist(), ops["name"][is_op].tolist(), strict=True
-        ):
-            self._exact.setdefault((function, name), row)
+        self._function = functions.tolist()
+        for row, name in zip(rows, ops["name"][is_op].tolist(), strict=True):
+            key = (self._function[row], name)
+            self._exact[key] = -1 if key in self._exact else row
             self._any[name] = -1 if name in self._any else row
 
     def find(self, function: str | None, name: str | None) -> int:
@@ -114,7 +119,11 @@ class _OpNames:
         if name is None:
             return -1
         found = self._exact.get((function, name))
-        return self._any.get(name, -1) if found is None else found
+        if found is not None:
+            return found
+        single = self._any.get(name, -1)
+        other = single >= 0 and None not in {function, self._function[single]}
+        return -1 if other else single
 
 
 def _device_rows(
@@ -225,7 +234,7 @@ def _sent_rows(
 ) -> pd.DataFrame:
     sent = [] if host is None else _sent(names, sightings, host, device, facts)
     n = len(sent)
-    columns = _Sent(*zip(*sent, strict=True)) if sent else _Sent([], [], [], [], [], [])  # type: ignore[arg-type]
+    columns = _Sent(*zip(*sent, strict=True)) if sent else _Sent([], [], [], [], [], [], [])  # type: ignore[arg-type]
     direction = np.array(columns.direction, dtype=object)
     return pd.DataFrame(
         {
@@ -234,9 +243,7 @@ def _sent_rows(
             "direction": direction,
             "bytes": pd.array([None] * n, dtype="Int64"),
             "start_ps": np.array(columns.start_ps, np.int64),
-            "duration_ps": pd.array(
-                [0 if d == "h2h" else None for d in direction.tolist()], dtype="Int64"
-            ),
+            "duration_ps": pd.array([sending.duration_ps for sending in sent], dtype="Int64"),
             "memory": ["unknown"] * n,
             "is_async": pd.array([None] * n, dtype="boolean"),
             "producer": np.array(columns.producer, np.int64),
@@ -271,6 +278,7 @@ def _sent(
             found.append(
                 _Sent(
                     int(plane.start_ps[host.event[row]]),
+                    _duration(direction, told.source, told.target),
                     direction,
                     told.producer or None,
                     told.consumer or None,
@@ -285,8 +293,15 @@ def _sent(
             consumer = int(sightings.of_occurrence[move.occurrence])
             name = sightings.rows["name"].iloc[consumer]
             start = int(plane.start_ps[move.event])
-            found.append(_Sent(start, direction, None, name, -1, consumer))
+            took = _duration(direction, move.source, move.target)
+            found.append(_Sent(start, took, direction, None, name, -1, consumer))
     return found
+
+
+def _duration(direction: str, source: str, target: str) -> int | None:
+    """Return what a transfer costs where that is known: nothing within one task's memory."""
+    task = source.partition("/device:")[0]
+    return 0 if direction == "h2h" and task == target.partition("/device:")[0] else None
 
 
 def _direction(source: str, target: str, op_type: str, facts: TracerFacts) -> str | None:

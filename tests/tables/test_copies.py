@@ -1,0 +1,403 @@
+"""Copies: how many bytes went which way, from what and to what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.tables.reading import rows, tables_of
+from tests.traces import (
+    allocation,
+    call,
+    copy,
+    eager,
+    eager_send,
+    event,
+    executor,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    old_copy,
+    old_kernel,
+    old_launch,
+    old_send,
+    op,
+    ref,
+    send,
+    stream,
+    thread,
+    us,
+)
+
+US = 10**6
+ENDS = ("producer_name", "consumer_name")
+
+
+def copies(*planes: Any) -> Any:  # noqa: ANN401  # words of the language
+    return tables_of(*planes).copies
+
+
+def linked(tables: Any) -> list[tuple]:  # noqa: ANN401  # tables of a host
+    """Direction and the ops at both ends of each copy, by name; None for an end not linked."""
+    names = dict(zip(tables.ops["op_id"], tables.ops["name"], strict=True))
+    return [
+        (direction, names.get(producer), names.get(consumer))
+        for direction, producer, consumer in rows(
+            tables.copies, "direction", "producer", "consumer"
+        )
+    ]
+
+
+class TestOnADevice:
+    def test_direction_bytes_and_memory_of_today(self) -> None:
+        table = copies(
+            gpu(0)(
+                stream(8, "MemcpyH2D", at_ns=3)(
+                    copy("H2D", 4096, us(0, 5), correlation=3),
+                    copy("D2H", 16, us(6, 2), target="pageable", asynchronous=False),
+                    copy("D2D", 64, us(9, 1)),
+                    copy("P2P", 128, us(11, 1)),
+                )
+            )
+        )
+
+        assert rows(
+            table, "direction", "bytes", "memory", "is_async", "start_ps", "duration_ps"
+        ) == [
+            ("h2d", 4096, "pinned", True, 3000, 5 * US),
+            ("d2h", 16, "pageable", False, 3000 + 6 * US, 2 * US),
+            ("d2d", 64, "unknown", True, 3000 + 9 * US, 1 * US),
+            ("p2p", 128, "unknown", True, 3000 + 11 * US, 1 * US),
+        ]
+        assert rows(table, "device", "stream", "correlation_id") == [
+            ("/device:GPU:0", "Stream #8(MemcpyH2D)", correlation) for correlation in (3, 0, 0, 0)
+        ]
+
+    def test_bytes_of_older_versions_without_the_kind_of_memory(self) -> None:
+        table = copies(gpu(0)(stream(8, "MemcpyD2H")(old_copy("D2H", 4, us(0, 5)))))
+
+        assert rows(table, "direction", "bytes", "memory", "is_async") == [
+            ("d2h", 4, "unknown", True)
+        ]
+
+    def test_bytes_are_null_where_not_told(self) -> None:
+        table = copies(gpu(0)(stream(8)(event("MemcpyH2D", us(0, 5)))))
+
+        assert rows(table, "direction", "bytes", "memory", "is_async") == [
+            ("h2d", None, "unknown", None)
+        ]
+
+    def test_kernels_are_no_copies(self) -> None:
+        tables = tables_of(
+            gpu(0)(
+                stream(8)(
+                    kernel("k", us(0, 5)), copy("H2D", 4, us(6, 1)), event("Memset", us(9, 1))
+                )
+            )
+        )
+
+        assert rows(tables.copies, "direction") == ["h2d"]
+        assert rows(tables.kernels, "name") == ["k", "Memset"]
+
+    def test_on_two_gpus(self) -> None:
+        table = copies(
+            gpu(0)(stream(8)(copy("H2D", 4, us(0, 5)))), gpu(1)(stream(8)(copy("H2D", 8, us(0, 5))))
+        )
+
+        assert rows(table, "device", "bytes") == [("/device:GPU:0", 4), ("/device:GPU:1", 8)]
+
+
+class TestEnds:
+    def test_are_told_by_from_and_to(self) -> None:
+        tables = tables_of(
+            host(
+                thread("tf_Compute", 1)(
+                    op("a", "Neg", us(0, 1)),
+                    old_send("a", "b", us(2, 3))(old_launch("MemcpyH2D", us(3, 1), 7)),
+                )
+            ),
+            gpu(0)(
+                stream(8)(
+                    old_copy(
+                        "H2D", 4, us(9, 1), "a/_1:_Send", producer="a", consumer="b", correlation=7
+                    ),
+                    old_kernel("k", us(12, 1), "b:Abs"),
+                )
+            ),
+        )
+
+        assert rows(tables.copies, *ENDS) == [("a", "b")]
+        assert linked(tables) == [("h2d", "a", "b")]
+
+    def test_are_told_by_the_send_that_launched_it(self) -> None:
+        """Today a copy names the send, and the send's stats and key name the ends."""
+        tables = tables_of(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 20))(
+                        op("a", "Neg", us(0, 1)),
+                        send("a", "b", us(2, 3))(launch(us(3, 1), 7, "cuMemcpyHtoDAsync_v2")),
+                    )
+                )
+            ),
+            gpu(0)(
+                stream(8)(
+                    copy("H2D", 4, us(9, 1), "a/_1:_Send", correlation=7),
+                    kernel("k", us(12, 1), "b:Abs"),
+                )
+            ),
+        )
+
+        assert rows(tables.copies, *ENDS) == [("a", "b")]
+        assert linked(tables) == [("h2d", "a", "b")]
+
+    def test_the_producer_is_told_by_the_name_of_the_send_alone(self) -> None:
+        tables = tables_of(
+            gpu(0)(
+                stream(8)(
+                    kernel("k", us(0, 1), "a/b:Abs"), copy("D2H", 4, us(9, 1), "a/b/_13:_Send")
+                )
+            )
+        )
+
+        assert rows(tables.copies, *ENDS) == [("a/b", None)]
+        assert linked(tables) == [("d2h", "a/b", None)]
+
+    def test_of_an_op_without_a_row_are_known_by_name(self) -> None:
+        tables = tables_of(
+            gpu(0)(
+                stream(8)(
+                    old_copy("D2H", 1, us(9, 1), "x/_1:_HostRecv", producer="x", consumer="y")
+                )
+            )
+        )
+
+        assert rows(tables.copies, *ENDS) == [("x", "y")]
+        assert linked(tables) == [("d2h", None, None)]
+
+    @pytest.mark.parametrize(
+        ("direction", "ends"),
+        [("H2D", ("h2d", None, "a")), ("D2H", ("d2h", "a", None)), ("D2D", ("d2d", None, None))],
+    )
+    def test_an_op_that_copies_by_itself_is_one_end(
+        self, direction: str, ends: tuple[str, str | None, str | None]
+    ) -> None:
+        tables = tables_of(
+            host(thread("tf_Compute", 1)(op("a", "Where", us(0, 9))(launch(us(1, 1), 7)))),
+            gpu(0)(stream(8)(copy(direction, 4, us(9, 1), "a:Where", correlation=7))),
+        )
+
+        assert linked(tables) == [ends]
+        assert rows(tables.copies, *ENDS) == [ends[1:]]
+
+    def test_an_eager_op_that_copies_by_itself_is_one_end(self) -> None:
+        tables = tables_of(
+            host(line("python")(eager("Neg", us(0, 9))(launch(us(1, 1), 7)))),
+            gpu(0)(stream(8)(copy("H2D", 4, us(9, 1), correlation=7))),
+        )
+
+        assert linked(tables) == [("h2d", None, "Neg")]
+
+    def test_are_unknown_for_a_tensor_turned_into_numpy(self) -> None:
+        tables = tables_of(
+            host(line("python")(old_launch("MemcpyD2H", us(1, 1), 7))),
+            gpu(0)(stream(8)(old_copy("D2H", 4, us(9, 1), correlation=7))),
+        )
+
+        assert linked(tables) == [("d2h", None, None)]
+        assert rows(tables.copies, *ENDS) == [(None, None)]
+
+    def test_are_of_the_function_that_the_copy_was_launched_in(self) -> None:
+        tables = tables_of(
+            host(
+                line("python")(
+                    call("__inference_f_1", us(0, 9), step=-5),
+                    call("__inference_g_2", us(20, 9), step=-6),
+                ),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5)(op("a", "Neg", us(1, 1))),
+                    executor(us(20, 9), step=-6)(
+                        op("a", "Neg", us(21, 1)), send("a", "b", us(23, 3))(launch(us(24, 1), 7))
+                    ),
+                ),
+            ),
+            gpu(0)(stream(8)(copy("H2D", 4, us(29, 1), "a/_1:_Send", correlation=7))),
+        )
+        (producer,) = rows(tables.copies, "producer")
+
+        assert rows(tables.ops[tables.ops["op_id"] == producer], "function") == ["g"]
+
+    def test_are_not_linked_to_an_op_of_another_function(self) -> None:
+        tables = tables_of(
+            host(
+                line("python")(
+                    call("__inference_f_1", us(0, 9), step=-5),
+                    call("__inference_g_2", us(20, 9), step=-6),
+                ),
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), step=-5)(op("a", "Neg", us(1, 1))),
+                    executor(us(20, 9), step=-6)(send("a", "b", us(23, 3))(launch(us(24, 1), 7))),
+                ),
+            ),
+            gpu(0)(stream(8)(copy("H2D", 4, us(29, 1), "a/_1:_Send", correlation=7))),
+        )
+
+        assert linked(tables) == [("h2d", None, None)]
+        assert rows(tables.copies, *ENDS) == [("a", "b")]
+
+    def test_are_not_linked_where_two_rows_fit(self) -> None:
+        tables = tables_of(
+            gpu(0)(
+                stream(8)(
+                    kernel("k", us(0, 1), "a:Neg"),
+                    old_copy("D2H", 4, us(9, 1), "a/_1:_HostRecv", producer="a", consumer="b"),
+                )
+            ),
+            gpu(1)(stream(8)(kernel("k", us(0, 1), "a:Neg"))),
+        )
+
+        assert linked(tables) == [("d2h", None, None)]
+
+
+class TestToldByTheHostAlone:
+    def test_between_cpu_devices_the_buffer_is_shared(self) -> None:
+        tables = tables_of(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9), context=1)(
+                        op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1), "CPU:0", "CPU:1")
+                    ),
+                    executor(us(10, 9), context=2)(op("b", "Abs", us(11, 1))),
+                )
+            )
+        )
+
+        assert rows(
+            tables.copies, "direction", "bytes", "duration_ps", "device", "memory", "is_async"
+        ) == [("h2h", None, 0, None, "unknown", None)]
+        assert linked(tables) == [("h2h", "a", "b")]
+        assert rows(tables.ops, "copy_ps", "h2d_bytes", "d2h_bytes") == [(0, 0, 0)] * 3
+
+    def test_between_the_cpus_of_two_tasks_the_cost_is_unknown(self) -> None:
+        key = (
+            "/job:worker/replica:0/task:0/device:CPU:0;1;"
+            "/job:ps/replica:0/task:0/device:CPU:0;edge_1_a;0:0"
+        )
+        table = copies(
+            host(
+                thread("tf_Compute", 1)(
+                    event("a/_1:_Send", us(0, 9), display_name="_Send", key=ref(key))
+                )
+            )
+        )
+
+        assert rows(table, "direction", "bytes", "duration_ps") == [("h2h", None, None)]
+
+    def test_an_input_of_an_eager_op(self) -> None:
+        tables = tables_of(
+            host(
+                line("python")(
+                    eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "CPU:1")),
+                    eager("Abs", us(10, 9))(eager_send(us(11, 1), "CPU:0", "GPU:0")),
+                    eager("Exp", us(20, 9))(eager_send(us(21, 1), "GPU:0", "CPU:0")),
+                    eager("Log", us(30, 9))(eager_send(us(31, 1), "GPU:0", "GPU:1")),
+                )
+            )
+        )
+
+        assert linked(tables) == [
+            ("h2h", None, "Neg"),
+            ("h2d", None, "Abs"),
+            ("d2h", None, "Exp"),
+            ("p2p", None, "Log"),
+        ]
+        assert rows(tables.copies, "bytes", "duration_ps") == [
+            (None, 0),
+            (None, None),
+            (None, None),
+            (None, None),
+        ]
+
+    def test_a_send_that_stays_on_its_device_is_no_copy(self) -> None:
+        table = copies(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9))(send("a", "b", us(1, 1), "CPU:0", "CPU:0"))
+                )
+            )
+        )
+
+        assert table.empty
+
+    def test_what_a_device_plane_shows_is_not_told_twice(self) -> None:
+        table = copies(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9))(send("a", "b", us(2, 3))(launch(us(3, 1), 7)))
+                )
+            ),
+            gpu(0)(stream(8)(copy("H2D", 4, us(9, 1), "a/_1:_Send", correlation=7))),
+        )
+
+        assert rows(table, "direction", "bytes") == [("h2d", 4)]
+
+    def test_receiving_what_was_sent_is_not_another_copy(self) -> None:
+        table = copies(
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 9))(
+                        send("a", "b", us(2, 3), "CPU:0", "CPU:1"),
+                        send("a", "b", us(6, 1), "CPU:0", "CPU:1", kind="_Recv"),
+                    )
+                )
+            )
+        )
+
+        assert len(table) == 1
+
+    def test_an_old_send_without_a_key_tells_of_no_copy(self) -> None:
+        assert copies(host(thread("tf_Compute", 1)(old_send("a", "b", us(2, 3))))).empty
+
+    def test_but_one_to_a_pluggable_device_does(self) -> None:
+        table = copies(
+            host(
+                thread("tf_Compute", 1)(
+                    old_send("a", "b", us(2, 3)),
+                    allocation(64, us(9), "a", allocator="pluggable_device_host_bfc"),
+                )
+            )
+        )
+
+        assert rows(table, "direction", "bytes", "duration_ps", *ENDS) == [
+            ("h2d", None, None, "a", "b")
+        ]
+
+
+class TestCountedIntoOps:
+    def test_as_producer_and_as_consumer_each_once(self) -> None:
+        tables = tables_of(
+            gpu(0)(
+                stream(8)(
+                    kernel("k", us(0, 1), "a:Neg"),
+                    kernel("k", us(2, 1), "b:Abs"),
+                    old_copy("D2H", 4, us(3, 2), "a/_1:_HostRecv", producer="a", consumer="b"),
+                    old_copy("H2D", 10, us(6, 5), "a/_2:_Send", producer="a", consumer="b", edge=2),
+                    old_copy(
+                        "D2D", 99, us(12, 7), "a/_3:_Send", producer="a", consumer="a", edge=3
+                    ),
+                    event("MemcpyD2H", us(20, 1), **{"from": ref("a"), "to": ref("b")}),
+                )
+            )
+        )
+
+        assert rows(tables.ops, "name", "h2d_bytes", "d2h_bytes", "copy_ps") == [
+            ("a", 10, 4, (2 + 5 + 7 + 1) * US),
+            ("b", 10, 4, (2 + 5 + 1) * US),
+        ]
+
+
+def test_a_trace_without_any_has_an_empty_table() -> None:
+    assert copies(host(), gpu(0)).empty

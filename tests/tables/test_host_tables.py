@@ -1,0 +1,306 @@
+"""All tables of one host, together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.tables.reading import HOST, rows, tables_of
+from tests.traces import (
+    allocation,
+    call,
+    copy,
+    decode,
+    eager,
+    eager_send,
+    event,
+    executor,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    launch,
+    line,
+    old_copy,
+    old_eager,
+    old_kernel,
+    old_ops,
+    old_steps,
+    op,
+    plane,
+    ps,
+    recv,
+    ref,
+    send,
+    step,
+    stream,
+    task_environment,
+    thread,
+    us,
+    xla_kernel,
+    xspace,
+)
+from traceanalyzer.tables.host_tables import HostTables, host_tables
+from traceanalyzer.tables.schema import SCHEMAS
+
+EVERYTHING = (
+    host(
+        line("python")(
+            step(1, us(0, 90))(call("__inference_f_1", us(1, 9), step=-5), eager("Neg", us(20, 9))),
+            old_eager("Abs", us(100, 9)),
+        ),
+        thread("tf_Compute", 1)(
+            executor(us(1, 8), step=-5)(op("b", "MatMul", us(2, 5))(launch(us(3, 1), 7))),
+            executor(us(10, 50), step=-5, context=78)(
+                op("a", "Pack", us(10, 2)),
+                send("a", "b", us(14, 5))(launch(us(15, 1), 8)),
+                allocation(64, us(20), "b"),
+            ),
+        ),
+        thread("tf_data_x", 2)(iterator("Root::Map", us(0, 9))(op("m", "Cast", us(1, 1)))),
+    ),
+    task_environment(options=b"\x10\x02\x18\x01"),
+    gpu(0)(
+        stream(7, "Compute")(
+            kernel("gemm", us(30, 5), "b:MatMul", correlation=7),
+            xla_kernel("fusion", us(40, 5), "fusion.1"),
+            kernel("stray", us(60, 1)),
+        ),
+        stream(8, "MemcpyH2D")(copy("H2D", 64, us(32, 2), "a/_1:_Send", correlation=8)),
+        old_steps(("train 1", us(0, 99))),
+        old_ops(("b:MatMul", us(30, 5))),
+    ),
+    gpu(1),
+)
+
+
+def problems(tables: HostTables) -> dict[str, list[str]]:
+    return {
+        schema.name: found
+        for schema in SCHEMAS
+        if (found := schema.problems(schema.frame([getattr(tables, schema.name)])))
+    }
+
+
+def check(tables: HostTables) -> None:
+    """What holds of any tables."""
+    ops, kernels, copies = tables.ops, tables.kernels, tables.copies
+    assert problems(tables) == {}
+    assert ops["op_id"].is_unique
+    assert set(kernels["op_id"].dropna()) <= set(ops["op_id"])
+    assert set(tables.allocations["op_id"].dropna()) <= set(ops["op_id"])
+    for end in ("producer", "consumer"):
+        assert set(copies[end].dropna()) <= set(ops["op_id"])
+    assert (ops["host_self_ps"] >= 0).all()
+    linked = kernels[kernels["op_id"].notna()]
+    assert int(ops["kernels"].sum()) == len(linked)
+    assert int(ops["kernel_ps"].sum()) == int(linked["duration_ps"].sum())
+    assert (ops.loc[ops["kernels"] > 0, "placement"] != "cpu").all()
+    assert set(ops["placement_certainty"]) <= {"certain", "likely", "possible"}
+    assert (ops.loc[ops["placement"] == "unknown", "placement_certainty"] == "possible").all()
+
+
+def test_all_tables_of_a_host() -> None:
+    tables = tables_of(*EVERYTHING)
+
+    check(tables)
+    assert {name: len(getattr(tables, name)) for name in ("kernels", "copies", "allocations")} == {
+        "kernels": 3,
+        "copies": 1,
+        "allocations": 1,
+    }
+    assert rows(tables.steps, "step", "name") == [(1, "train")]
+    for schema in SCHEMAS:
+        assert set(getattr(tables, schema.name)["host"].astype(str)) == {HOST}
+    assert sorted(rows(tables.ops, "function", "name", "placement"), key=repr) == [
+        ("cluster_0", "fusion.1", "xla"),
+        ("f", "a", "cpu"),
+        ("f", "a/_1", "cpu"),
+        ("f", "b", "gpu:0"),
+        ("tf.data", "m", "cpu"),
+        (None, "Abs", "unknown"),
+        (None, "Iterator::Root::Map", "cpu"),
+        (None, "Neg", "unknown"),
+    ]
+
+
+def test_rows_of_two_hosts_are_joined() -> None:
+    trace = decode(xspace(*EVERYTHING))
+    first, second = host_tables("a", 0, trace), host_tables("b", 1, trace)
+
+    for schema in SCHEMAS:
+        joined = schema.frame([getattr(t, schema.name) for t in (first, second)])
+        assert schema.problems(joined) == []
+        assert len(joined) == 2 * len(getattr(first, schema.name))
+
+
+@pytest.mark.parametrize(
+    "planes",
+    [
+        (),
+        (host(),),
+        (gpu(0),),
+        (host(line("empty")),),
+        (gpu(0)(stream(7)),),
+        (plane("Task Environment"),),
+        (plane("/host:CPU"), host(line("python")(eager("Neg", us(0, 9))))),
+        (gpu(0)(stream(7)(kernel("k", us(0, 1)))),),
+        (gpu(0)(stream(7)(copy("H2D", 4, us(0, 1)))),),
+    ],
+    ids=str,
+)
+def test_a_trace_that_lacks_most_of_it_has_tables(planes: tuple[Any, ...]) -> None:
+    check(tables_of(*planes))
+
+
+def test_of_several_host_planes_the_fullest_counts() -> None:
+    tables = tables_of(
+        plane("/host:CPU"),
+        host(line("python")(eager("Neg", us(0, 9)), eager("Abs", us(20, 9)))),
+        host(line("python")(eager("Exp", us(0, 9)))),
+    )
+
+    assert sorted(tables.ops["name"]) == ["Abs", "Neg"]
+
+
+_NAMES = st.sampled_from(
+    [
+        "a:MatMul",
+        "a:Neg",
+        "b/c:Neg",
+        "Neg:Neg",
+        "a/_1:_Send",
+        "a/_2:_Recv",
+        "x:_Arg",
+        "EagerLocalExecute: Neg",
+        "EagerLocalExecute: EagerPyFunc",
+        "EagerLocalExecute: __inference_f_1",
+        "EagerLocalExecute: __inference_f_2",
+        "ExecutorState::Process",
+        "FunctionRun",
+        "Iterator::Root::Map",
+        "InstantiatedCapturedFunction::Run",
+        "_Send input 0 from /device:CPU:0 to /device:GPU:0",
+        "_Send input 1 from /device:GPU:0 to /device:CPU:0",
+        "MemoryAllocation",
+        "MemcpyH2D",
+        "MemcpyD2H",
+        "gemm",
+        "cuLaunchKernel",
+        "",
+    ]
+)
+_STATS = st.dictionaries(
+    st.sampled_from(
+        [
+            "id",
+            "_c",
+            "_p",
+            "_r",
+            "from",
+            "to",
+            "key",
+            "tf_op",
+            "annotation",
+            "correlation_id",
+            "memcpy_details",
+            "hlo_op",
+            "shape",
+            "allocator_name",
+            "region_type",
+            "step_num",
+            "is_eager",
+            "eager_op",
+            "name",
+        ]
+    ),
+    st.one_of(
+        st.integers(-3, 12),
+        st.sampled_from(
+            [
+                "a",
+                "b/c",
+                "a:MatMul",
+                "a:Neg#x#",
+                "Neg:Neg",
+                "size:4 dest:0 async:1",
+                "(float[2];half[])",
+                "GPU_0_bfc",
+                "output",
+                "/device:CPU:0;1;/device:GPU:0;edge_1_a;0:0",
+                "/job:w/task:0/device:GPU:1;1;/job:w/task:0/device:CPU:0;edge_1_a;0:0",
+                "",
+            ]
+        ).map(ref),
+    ),
+    max_size=5,
+)
+_EVENTS = st.lists(
+    st.builds(
+        lambda name, start, length, stats: event(name, ps(start, length), stats=stats),
+        _NAMES,
+        st.integers(0, 60),
+        st.integers(-5, 40),
+        _STATS,
+    ),
+    max_size=12,
+)
+_LINES = st.lists(
+    st.builds(
+        lambda name, events: line(name)(events),
+        st.sampled_from(["python", "tf_Compute/1", "tf_data_x", "Stream #1(Compute)", "Steps"]),
+        _EVENTS,
+    ),
+    max_size=3,
+)
+_PLANES = st.lists(
+    st.builds(
+        lambda name, lines: plane(name)(lines),
+        st.sampled_from(
+            ["/host:CPU", "/device:GPU:0", "/device:GPU:1", "/device:TPU:0", "/host:metadata"]
+        ),
+        _LINES,
+    ),
+    max_size=4,
+)
+
+
+@given(_PLANES, st.sampled_from([b"", b"\x10\x02\x18\x01", b"\x10\x03\x18\x01", b"\x10\x02"]))
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_a_trace_holds_the_tables_are_sound(planes: list[Any], options: bytes) -> None:
+    tables = host_tables(HOST, 0, decode(xspace(planes, task_environment(options=options))))
+
+    check(tables)
+    if not tables.facts.gpu_used and not tables.facts.accelerators:
+        assert not tables.ops["placement"].astype(str).str.startswith("gpu").any()
+
+
+def test_times_of_the_tables_are_those_of_the_events() -> None:
+    tables = tables_of(
+        host(line("python", at_ns=5)(op("a", "Neg", us(0, 1)), recv("a", us(3, 1)))),
+        gpu(0)(
+            stream(7, at_ns=9)(
+                old_kernel("k", us(1, 2), "b:Abs"),
+                old_copy("D2H", 4, us(4, 1), "b/_1:_HostRecv", producer="b", consumer="c"),
+            )
+        ),
+    )
+
+    assert tables.kernels["start_ps"].tolist() == [9000 + 10**6]
+    assert tables.copies["start_ps"].tolist() == [9000 + 4 * 10**6]
+    assert np.issubdtype(tables.kernels["start_ps"].dtype, np.int64)
+
+
+def test_moves_and_sends_to_a_device_without_a_plane_are_copies() -> None:
+    tables = tables_of(
+        host(
+            line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:0"))),
+            thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))),
+        )
+    )
+
+    assert rows(tables.copies, "direction", "device") == [("h2d", None), ("h2d", None)]

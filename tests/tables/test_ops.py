@@ -1,0 +1,255 @@
+"""The op table: what each op took, and its key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tables.reading import rows, tables_of
+from tests.traces import (
+    call,
+    decode,
+    eager,
+    eager_send,
+    event,
+    executor,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    launch,
+    line,
+    old_eager,
+    op,
+    ps,
+    ref,
+    stream,
+    thread,
+    us,
+    xspace,
+)
+from traceanalyzer.tables.host_tables import host_tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+US = 10**6
+
+
+def ops(*planes: Any) -> pd.DataFrame:  # noqa: ANN401  # words of the language
+    return tables_of(*planes).ops
+
+
+class TestCounts:
+    def test_occurrences_and_times_on_the_host(self) -> None:
+        table = ops(
+            line_of(
+                eager("EagerPyFunc", us(0, 100))(eager("Neg", us(10, 30))),
+                eager("Neg", us(200, 7)),
+            )
+        )
+
+        counted = rows(table, "name", "occurrences", "host_self_ps", "host_total_ps")
+        assert sorted(counted) == [
+            ("EagerPyFunc", 1, 70 * US, 100 * US),
+            ("Neg", 2, 37 * US, 37 * US),
+        ]
+
+    def test_an_eager_op_of_older_traces_is_counted_once(self) -> None:
+        table = ops(line_of(old_eager("Neg", us(0, 10)), old_eager("Neg", us(20, 10))))
+
+        assert rows(table, "name", "is_eager", "occurrences", "host_total_ps") == [
+            ("Neg", True, 2, 20 * US)
+        ]
+
+    def test_kernels_and_how_often_the_op_ran_at_least(self) -> None:
+        """Three kernels each time, seen twice; the host saw it once."""
+        table = ops(
+            host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 5))(launch(us(1, 1), 7)))),
+            gpu(0)(
+                stream(8)(
+                    kernel("k1", us(9, 2), "a:Neg", correlation=7),
+                    [kernel("k2", us(20 + 9 * k, 2), "a:Neg", correlation=7) for k in range(2)],
+                )
+            ),
+        )
+
+        assert rows(table, "occurrences", "kernels", "kernel_ps") == [(2, 3, 6 * US)]
+
+    def test_aggregated_events_count_as_often_as_they_say(self) -> None:
+        table = ops(
+            line_of(event("a:Neg", us(0, 50), display_name="Neg", occurrences=12)),
+        )
+
+        assert rows(table, "occurrences", "host_total_ps") == [(12, 50 * US)]
+
+    def test_launches_do_not_take_from_the_ops_own_time(self) -> None:
+        table = ops(host(thread("t", 1)(op("a", "Neg", us(0, 5))(launch(us(1, 3), 7)))))
+
+        assert rows(table, "host_self_ps") == [5 * US]
+
+
+class TestRole:
+    def test_by_type_and_by_where_it_ran(self) -> None:
+        table = ops(
+            host(
+                thread("tf_Compute", 1)(
+                    op("a", "Neg", us(0, 1)),
+                    op("b", "_Arg", us(2, 1)),
+                    op("c", "IteratorGetNext", us(4, 1)),
+                    op("d/_1", "_Send", us(6, 1)),
+                ),
+                thread("tf_data_x", 2)(
+                    op("e", "Neg", us(0, 1)),
+                    op("f", "_Arg", us(2, 1)),
+                    op("g", "EagerPyFunc", us(4, 1)),
+                    iterator("Root::Map", us(9, 1)),
+                ),
+            )
+        )
+
+        assert rows(table.sort_values("name"), "name", "role", "in_input_pipeline") == [
+            ("Iterator::Root::Map", "input_pipeline", True),
+            ("a", "compute", False),
+            ("b", "runtime", False),
+            ("c", "input_pipeline", True),
+            ("d/_1", "transfer", False),
+            ("e", "input_pipeline", True),
+            ("f", "runtime", True),
+            ("g", "input_pipeline", True),
+        ]
+
+
+class TestOpId:
+    def program(self, **shuffled: Any) -> list[Any]:  # noqa: ANN401
+        """The same program, recorded with other numbers for all that is arbitrary."""
+        counter = shuffled.get("counter", 1)
+        step = shuffled.get("step", -5)
+        thread_id = shuffled.get("thread_id", 100)
+        at = shuffled.get("at", 0)
+        ran = [op("a", "Neg", us(at + 1, 1)), op("b", "Abs", us(at + 3, 1))]
+        return [
+            host(
+                line("python")(
+                    call(f"__inference_f_{counter}", us(at, 9), step=step),
+                    eager("Exp", us(at + 20, 5)),
+                ),
+                thread("tf_Compute", thread_id)(
+                    executor(us(at, 9), step=step)(ran if at else ran[::-1])
+                    if shuffled.get("order")
+                    else executor(us(at, 9), step=step)(ran)
+                ),
+            ),
+            gpu(0)(stream(8)(kernel("k", us(at + 50, 1), "c:Tanh"))),
+        ]
+
+    def ids(self, *planes: Any) -> dict[tuple, str]:  # noqa: ANN401
+        table = ops(*planes)
+        return dict(
+            zip(rows(table, "function", "name", "is_eager"), rows(table, "op_id"), strict=True)
+        )
+
+    def test_is_the_same_when_the_program_is_recorded_again(self) -> None:
+        first = self.ids(*self.program())
+        again = self.ids(*self.program(counter=99, step=-77, thread_id=-5, at=1000))
+
+        assert first == again
+        assert set(first) == {
+            ("f", "a", False),
+            ("f", "b", False),
+            (None, "Exp", True),
+            (None, "c", False),
+        }
+
+    def test_does_not_depend_on_what_else_was_seen(self) -> None:
+        whole = self.ids(*self.program())
+        host_only = self.ids(self.program()[0])
+
+        assert host_only.items() <= whole.items()
+
+    def test_does_not_depend_on_whether_the_device_is_told(self) -> None:
+        told = ops(line_of(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:0"))))
+        untold = ops(line_of(eager("Neg", us(0, 9))))
+
+        assert rows(told, "op_id") == rows(untold, "op_id")
+
+    def test_is_unique(self) -> None:
+        table = ops(
+            host(
+                line("python")(
+                    eager("Neg", us(0, 1)),
+                    eager("Neg", us(2, 3))(eager_send(us(3, 1), "CPU:0", "CPU:1")),
+                ),
+                thread("t", 1)(
+                    op("Neg", "Neg", us(0, 1)),
+                    op("a", "Neg", us(2, 1), shape=ref("(float[2])")),
+                    op("a", "Neg", us(4, 1), shape=ref("(half[2])")),
+                    op("a", "Abs", us(6, 1)),
+                ),
+            ),
+            gpu(0)(stream(8)(kernel("k", us(0, 1), "b:Abs"))),
+            gpu(1)(stream(8)(kernel("k", us(0, 1), "b:Abs"))),
+        )
+
+        assert len(table) == 8
+        assert table["op_id"].is_unique
+
+    def test_differs_between_hosts_whatever_these_are_called(self) -> None:
+        trace = decode(xspace(line_of(eager("Neg", us(0, 9)))))
+        first = host_tables("a", 0, trace).ops
+        renamed = host_tables("b", 0, trace).ops
+        second = host_tables("a", 1, trace).ops
+
+        assert rows(first, "op_id") == rows(renamed, "op_id")
+        assert rows(first, "op_id") != rows(second, "op_id")
+
+    def test_survives_names_that_are_no_unicode(self) -> None:
+        space = xspace(line_of(op("a", "Neg", us(0, 1))))
+        raw = space.SerializeToString().replace(b"a:Neg", b"\xff:Neg")
+
+        assert host_tables("h", 0, decode(raw)).ops["op_id"].is_unique
+
+
+def test_what_a_bare_trace_cannot_tell_is_null() -> None:
+    table = ops(line_of(eager("Neg", us(0, 9))))
+
+    assert rows(
+        table,
+        "exposed_ps",
+        "output_types",
+        "requested_device",
+        "source_file",
+        "source_line",
+        "input_types",
+        "device",
+    ) == [(None,) * 7]
+
+
+@pytest.mark.parametrize(
+    "duration", [-1, -(2**63), 2**63 - 1, 2**62], ids=["-1", "least", "most", "half"]
+)
+def test_durations_beyond_reason_do_not_crash(duration: int) -> None:
+    tables = tables_of(
+        host(
+            thread("t", 1)(
+                event("a:Neg", ps(5, duration), display_name="Neg"),
+                event("EagerLocalExecute: Abs", ps(9, duration)),
+                op("b", "Abs", us(1, 1)),
+            )
+        ),
+        gpu(0)(
+            stream(8)(
+                event("k", ps(0, duration), tf_op=ref("a:Neg")),
+                event("MemcpyH2D", ps(1, duration)),
+                kernel("k", us(1, 1), "b:Abs"),
+            )
+        ),
+    )
+
+    assert set(tables.ops["name"]) == {"a", "b", "Abs"}
+    assert (tables.ops["host_self_ps"] >= 0).all()
+
+
+def line_of(*inside: Any) -> Any:  # noqa: ANN401
+    return host(line("python")(*inside))
