@@ -8,6 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from tests.architecture.toolchain import ROOT
+from tests.samples import PICTURE
 from traceanalyzer.cli import cli
 from traceanalyzer.rules import all_rules
 
@@ -34,6 +35,12 @@ def test_links_lead_somewhere() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README)
     assert links
     assert not [link for link in links if "//" not in link and not (ROOT / link).exists()]
+
+
+def test_its_picture_is_light() -> None:
+    assert f"]({PICTURE.relative_to(ROOT)})" in README
+    assert PICTURE.read_bytes().startswith(b"\x89PNG")
+    assert PICTURE.stat().st_size < 300_000
 
 
 def test_lists_the_commands() -> None:
