@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -11,13 +11,15 @@ if TYPE_CHECKING:
 
 __all__ = ["busy_ps"]
 
+_LIMIT_PS: Final = 2**61  # 26 days; sums of times up to here are exact
+
 
 def busy_ps(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> int:
     """Return the length of the union of intervals: a sum would count overlapping streams twice."""
     if not len(start_ps):
         return 0
     order = np.argsort(start_ps, kind="stable")
-    start = start_ps[order]
-    end = np.maximum.accumulate(start + np.maximum(duration_ps[order], 0))
+    start = start_ps[order].clip(-_LIMIT_PS, _LIMIT_PS)
+    end = np.maximum.accumulate(start + duration_ps[order].clip(0, _LIMIT_PS))
     gaps = np.maximum(start[1:] - end[:-1], 0)
     return int(end[-1] - start[0] - gaps.sum())
