@@ -80,7 +80,7 @@ def _placements(run: Run) -> Iterator[Health]:
     kernels = run.kernels
     total_ps = int(kernels["duration_ps"].sum())
     linked_ps = int(kernels.loc[kernels["op_id"].notna(), "duration_ps"].sum())
-    if linked_ps < total_ps:
+    if 0 <= linked_ps < total_ps:
         yield Health(
             id="unlinked_kernels",
             severity="info",

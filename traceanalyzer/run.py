@@ -196,11 +196,11 @@ def load(
     limit = _memory_limit() if max_memory_bytes is None else max_memory_bytes
     hosts: list[Host] = []
     first_error: TraceAnalyzerError | None = None
-    for file in kept:
+    for index, file in enumerate(kept):
         if progress:
             progress(f"reading {file.path.name}")
         try:
-            hosts.append(_read(file, len(hosts), limit))
+            hosts.append(_read(file, index, limit))
         except TraceAnalyzerError as error:
             _log.warning("%s", error)
             first_error = first_error or error
