@@ -1,0 +1,263 @@
+"""From rules to a diagnosis: what fired, what failed, and what is left unexplained."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.findings import Finding
+from traceanalyzer.model import Evidence
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.rules import Example, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from traceanalyzer.model import Certainty
+    from traceanalyzer.run import Run
+
+US = 10**6
+
+
+def run_of(*ops: dict[str, Any], **facts: Any) -> Run:  # noqa: ANN401  # any column or fact
+    """A run with these ops, called op0, op1, ..."""
+    plain = ({"name": f"n{k}", "type": "MatMul", **op} for k, op in enumerate(ops))
+    return Example(title="", ops=tuple(plain), facts=facts).run()
+
+
+def rule_of(
+    name: str,
+    check: Callable[[Run], Iterable[Finding]],
+    not_applicable: Callable[[Run], str | None] = lambda _: None,
+) -> Rule:
+    return Rule(
+        id=name,
+        title=name,
+        documentation="",
+        check=check,
+        examples=(),
+        not_applicable=not_applicable,
+    )
+
+
+def finding(cause: str, *op_ids: str, certainty: Certainty = "likely", scope: str = "") -> Finding:
+    return Finding(
+        cause=cause,
+        scope=scope,
+        certainty=certainty,
+        harm="harmful",
+        title="t",
+        why="w",
+        op_ids=op_ids,
+        evidence=(Evidence(kind="k", text="e"),),
+    )
+
+
+def finds(*found: Finding) -> Callable[[Run], Iterable[Finding]]:
+    return lambda _: found
+
+
+class TestRules:
+    def test_each_has_an_outcome_in_the_order_given(self) -> None:
+        found = diagnose(
+            run_of({}),
+            [
+                rule_of("b", finds(finding("b", "op0"))),
+                rule_of("a", finds()),
+                rule_of("c", finds(), lambda _: "there is no question"),
+            ],
+        )
+
+        assert [(o.cause, o.status, o.reason) for o in found.outcomes] == [
+            ("b", "fired", None),
+            ("a", "silent", None),
+            ("c", "not_applicable", "there is no question"),
+        ]
+
+    @pytest.mark.parametrize("where", ["check", "half way", "not_applicable"])
+    def test_one_that_fails_costs_its_own_findings_alone(
+        self, where: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(_: Run) -> Any:  # noqa: ANN401
+            message = "oh dear"
+            raise KeyError(message)
+
+        def half_way(run: Run) -> Iterator[Finding]:
+            yield finding("bad", "op0")
+            fails(run)
+
+        bad = {
+            "check": rule_of("bad", fails),
+            "half way": rule_of("bad", half_way),
+            "not_applicable": rule_of("bad", finds(finding("bad", "op0")), fails),
+        }[where]
+
+        with caplog.at_level(logging.ERROR, "traceanalyzer"):
+            found = diagnose(run_of({}, {}), [bad, rule_of("good", finds(finding("good", "op1")))])
+
+        assert [(o.cause, o.status) for o in found.outcomes] == [
+            ("bad", "failed"),
+            ("good", "fired"),
+        ]
+        assert found.outcomes[0].reason == "KeyError: 'oh dear'"
+        assert [f.cause for f in found.findings] == ["good"]
+        assert found.explained == {"op1": "likely"}
+        assert "rule bad failed" in caplog.text
+
+    def test_by_default_all_of_the_package_apply(self) -> None:
+        causes = [o.cause for o in diagnose(run_of({})).outcomes]
+
+        assert causes == sorted(causes)
+        assert "no_gpu_visible" in causes
+
+    def test_one_that_fails_is_told_in_the_report(self) -> None:
+        def fails(_: Run) -> Any:  # noqa: ANN401
+            raise RuntimeError
+
+        report = assemble(diagnose(run_of({}), [rule_of("bad", fails)]))
+
+        assert [(r.cause, r.status, r.reason) for r in report.rules] == [
+            ("bad", "failed", "RuntimeError: ")
+        ]
+
+
+class TestOrder:
+    def test_the_most_expensive_finding_comes_first(self) -> None:
+        found = diagnose(
+            run_of({"host_self_ps": 1}, {"host_self_ps": 5}, {"host_self_ps": 3}),
+            [
+                rule_of("a", finds(finding("a", "op0"))),
+                rule_of("b", finds(finding("b", "op1"), finding("b", "op0", "op2", scope="2"))),
+            ],
+        )
+
+        assert [(f.cause, f.op_ids) for f in found.findings] == [
+            ("b", ("op1",)),
+            ("b", ("op0", "op2")),
+            ("a", ("op0",)),
+        ]
+
+    def test_findings_of_the_same_cost_come_by_cause_then_by_id(self) -> None:
+        two = sorted((finding("b", "op0", scope=s) for s in "xy"), key=lambda f: f.id)
+        found = diagnose(
+            run_of({}),
+            [rule_of("b", finds(*reversed(two))), rule_of("a", finds(finding("a", "op0")))],
+        )
+
+        assert [f.id for f in found.findings] == [finding("a", "op0").id, *(f.id for f in two)]
+
+    def test_unexplained_ops_come_most_expensive_first(self) -> None:
+        found = diagnose(
+            run_of({"host_self_ps": 1}, {"host_self_ps": 5}, {"host_self_ps": 3}),
+            [rule_of("a", finds(finding("a", "op2")))],
+        )
+
+        assert found.unexplained["op_id"].tolist() == ["op1", "op0"]
+
+
+class TestExplained:
+    def test_the_surest_finding_counts(self) -> None:
+        found = diagnose(
+            run_of({}, {}),
+            [
+                rule_of("a", finds(finding("a", "op0", "op1", certainty="possible"))),
+                rule_of("b", finds(finding("b", "op0", certainty="certain"))),
+                rule_of("c", finds(finding("c", "op0", certainty="likely"))),
+            ],
+        )
+
+        assert found.explained == {"op0": "certain", "op1": "possible"}
+
+    def test_what_is_not_on_the_cpu_or_no_computation_is_never_unexplained(self) -> None:
+        found = diagnose(
+            run_of(
+                {"placement": "gpu:0"},
+                {"placement": "unknown"},
+                {"placement": "host_memory"},
+                {"placement": "xla"},
+                {"role": "transfer"},
+                {"role": "runtime"},
+                {"role": "input_pipeline"},
+                {"placement": "cpu"},
+            ),
+            [],
+        )
+
+        assert found.unexplained["op_id"].tolist() == ["op7"]
+        assert cpu_ops(found.run)["op_id"].tolist() == ["op7"]
+
+    def test_shares_are_of_the_cpu_ops_time(self) -> None:
+        run = run_of(
+            {"host_self_ps": 50 * US},
+            {"host_self_ps": 30 * US},
+            {"host_self_ps": 15 * US},
+            {"host_self_ps": 5 * US},
+            {"host_self_ps": 900 * US, "role": "input_pipeline"},
+            {"host_self_ps": 900 * US, "placement": "gpu:0"},
+        )
+        certainties: tuple[Certainty, ...] = ("certain", "likely", "possible")
+        rules = [
+            rule_of(c, finds(finding(c, f"op{k}", "op4", "op5", certainty=c)))
+            for k, c in enumerate(certainties)
+        ]
+
+        summary = assemble(diagnose(run, rules)).summary
+
+        assert summary.cpu_ops == 4
+        assert summary.cpu_op_us == 100
+        assert summary.explained.certain == 0.5
+        assert summary.explained.likely == 0.3
+        assert summary.explained.possible == 0.15
+        assert summary.explained_share == 0.8
+
+    def test_unexplained_ops_are_reported_with_their_cost(self) -> None:
+        report = assemble(diagnose(run_of({"host_self_ps": 7 * US, "occurrences": 3}), []))
+
+        assert report.unexplained.cpu_op_us == 7
+        assert report.unexplained.ops_total == 1
+        (left,) = report.unexplained.ops
+        assert (left.op_id, left.occurrences, left.cost.host_us) == ("op0", 3, 7)
+        assert left.candidates
+
+    def test_there_is_no_share_without_a_gpu_nor_of_nothing(self) -> None:
+        no_gpu = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
+
+        assert assemble(diagnose(run_of({}, **no_gpu), [])).summary.explained_share is None
+        nothing = assemble(diagnose(run_of({"placement": "gpu:0"}), [])).summary
+        assert nothing.explained_share is None
+        assert nothing.explained.certain is None
+
+    def test_ops_of_the_second_half_of_a_finding_count_as_explained_too(self) -> None:
+        """The report shows some hundreds of a finding's ops; all are explained."""
+        run = run_of(*({} for _ in range(1200)))
+        all_ids = tuple(run.ops["op_id"])
+
+        found = diagnose(run, [rule_of("a", finds(finding("a", *all_ids)))])
+        report = assemble(found)
+
+        assert found.unexplained.empty
+        assert report.findings[0].ops_total == 1200
+        assert len(report.findings[0].ops) < 1200
+        assert report.summary.explained_share == 1
+
+
+def test_diagnosing_changes_nothing_of_the_run() -> None:
+    run = run_of({}, {"placement": "gpu:0"})
+    before = run.ops.copy()
+
+    diagnose(run)
+    assemble(diagnose(run))
+
+    assert run.ops.equals(before)
+
+
+def test_the_id_of_a_finding_hangs_on_its_cause_and_scope_alone() -> None:
+    one = finding("a", "op0")
+
+    assert replace(one, op_ids=("op7",), title="other", certainty="certain").id == one.id
+    assert replace(one, scope="x").id != one.id
+    assert replace(one, cause="b").id != one.id

@@ -1,0 +1,223 @@
+"""What limits a trace, told before all else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.traces import (
+    allocation,
+    eager,
+    event,
+    gpu,
+    host,
+    kernel,
+    line,
+    op,
+    step,
+    stream,
+    task_environment,
+    thread,
+    us,
+    write,
+    xspace,
+)
+from traceanalyzer.health import trace_health
+from traceanalyzer.run import load
+from traceanalyzer.trace.columns import Damage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.model import Health
+    from traceanalyzer.run import Run
+
+STEP = line("steps")(step(1, us(0, 900)))
+KERNEL = stream(7)(kernel("k", us(0, 1), "a:Neg"))
+
+
+class Loader:
+    """Writes traces and loads them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __call__(self, *planes: Any, **more: Any) -> Run:  # noqa: ANN401  # words of the language
+        write(self.folder, xspace(*planes, **more))
+        return load(self.folder)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Loader:
+    return Loader(tmp_path)
+
+
+def told(run: Run) -> dict[str, Health]:
+    found = trace_health(run)
+    assert len({h.message for h in found}) == len(found)
+    return {h.id: h for h in found}
+
+
+def test_a_sound_trace_has_little_to_say(recorded: Loader) -> None:
+    run = recorded(host(STEP), gpu(0)(KERNEL), task_environment(options=b"\x10\x02\x18\x01"))
+
+    assert {h.id: h.severity for h in trace_health(run)} == {
+        "tf_version_unknown": "info",
+        "tracer_level": "info",
+    }
+
+
+def test_the_gravest_comes_first(recorded: Loader) -> None:
+    run = recorded(host(), errors=["bad"], warnings=["odd"])
+
+    severities = [h.severity for h in trace_health(run)]
+
+    assert severities == sorted(severities, key=["error", "warning", "info"].index)
+    assert severities[0] == "error"
+
+
+class TestTracerLevel:
+    def test_two_means_lower_bounds(self, recorded: Loader) -> None:
+        message = told(recorded(host(STEP)))["tracer_level"].message
+
+        assert "level 2, as nothing shows another" in message
+        assert "lower bounds" in message
+
+    def test_two_as_recorded(self, recorded: Loader) -> None:
+        run = recorded(host(STEP), task_environment(options=b"\x10\x02\x18\x01"))
+
+        assert "level 2 (profile_options)" in told(run)["tracer_level"].message
+
+    def test_three_means_that_no_kernel_is_not_on_the_cpu(self, recorded: Loader) -> None:
+        run = recorded(host(thread("t", 1)(event("ExecutorPropagateOutputs", us(0, 1)))))
+
+        message = told(run)["tracer_level"].message
+        assert "level 3 (level 3 events)" in message
+        assert "need not have run on the CPU" in message
+
+    def test_a_device_tracer_that_was_off(self, recorded: Loader) -> None:
+        assert "device_tracer_off" in told(recorded(host(), task_environment(options=b"\x10\x02")))
+        assert "device_tracer_off" not in told(recorded(host()))
+
+
+class TestDevices:
+    def test_none_in_the_trace(self, recorded: Loader) -> None:
+        found = told(recorded(host(STEP)))["no_device_plane"]
+
+        assert found.severity == "info"
+
+    def test_none_although_one_was_used(self, recorded: Loader) -> None:
+        found = told(recorded(host(STEP, line("python")(allocation(4, us(0), "a")))))
+
+        assert found["no_device_plane"].severity == "warning"
+        assert "allocations of GPU_0_bfc" in found["no_device_plane"].message
+
+    def test_one_that_is_only_described(self, recorded: Loader) -> None:
+        found = told(recorded(host(STEP), gpu(0)))
+
+        assert "/device:GPU:0" in found["device_plane_empty"].message
+        assert "idle_devices" not in found
+
+    def test_idle_ones_are_named(self, recorded: Loader) -> None:
+        found = told(recorded(host(STEP), gpu(0), gpu(1)(KERNEL), gpu(2)))
+
+        message = found["idle_devices"].message
+        assert "/device:GPU:0" in message
+        assert "/device:GPU:2" in message
+        assert "/device:GPU:1" not in message
+
+    def test_busy_ones_are_not(self, recorded: Loader) -> None:
+        assert not {"idle_devices", "device_plane_empty", "no_device_plane"} & set(
+            told(recorded(host(STEP), gpu(0)(KERNEL)))
+        )
+
+    def test_a_pluggable_one(self, recorded: Loader) -> None:
+        run = recorded(
+            host(STEP, line("p")(allocation(4, us(0), "a", allocator="pluggable_device_host_bfc")))
+        )
+
+        assert "its kernels are not in the trace" in told(run)["pluggable_device"].message
+
+
+class TestRuns:
+    def test_missing_steps(self, recorded: Loader) -> None:
+        assert "steps_missing" in told(recorded(host()))
+        assert "steps_missing" not in told(recorded(host(STEP)))
+
+    def test_other_runs_are_named(self, tmp_path: Path) -> None:
+        for run in ("2024_01_01_00_00_00", "2025_01_01_00_00_00"):
+            write(tmp_path, xspace(host(STEP)), run=run)
+
+        found = told(load(tmp_path))
+
+        assert "2024_01_01_00_00_00" in found["other_runs"].message
+
+    def test_hosts_that_are_left_out(self, tmp_path: Path) -> None:
+        write(tmp_path, xspace(host(STEP)), host="a")
+        write(tmp_path, xspace(host(STEP)), host="b")
+        write(tmp_path, b"no trace", host="c")
+
+        found = told(load(tmp_path))
+
+        assert found["duplicate_host"].severity == "warning"
+        assert found["duplicate_host"].message.startswith("b: ")
+        assert found["unreadable_host"].severity == "error"
+        assert "c" in found["unreadable_host"].message
+
+    def test_what_the_profiler_itself_reported(self, recorded: Loader) -> None:
+        found = told(recorded(host(), errors=["no CUPTI"], warnings=["dropped 5 events"]))
+
+        assert found["xspace_error"].message == "host: the profiler reported: no CUPTI"
+        assert found["xspace_warning"].severity == "warning"
+
+    def test_damage_is_counted(self, recorded: Loader) -> None:
+        run = recorded(host(STEP))
+        damage = Damage(bytes_lost=1234, places=1, events_kept=5678)
+        damaged = replace(run, hosts=(replace(run.hosts[0], damage=damage),))
+
+        message = told(damaged)["damaged"].message
+        assert "1,234 bytes" in message
+        assert "5,678 events" in message
+        assert "1 place;" in message
+
+    def test_a_format_that_holds_less(self, recorded: Loader) -> None:
+        run = recorded(host(STEP))
+        reduced = replace(run, hosts=(replace(run.hosts[0], format="trace.json"),))
+
+        assert "trace.json" in told(reduced)["reduced_format"].message
+        assert "reduced_format" not in told(run)
+
+
+class TestPlacements:
+    def test_ops_that_ran_nobody_knows_where_are_counted_with_their_time(
+        self, recorded: Loader
+    ) -> None:
+        run = recorded(
+            host(STEP, line("python")(eager("Neg", us(0, 1500)), eager("Abs", us(2000, 1)))),
+            gpu(0)(KERNEL),
+        )
+
+        message = told(run)["placement_unknown"].message
+        assert "2 ops (1,501 µs" in message
+        assert "not counted as CPU-placed" in message
+
+    def test_but_not_those_of_the_runtime(self, recorded: Loader) -> None:
+        run = recorded(
+            host(STEP, thread("t", 1)(op("x", "_Arg", us(0, 1)))),
+            gpu(0)(KERNEL),
+        )
+
+        assert "placement_unknown" not in told(run)
+
+    def test_the_share_of_kernels_without_an_op(self, recorded: Loader) -> None:
+        run = recorded(
+            host(STEP),
+            gpu(0)(stream(7)(kernel("k", us(0, 3), "a:Neg"), kernel("stray", us(5, 1)))),
+        )
+
+        assert "25.0% of kernel time" in told(run)["unlinked_kernels"].message
+
+    def test_is_not_told_where_every_kernel_has_one(self, recorded: Loader) -> None:
+        assert "unlinked_kernels" not in told(recorded(host(STEP), gpu(0)(KERNEL)))
