@@ -307,7 +307,15 @@ class TestTransfer:
             "f b:Reshape": ("gpu:1", "certain", "transfer"),
         }
 
-    def test_a_d2h_copy_likewise(self) -> None:
+    @pytest.mark.parametrize(
+        ("kind", "other_end"),
+        [
+            ("_Recv", ("cpu", "likely", "transfer")),
+            # As a rule an op on the GPU that takes this value in host memory.
+            ("_HostRecv", ("unknown", "possible", "none")),
+        ],
+    )
+    def test_a_d2h_copy_likewise(self, kind: str, other_end: tuple[str, str, str]) -> None:
         found = where(
             LEVEL_3,
             host(
@@ -326,7 +334,7 @@ class TestTransfer:
                         "D2H",
                         1,
                         us(9, 1),
-                        "All_10/_6:_HostRecv",
+                        f"All_10/_6:{kind}",
                         producer="All_10",
                         consumer="cond",
                         correlation=7,
@@ -337,7 +345,7 @@ class TestTransfer:
 
         assert found == {
             "f All_10:All": ("gpu:0", "certain", "transfer"),
-            "f cond:If": ("cpu", "likely", "transfer"),
+            "f cond:If": other_end,
         }
 
     def test_what_is_told_by_name_alone_is_only_likely(self) -> None:

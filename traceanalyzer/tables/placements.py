@@ -231,27 +231,40 @@ def _transfer_ends(
             tell(function, transfer.producer, _Told(transfer.source, is_proof=True))
             tell(function, transfer.consumer, _Told(transfer.target, is_proof=True))
     for function, producer, consumer, direction, where in _copy_edges(host, device):
-        gpu, cpu = _Told(where, is_proof=True), _Told("/device:CPU:0", is_proof=False)
-        tell(function, producer, cpu if direction == "h2d" else gpu)
-        tell(function, consumer, cpu if direction == "d2h" else gpu)
+        on_gpu, on_host = (producer, consumer) if direction == "d2h" else (consumer, producer)
+        tell(function, on_gpu, _Told(where, is_proof=True))
+        tell(function, on_host, _Told("/device:CPU:0", is_proof=False))
     return ends
 
 
 def _copy_edges(
     host: HostOps | None, device: DeviceEvents
 ) -> set[tuple[str | None, str | None, str | None, str, str]]:
-    """Return the distinct function, producer, consumer, direction and device of copies."""
+    """Return the distinct function, producer, consumer, direction and device of copies.
+
+    The end of a `_HostSend` or `_HostRecv` is left out: as a rule that is an op on a GPU which
+    keeps the value in host memory (graph_partition.cc).
+    """
     rows = np.flatnonzero(
         device.direction.present & (device.producer.present | device.consumer.present)
     )
     functions = launch_functions(host, device).take(rows).to_list()
-    columns = [
+    told = [
         column.take(rows).to_list()
         for column in (device.producer, device.consumer, device.direction, device.device)
     ]
+    kinds = [(label or "").rpartition(":")[2] for label in device.op.take(rows).to_list()]
     return {
-        (function, producer, consumer, direction, where)
-        for function, producer, consumer, direction, where in zip(functions, *columns, strict=True)
+        (
+            function,
+            None if (direction, kind) == ("h2d", "_HostSend") else producer,
+            None if (direction, kind) == ("d2h", "_HostRecv") else consumer,
+            direction,
+            where,
+        )
+        for function, kind, producer, consumer, direction, where in zip(
+            functions, kinds, *told, strict=True
+        )
         if direction in {"h2d", "d2h"} and where
     }
 
