@@ -1,0 +1,479 @@
+"""Every folder of the corpus gives what its README asks for, checked in substance.
+
+Where a figure is compared, the other side is counted here from protobuf's own parse of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import traceanalyzer as ta
+from tests.corpus import CORPUS, needs_corpus
+from tests.tables.reading import rows
+from tests.xspace_proto import XSpace
+from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.document import dumps
+from traceanalyzer.report.page import render_page
+from traceanalyzer.trace.discovery import find_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from traceanalyzer.model import Report
+    from traceanalyzer.run import Run
+
+pytestmark = needs_corpus
+
+E4040: Final = (
+    "2023_11_07_18_18_59",
+    "2023_11_07_18_19_33",
+    "2023_11_07_18_24_27",
+    "2023_11_07_18_25_02",
+    "2023_11_07_18_26_09",
+    "2023_11_07_18_41_27",
+    "2023_11_07_18_47_18",
+)
+FATMA: Final = (
+    "2021_02_02_12_48_59",
+    "2021_02_02_12_50_49",
+    "2021_02_02_12_57_01",
+    "2021_02_02_13_12_57",
+    "2021_02_02_13_13_29",
+)
+UNREADABLE: Final = {"broken-xprof-utf8-mangled", "oldfmt-tfprofiler-demo"}
+# What tf.data, Keras and TensorBoard's callback run on the host, none of it the model's.
+BY_DESIGN: Final = {"IteratorGetNext", "GatherV2", "Identity", "WriteSummary", "FlushSummaryWriter"}
+
+
+@lru_cache(maxsize=4)
+def run_of(folder: str, name: str | None = None) -> Run:
+    if not (CORPUS / folder).is_dir():
+        pytest.skip(f"{folder} is not in the corpus")
+    return ta.load(CORPUS / folder, run=name)
+
+
+@lru_cache(maxsize=4)
+def report_of(folder: str, name: str | None = None) -> Report:
+    return assemble(diagnose(run_of(folder, name)))
+
+
+def health(report: Report) -> dict[str, str]:
+    return {h.id: h.message for h in report.health}
+
+
+def parsed(run: Run) -> Any:  # noqa: ANN401  # a protobuf message
+    """The file of the run's only host, by protobuf."""
+    (host,) = run.hosts
+    assert host.file is not None
+    space = XSpace()
+    space.ParseFromString(host.file.path.read_bytes())
+    return space
+
+
+def device_events(space: Any) -> Iterator[tuple[str, str, dict[str, Any], int]]:  # noqa: ANN401
+    """Plane, name, stats and duration of each event on a stream of a GPU."""
+    for plane in space.planes:
+        if plane.name.startswith("/device:GPU:"):
+            for line in plane.lines:
+                if line.name.startswith("Stream #"):
+                    for event in line.events:
+                        name = plane.event_metadata[event.metadata_id].name
+                        yield plane.name, name, stats_of(plane, event), event.duration_ps
+
+
+def stats_of(plane: Any, event: Any) -> dict[str, Any]:  # noqa: ANN401
+    found = {}
+    for stat in event.stats:
+        kind = stat.WhichOneof("value")
+        value = getattr(stat, kind) if kind else None
+        if kind == "ref_value":
+            value = plane.stat_metadata[value].name
+        found[plane.stat_metadata[stat.metadata_id].name] = value
+    return found
+
+
+def host_op_names(space: Any) -> set[str]:  # noqa: ANN401
+    """Distinct `name:Type` of the op events on the host's threads."""
+    names = set()
+    for plane in space.planes:
+        if plane.name == "/host:CPU":
+            for line in plane.lines:
+                for event in line.events:
+                    told = plane.event_metadata[event.metadata_id]
+                    if told.display_name and told.name.endswith(f":{told.display_name}"):
+                        names.add(told.name)
+    return {n for n in names if not n.startswith("Iterator::")}
+
+
+def check_copies(run: Run) -> None:
+    """Copies and bytes by direction are those of the events."""
+    count: Counter[str] = Counter()
+    size: Counter[str] = Counter()
+    for _, name, stats, _ in device_events(parsed(run)):
+        if match := re.fullmatch("Memcpy(H2D|D2H|D2D|P2P)", name):
+            direction = match[1].lower()
+            count[direction] += 1
+            size[direction] += int(re.search(r"size:(\d+)", stats["memcpy_details"])[1])  # type: ignore[index]
+    groups = run.copies.groupby("direction", observed=True)["bytes"]
+    assert groups.size().to_dict() == dict(count)
+    assert groups.sum().to_dict() == dict(size)
+
+
+def all_runs() -> list[tuple[str, str]]:
+    if not CORPUS.is_dir():
+        return []
+    found = []
+    for folder in sorted(p for p in CORPUS.iterdir() if p.is_dir()):
+        try:
+            found += [(folder.name, run.name) for run in find_runs(folder)]
+        except ta.TraceAnalyzerError:
+            found.append((folder.name, ""))
+    return found
+
+
+@pytest.mark.parametrize(("folder", "name"), all_runs())
+def test_every_run_gives_a_report_or_one_plain_line(folder: str, name: str) -> None:
+    if folder in UNREADABLE:
+        with pytest.raises(ta.TraceAnalyzerError, match=r"\A[^\n]+\Z"):
+            report_of(folder, name or None)
+        return
+    report = report_of(folder, name or None)
+
+    assert report.summary.verdict
+    assert all(rule.status != "failed" for rule in report.rules)
+    assert dumps(report)
+    assert "</html>" in render_page(report)
+
+
+class TestMultiworker:
+    """8 x V100, level 3, two byte-identical hosts; GPUs 4 and 6 at work, 19 copies to GPU 1."""
+
+    FOLDER = "tfgpu-tfprofiler-multiworker"
+
+    def test_the_level_is_found_out(self) -> None:
+        (host,) = run_of(self.FOLDER).hosts
+
+        assert host.tables.facts.host_level == 3
+        assert "need not have run on the CPU" in health(report_of(self.FOLDER))["tracer_level"]
+
+    def test_the_second_host_is_counted_once_and_noticed(self) -> None:
+        run = run_of(self.FOLDER)
+
+        assert [h.name for h in run.hosts] == ["34.83.195.179_6003"]
+        assert [(f.host, f.is_duplicate) for f in run.failures] == [("34.83.195.180_6003", True)]
+        assert "34.83.195.180_6003" in health(report_of(self.FOLDER))["duplicate_host"]
+
+    def test_five_idle_gpus_are_named(self) -> None:
+        message = health(report_of(self.FOLDER))["idle_devices"]
+
+        assert re.findall(r"GPU:(\d)", message) == ["0", "2", "3", "5", "7"]
+
+    def test_kernels_are_on_gpus_4_and_6_and_linked(self) -> None:
+        run = run_of(self.FOLDER)
+        told = Counter(
+            plane for plane, name, *_ in device_events(parsed(run)) if not name.startswith("Memcpy")
+        )
+
+        assert run.kernels["device"].value_counts().to_dict() == dict(told)
+        assert set(told) == {"/device:GPU:4", "/device:GPU:6"}
+        for device in told:
+            mine = run.kernels[run.kernels["device"] == device]
+            linked = mine.loc[mine["op_id"].notna(), "duration_ps"].sum()
+            assert linked / mine["duration_ps"].sum() > 0.95
+
+    def test_each_kernel_is_linked_to_the_op_of_its_annotation(self) -> None:
+        run = run_of(self.FOLDER)
+        told = Counter(
+            (plane, name, stats["annotation"].partition("#")[0])
+            for plane, name, stats, _ in device_events(parsed(run))
+            if not name.startswith("Memcpy")
+        )
+
+        assert Counter(rows(run.kernels, "device", "name", "op")) == told
+
+    def test_bytes_copied_by_direction_are_the_sum_over_events(self) -> None:
+        check_copies(run_of(self.FOLDER))
+
+    def test_ops_without_a_kernel_are_not_called_cpu_ops(self) -> None:
+        """3343 of the 4697 distinct `name:Type` on the host have no event of a GPU.
+
+        Counted as xplane.md does: an event of a GPU is any kernel or copy whose annotation begins
+        with that name. At level 3 an op on a GPU leaves a host event too, so the lack of a kernel
+        is no reason to call it a CPU op; nor is a host event.
+        """
+        run = run_of(self.FOLDER)
+        space = parsed(run)
+        on_gpu = {
+            re.split("#|::", stats["annotation"])[0]
+            for *_, stats, _ in device_events(space)
+            if "annotation" in stats
+        }
+        on_host = host_op_names(space)
+        without = on_host - on_gpu
+        assert (len(on_host), len(without)) == (4697, 3343)
+
+        labels = run.ops["name"].astype(str) + ":" + run.ops["type"].astype(str)
+        mine = run.ops[labels.isin(without)]
+
+        assert set(labels[mine.index]) == without
+        assert (mine["kernels"] == 0).all()
+        assert not mine["placement_source"].isin({"host_event", "no_gpu"}).any()
+        assert mine[(mine["placement"] == "cpu") & (mine["role"] == "compute")].empty
+        assert report_of(self.FOLDER).summary.cpu_ops == 0
+
+    def test_what_tf_data_runs_for_an_iterator_on_a_gpu_is_not_certainly_on_the_cpu(self) -> None:
+        """The functions of a multi-device iterator ran on the GPUs' own threads."""
+        ops = run_of(self.FOLDER).ops
+        certain = ops[(ops["placement"] == "cpu") & (ops["placement_certainty"] == "certain")]
+
+        assert set(certain["type"]) == {"Iterator::Prefetch", "Iterator::Generator"}
+
+    def test_replicas_keep_their_gpus(self) -> None:
+        ops = run_of(self.FOLDER).ops
+        ran = ops[ops["kernels"] > 0]
+        named = ran["name"].astype(str).str.extract(r"replica_(\d)")[0]
+
+        assert (ran["placement_certainty"] == "certain").all()
+        assert set(ran["placement"]) == {"gpu:4", "gpu:6"}
+        both = named.notna()
+        assert (ran["placement"][both] == "gpu:" + named[both]).all()
+
+
+class TestE4040:
+    """A T4 and a Keras CNN: clean."""
+
+    FOLDER = "tfgpu-e4040-2023-hd2551"
+
+    @pytest.mark.parametrize("name", E4040)
+    def test_nothing_harmful(self, name: str) -> None:
+        report = report_of(self.FOLDER, name)
+
+        assert {f.harm for f in report.findings} == {"by_design"}
+        assert {f.cause for f in report.findings} == {"host_pipeline"}
+        assert report.summary.cpu_ops == 0
+        assert report.unexplained.ops_total == 0
+        assert report.summary.verdict.startswith("No computation of the model is seen on the CPU")
+
+    @pytest.mark.parametrize("name", E4040)
+    def test_iterator_and_summary_ops_are_on_the_host_by_design(self, name: str) -> None:
+        run = run_of(self.FOLDER, name)
+        on_host = run.ops[(run.ops["kernels"] == 0) & (run.ops["role"] != "transfer")]
+
+        kinds = {t for t in on_host["type"] if not t.startswith("Iterator::")}
+        assert kinds <= BY_DESIGN
+        assert cpu_ops(run).empty
+
+    @pytest.mark.parametrize("name", E4040)
+    def test_every_kernel_has_its_op_and_every_byte_is_counted(self, name: str) -> None:
+        run = run_of(self.FOLDER, name)
+
+        assert run.kernels["op_id"].notna().mean() > 0.95
+        check_copies(run)
+        assert run.version is not None
+        assert run.version.value == "2.4"
+
+
+class TestFatma:
+    """One Turing GPU, partly float16 with a loss scale: predicates are read back each step."""
+
+    FOLDER = "tfgpu-fatma-cnn-sandor"
+
+    @pytest.mark.parametrize("name", FATMA)
+    def test_ops_on_the_cpu_are_the_pipelines(self, name: str) -> None:
+        run = run_of(self.FOLDER, name)
+        on_cpu = run.ops[run.ops["placement"] == "cpu"]
+
+        assert set(on_cpu["role"]) <= {"input_pipeline", "transfer"}
+        assert {f.harm for f in report_of(self.FOLDER, name).findings} == {"by_design"}
+
+    @pytest.mark.parametrize("name", FATMA)
+    def test_bytes_are_the_sum_over_events(self, name: str) -> None:
+        check_copies(run_of(self.FOLDER, name))
+
+    def test_small_copies_of_predicates_to_the_host_two_a_step(self) -> None:
+        run = run_of(self.FOLDER, "2021_02_02_12_57_01")
+        back = run.copies[run.copies["direction"] == "d2h"]
+        named = back[back["producer_name"].notna()]
+
+        assert len(back) == 83
+        assert (back["bytes"] <= 4).all()
+        assert Counter(named["producer_name"]) == {
+            "All_10": 21,
+            "cond/then/_0/cond/GreaterEqual": 21,
+        }
+        ids = dict(zip(run.ops["op_id"], run.ops["name"], strict=True))
+        assert set(named["producer"].map(ids)) == set(named["producer_name"])
+        made = run.ops[run.ops["name"].isin(set(named["producer_name"]))]
+        assert set(made["placement"]) == {"gpu:0"}
+
+    def test_the_steps_are_keras(self) -> None:
+        steps = run_of(self.FOLDER, "2021_02_02_12_57_01").steps
+
+        assert set(steps["name"]) == {"TraceContext"}
+        assert steps["step"].tolist() == list(range(500, 500 + len(steps)))
+
+
+class TestCpuOnGpuHost:
+    """The same machine after an upgrade: a GPU plane with hardware facts and no events."""
+
+    FOLDER = "tfcpu-on-gpu-host-fatma"
+
+    @pytest.mark.parametrize("name", ["2021_02_03_21_48_13", "2021_02_03_21_57_02"])
+    def test_everything_ran_on_the_cpu_although_a_gpu_is_there(self, name: str) -> None:
+        run, report = run_of(self.FOLDER, name), report_of(self.FOLDER, name)
+
+        assert set(run.ops["placement"]) == {"cpu"}
+        assert not run.gpu_used
+        assert run.hosts[0].tables.facts.accelerators == {"/device:GPU:0": 0}
+        (told,) = (f for f in report.findings if f.cause == "no_gpu_visible")
+        assert (told.sub_reason, told.certainty) == ("gpu_described_but_unused", "likely")
+        assert told.ops_total == report.summary.cpu_ops
+        assert "although the machine has one" in report.summary.verdict
+        assert "/device:GPU:0" in health(report)["device_plane_empty"]
+        assert not run.hosts[0].tables.facts.gpu_may_be_missed
+        kinds = set(run.ops["type"])
+        assert {"Conv2DBackpropFilter", "MatMul", "ResourceApplyAdam"} <= kinds
+
+
+class TestMac:
+    """Metal: no device plane; seen through sends and allocations."""
+
+    FOLDER = "tfmac-chiyo-dogsvscats"
+
+    def test_a_gpu_was_used_whose_kernels_are_not_in_the_trace(self) -> None:
+        run, report = run_of(self.FOLDER), report_of(self.FOLDER)
+
+        assert run.hosts[0].tables.facts.pluggable_used
+        assert "A pluggable device was used" in report.summary.verdict
+        assert "its kernels are not in the trace" in health(report)["pluggable_device"]
+        assert not any(f.cause == "no_gpu_visible" for f in report.findings)
+
+    def test_the_ops_between_its_sends_ran_on_the_cpu(self) -> None:
+        on_cpu = cpu_ops(run_of(self.FOLDER))
+
+        assert set(on_cpu["name"]) == {
+            "gradient_tape/binary_crossentropy/DynamicStitch",
+            "Adam/add",
+        }
+        assert set(on_cpu["placement_certainty"]) == {"likely"}
+
+    def test_what_was_sent_to_it_is_a_copy_of_unknown_size(self) -> None:
+        copies = run_of(self.FOLDER).copies
+
+        assert set(copies["direction"]) == {"h2d"}
+        assert copies["bytes"].isna().all()
+        assert copies["producer_name"].notna().all()
+
+
+class TestCpuOnWindows:
+    """TensorFlow 2.4, an RNN, 39 thousand events."""
+
+    def test_no_gpu_is_visible(self) -> None:
+        report = report_of("tfcpu-win-ahettiarac")
+        (told,) = (f for f in report.findings if f.cause == "no_gpu_visible")
+
+        assert (told.certainty, told.sub_reason) == ("likely", None)
+        assert told.ops_total == report.summary.cpu_ops > 1000
+        assert "no_device_plane" in health(report)
+
+    def test_its_ops_are_those_of_the_events(self) -> None:
+        run = run_of("tfcpu-win-ahettiarac")
+        graph = run.ops[~run.ops["is_eager"] & ~run.ops["type"].str.startswith("Iterator::")]
+        named = set(graph["name"].astype(str) + ":" + graph["type"].astype(str))
+        repeated = {f"{t}:{t}" for t in run.ops.loc[run.ops["is_eager"], "type"]}
+
+        assert named == host_op_names(parsed(run)) - repeated
+
+
+class TestJax:
+    """XLA ops and kernels: no question of TensorFlow's placement."""
+
+    @pytest.mark.parametrize(
+        "folder",
+        ["jax-rocm-attention", "jax-rocm-conv08", "jax-rocm-convlegacy", "jax-rocm-elementwise"],
+    )
+    def test_on_rocm(self, folder: str) -> None:
+        run, report = run_of(folder), report_of(folder)
+
+        assert set(run.ops["placement"]) == {"xla"}
+        assert (run.kernels["op_id"].notna()).mean() > 0.9
+        assert "no TensorFlow op that was placed on a CPU" in report.summary.verdict
+        assert report.findings == ()
+        assert report.summary.explained_share is None
+
+    def test_copies_that_show_as_kernels_are_told_by_their_launch(self) -> None:
+        run = run_of("jax-rocm-attention")
+        shown = Counter(
+            name for _, name, *_ in device_events(parsed(run)) if "copyBuffer" in name
+        ).total()
+
+        assert shown == len(run.copies) > 0
+        assert set(run.copies["direction"]) == {"h2d"}
+        assert not run.kernels["name"].astype(str).str.contains("copyBuffer").any()
+
+    def test_on_a_tpu(self) -> None:
+        run, report = run_of("tpu-xprof-inference2"), report_of("tpu-xprof-inference2")
+
+        assert set(run.ops["placement"]) == {f"tpu:{n}" for n in range(4)}
+        assert run.kernels["op_id"].notna().all()
+        assert "no TensorFlow op that was placed on a CPU" in report.summary.verdict
+        assert {d.kind for d in report.run.devices} == {"tpu", "cpu"}
+        (status,) = (r for r in report.rules if r.cause == "no_gpu_visible")
+        assert (status.status, status.reason) == ("not_applicable", "the run used TPUs")
+
+
+class TestOldFormats:
+    @pytest.mark.parametrize(
+        ("folder", "kind", "some"),
+        [
+            ("oldfmt-sagemaker-timeline", "trace.json", "IteratorGetNext"),
+            ("oldfmt-ruben-noxplane", "trace.json", "IteratorGetNext"),
+            ("oldfmt-localtrace-jonathanpeel", "local.trace", "_FusedMatMul"),
+        ],
+    )
+    def test_are_read_and_say_what_they_lack(self, folder: str, kind: str, some: str) -> None:
+        run, report = run_of(folder), report_of(folder)
+
+        assert [h.format for h in run.hosts] == [kind]
+        assert some in set(run.ops["type"])
+        assert f"read from {kind}, which lacks" in health(report)["reduced_format"]
+        assert any(f.cause == "no_gpu_visible" for f in report.findings)
+        assert np.isfinite(run.ops["host_self_ps"]).all()
+
+    def test_tool_files_without_a_trace_are_one_plain_line(self) -> None:
+        with pytest.raises(ta.TraceNotFoundError, match=r"the trace.*is missing"):
+            run_of("oldfmt-tfprofiler-demo")
+
+
+class TestBroken:
+    def test_bytes_destroyed_are_one_plain_line(self) -> None:
+        with pytest.raises(ta.TraceFormatError, match=r"its bytes were destroyed.*copy the orig"):
+            run_of("broken-xprof-utf8-mangled")
+
+    def test_empty_gpu_processes_are_described_devices_and_no_more(self) -> None:
+        run, report = (x("broken-sagemaker-missing-metadata") for x in (run_of, report_of))
+
+        assert run.ops.empty  # type: ignore[union-attr]
+        assert "The trace holds no op" in report.summary.verdict  # type: ignore[union-attr]
+        assert "described, but nothing ran there" in health(report)["device_plane_empty"]  # type: ignore[arg-type]
+
+
+def test_nothing_is_written_into_the_corpus() -> None:
+    def state() -> dict[Path, tuple[int, int]]:
+        return {p: (p.stat().st_size, p.stat().st_mtime_ns) for p in CORPUS.rglob("*")}
+
+    before = state()
+    report_of.cache_clear()
+    run_of.cache_clear()
+    for folder in ("tfgpu-fatma-cnn-sandor", "oldfmt-ruben-noxplane"):
+        dumps(report_of(folder))
+
+    assert state() == before
