@@ -1,0 +1,174 @@
+"""Host op self times against XProf's `framework_op_stats`, and every difference explained.
+
+XProf's row is an op by type and name; ours are split further (by function, device, input types), so
+they are summed to XProf's key. What is compared is what both count: ops that ran on host threads.
+
+The differences, all by design:
+
+* Eager ops. Since TensorFlow 2.12 they leave no `Name:Type` event, and XProf omits them (a purely
+  eager trace is "IDLE" to it). We count `EagerLocalExecute: X`. `_EagerConst`, a constant made of a
+  Python value, is among them: XProf's rule against op types that begin with an underscore does not
+  come into it, `_Send` and `_MklMatMul` have rows there as here.
+* Eager ops of TensorFlow 2.3 to 2.5 have an `X:X` event within `EagerLocalExecute: X`; XProf takes
+  the inner one, which leaves out what the runtime did around the kernel. We take the outer one, for
+  the kernel is not the op's only cost on the host, and so that old and new traces agree.
+* Stages of tf.data. XProf gives all of them the type `Dataset`; we keep the stage's own type,
+  `Iterator::Map`. Names and times are the same.
+* `IDLE`. XProf's row for the time in which no op ran. It is no op, and left out below.
+* XProf shows the 500 most expensive rows of a table.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pytest
+
+import traceanalyzer as ta
+from tests.corpus import CORPUS
+from tests.tables.reading import rows
+from traceanalyzer.tables.vocabulary import Role
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
+XPROF_ROWS: Final = 500
+RECORDED_ON_CPUS: Final = (
+    "tfcpu-on-gpu-host-fatma/plugins/profile/2021_02_03_21_48_13/sandor.xplane.pb",
+    "tfcpu-on-gpu-host-fatma/plugins/profile/2021_02_03_21_57_02/sandor.xplane.pb",
+    "tfcpu-win-ahettiarac/plugins/profile/2021_05_14_09_26_00/ZSRIL-B0F82X2.xplane.pb",
+    "tfmac-chiyo-dogsvscats/plugins/profile/2021_10_27_16_33_47/Lucas-MBP.supsi.ch.xplane.pb",
+)
+
+
+class Figures(NamedTuple):
+    """Of one row of XProf's, or the sum of ours that make it up."""
+
+    occurrences: int
+    total_us: float
+    self_us: float
+
+
+Key = tuple[str, str]
+"""Type and name."""
+
+
+@pytest.fixture(scope="module")
+def converter() -> Any:  # noqa: ANN401  # XProf's module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # XProf's own
+        return pytest.importorskip(
+            "xprof.convert.raw_to_tool_data", reason="XProf is not installed"
+        )
+
+
+def xprof_rows(converter: Any, file: Path, folder: Path) -> dict[Key, Figures]:  # noqa: ANN401
+    """What XProf says of a trace; it writes beside the file, so it gets a copy."""
+    copied = shutil.copy(file, folder)
+    content, _ = converter.xspace_to_tool_data([str(copied)], "framework_op_stats", {})
+    table, _ = json.loads(content)  # with idle time, and without
+    columns = [column["id"] for column in table["cols"]]
+    found = {}
+    for row in table["rows"]:
+        told = dict(zip(columns, (cell["v"] for cell in row["c"]), strict=True))
+        key = (told["type"], told["operation"])
+        if key == ("IDLE", "IDLE"):
+            continue
+        assert key not in found
+        found[key] = Figures(told["occurrences"], told["total_time"], told["total_self_time"])
+    return found
+
+
+def our_rows(ops: pd.DataFrame) -> dict[Key, Figures]:
+    """The op table, summed to XProf's key."""
+    found: dict[Key, Figures] = {}
+    columns = ("type", "name", "occurrences", "host_total_ps", "host_self_ps")
+    for kind, name, occurrences, total_ps, self_ps in rows(ops, *columns):
+        one = Figures(occurrences, total_ps / 1e6, self_ps / 1e6)
+        before = found.get((kind, name), Figures(0, 0, 0))
+        found[kind, name] = Figures(*(a + b for a, b in zip(before, one, strict=True)))
+    return found
+
+
+def with_stages_as_datasets(ours: dict[Key, Figures]) -> dict[Key, Figures]:
+    """Our rows with XProf's one type for every stage of tf.data."""
+    return {
+        ("Dataset" if kind.startswith("Iterator::") else kind, name): figures
+        for (kind, name), figures in ours.items()
+    }
+
+
+@pytest.mark.parametrize("case", ["eager_ops", "keras_fit", "logical_devices", "tf_function"])
+def test_self_times_of_the_samples_agree(converter: Any, case: str, tmp_path: Path) -> None:  # noqa: ANN401
+    (file,) = (SAMPLES / case).rglob("*.xplane.pb")
+    ops = ta.load(file).ops
+    theirs = xprof_rows(converter, file, tmp_path)
+    ours = with_stages_as_datasets(our_rows(ops[~ops["is_eager"]]))
+
+    assert len(theirs) < XPROF_ROWS - 1  # none is cut
+    assert set(theirs) == set(ours)  # they count what we count, eager ops apart
+    for key, figures in theirs.items():
+        assert ours[key].occurrences == figures.occurrences
+        assert ours[key].self_us == pytest.approx(figures.self_us, rel=0.01)
+        assert ours[key].total_us == pytest.approx(figures.total_us, rel=0.01)
+    # By far closer in fact: both are sums of the same picoseconds.
+    assert sum(f.self_us for f in ours.values()) == pytest.approx(
+        sum(f.self_us for f in theirs.values()), rel=1e-6
+    )
+
+
+def test_xprof_omits_eager_ops(converter: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    (file,) = (SAMPLES / "eager_ops").rglob("*.xplane.pb")
+
+    assert set(xprof_rows(converter, file, tmp_path)) == set()
+    ops = ta.load(file).ops
+    assert ops["is_eager"].all()
+    assert int(ops["host_self_ps"].sum()) > 0
+
+
+def test_xprof_calls_every_stage_of_tf_data_a_dataset(converter: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    (file,) = (SAMPLES / "keras_fit").rglob("*.xplane.pb")
+
+    theirs = {name for kind, name in xprof_rows(converter, file, tmp_path) if kind == "Dataset"}
+    stages = {
+        name: kind for kind, name in our_rows(ta.load(file).ops) if kind.startswith("Iterator::")
+    }
+    assert theirs == set(stages)
+    assert stages["Iterator::Root::Prefetch::MapAndBatch"] == "Iterator::MapAndBatch"
+
+
+def test_types_with_an_underscore_are_counted_by_both(converter: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    (file,) = (SAMPLES / "logical_devices").rglob("*.xplane.pb")
+    theirs = xprof_rows(converter, file, tmp_path)
+    ops = ta.load(file).ops
+
+    sends = set(our_rows(ops[ops["role"] == Role.TRANSFER]))
+    assert sends
+    assert sends <= set(theirs)
+
+
+@pytest.mark.parametrize("recorded", RECORDED_ON_CPUS)
+def test_self_times_of_older_traces_agree(converter: Any, recorded: str, tmp_path: Path) -> None:  # noqa: ANN401
+    file = CORPUS / recorded
+    if not file.is_file():
+        pytest.skip("the corpus of recorded traces (../shared/corpus) is not here")
+    ops = ta.load(file).ops
+    theirs = xprof_rows(converter, file, tmp_path)
+    graph = with_stages_as_datasets(our_rows(ops[~ops["is_eager"]]))
+    eager = our_rows(ops[ops["is_eager"]])
+
+    assert set(theirs) <= set(graph) | set(eager)
+    if len(theirs) < XPROF_ROWS - 1:
+        assert set(theirs) == set(graph) | set(eager)
+    for key, figures in theirs.items():
+        if key in eager:  # the event within, and so less
+            assert figures.self_us < eager[key].self_us
+            assert figures.occurrences == eager[key].occurrences
+        else:
+            assert graph[key].occurrences == figures.occurrences
+            assert graph[key].self_us == pytest.approx(figures.self_us, rel=0.01)
