@@ -40,9 +40,12 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # generic in click's ne
         text = str(value).strip().lower().removesuffix("b").removesuffix("i")
         number, unit = (text[:-1], text[-1]) if text and text[-1].isalpha() else (text, "")
         try:
-            return int(float(number) * _UNITS[unit])
+            size = int(float(number) * _UNITS[unit])
         except (KeyError, ValueError, OverflowError):
+            size = 0
+        if size <= 0:
             self.fail(f"{value!r} is no size; write it like 500M or 8G", param, ctx)
+        return size
 
 
 _run_option = click.option(
@@ -85,6 +88,10 @@ def report(
     if output is None and json_file is None:
         output = Path(_PAGE)
     files = [_writable(file) for file in (output, json_file) if file is not None]
+    if len({file.resolve() for file in files}) < len(files):
+        msg = f"{output}: page and JSON cannot be one file; name two"
+        raise click.UsageError(msg)
+    _refuse_inputs(path, files)
     with _progress() as progress:
         made = _report(path, run_name, max_memory_bytes, progress)
         progress("writing")
@@ -162,6 +169,17 @@ def _report(
     run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=progress)
     progress("explaining")
     return assemble(diagnose(run))
+
+
+def _refuse_inputs(path: Path, outputs: list[Path]) -> None:
+    """Refuse to write over a trace."""
+    from traceanalyzer.trace.discovery import find_runs
+
+    inputs = [host.path for run in find_runs(path) for host in run.hosts]
+    for file in outputs:
+        if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
+            msg = f"{file}: this is a trace to be read; name another file to write"
+            raise click.UsageError(msg)
 
 
 def _writable(file: Path) -> Path:

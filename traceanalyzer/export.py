@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import csv, parquet
@@ -34,7 +34,7 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
     Returns:
         The run's folder; what stood there under the same names is replaced.
     """
-    target = folder / re.sub(r"[^\w.\-]+", "_", run.name).strip(".") if run.name else folder / "run"
+    target = folder / _folder_name(run.name)
     existed = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tables."))
@@ -51,6 +51,12 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
         if not existed and not any(folder.iterdir()):
             folder.rmdir()
     return target
+
+
+def _folder_name(run_name: str) -> str:
+    """Return a name that is safe as a folder's, and no other run's: `train/a` gives `train%2Fa`."""
+    quoted = quote(run_name, safe=" ")
+    return quoted if quoted.strip(". ") else f"run{quoted}"
 
 
 def _write(table: pd.DataFrame, stem: Path, *, with_csv: bool) -> None:

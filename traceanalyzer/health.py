@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["trace_health"]
 
-_EVERY_OP_LEVEL = 3
+_OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
+_MANY, _LONG = 20, 2000
 
 
 def trace_health(run: Run) -> tuple[Health, ...]:
@@ -93,9 +94,9 @@ def _placements(run: Run) -> Iterator[Health]:
 
 def _of_host(host: Host) -> Iterator[Health]:
     said = f"{host.name}: the profiler reported: "
-    for text in host.errors:
+    for text in _first(host.errors):
         yield Health(id="xspace_error", severity="error", message=said + text)
-    for text in host.warnings:
+    for text in _first(host.warnings):
         yield Health(id="xspace_warning", severity="warning", message=said + text)
     if host.damage is not None:
         yield Health(
@@ -121,9 +122,40 @@ def _of_host(host: Host) -> Iterator[Health]:
     yield from _tracers(host)
 
 
+def _first(texts: tuple[str, ...]) -> list[str]:
+    """Return the distinct texts, each once; of very many or very long ones only the beginning."""
+    distinct = list(dict.fromkeys(texts))
+    shown = [text if len(text) <= _LONG else f"{text[:_LONG]} ..." for text in distinct[:_MANY]]
+    if len(distinct) > _MANY:
+        shown.append(f"and {counted(len(distinct) - _MANY, 'other message')}")
+    return shown
+
+
 def _tracers(host: Host) -> Iterator[Health]:
     facts = host.tables.facts
-    if facts.host_level >= _EVERY_OP_LEVEL:
+    if facts.unread_planes:
+        yield Health(
+            id="planes_left_out",
+            severity="warning",
+            message=f"{host.name}: not read, as no table has a place for it: "
+            + listed(facts.unread_planes),
+        )
+    if not facts.has_host_plane:
+        yield Health(
+            id="no_host_plane",
+            severity="warning",
+            message=f"{host.name}: host threads were not recorded, so no CPU op can be seen",
+        )
+    elif facts.host_level < _OP_LEVEL:
+        yield Health(
+            id="tracer_level",
+            severity="warning",
+            message=(
+                f"{host.name}: host tracer level {facts.host_level} ({facts.host_level_source}) "
+                "records no ops, so no CPU op can be seen; record at level 2 or 3"
+            ),
+        )
+    elif facts.host_level >= _EVERY_OP_LEVEL:
         yield Health(
             id="tracer_level",
             severity="info",

@@ -37,6 +37,7 @@ from traceanalyzer.model import (
 from traceanalyzer.report.verdict import verdict
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline import busy_ps
+from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,7 +72,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     steps = _steps(run)
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),
-        run=_run_info(run, devices),
+        run=_run_info(run, devices, steps),
         health=trace_health(run),
         summary=_summary(diagnosis, devices, steps),
         findings=tuple(_finding(f, run.ops) for f in diagnosis.findings),
@@ -90,7 +91,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     )
 
 
-def _run_info(run: Run, devices: tuple[DeviceInfo, ...]) -> RunInfo:
+def _run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInfo:
     return RunInfo(
         name=run.name,
         path_name=run.path_name,
@@ -100,7 +101,7 @@ def _run_info(run: Run, devices: tuple[DeviceInfo, ...]) -> RunInfo:
             source=run.version.source if run.version else None,
         ),
         duration_us=run.duration_ps / _PS_PER_US,
-        steps=len(run.steps) or None,
+        steps=steps.count or None,
         devices=devices,
     )
 
@@ -154,16 +155,24 @@ def _model(properties: dict[str, str]) -> str | None:
 
 
 def _steps(run: Run) -> Steps:
+    """Sum up the steps of the kind that took most time: training, where it also evaluates."""
     steps = run.steps
     if steps.empty:
         return Steps(source="missing", note="nothing in the trace marks steps", count=0)
-    took_us = steps["duration_ps"].to_numpy(np.float64) / _PS_PER_US
-    sources = sorted(set(steps["source"].astype(str)))
+    took = steps.groupby("name", observed=True)["duration_ps"].sum()
+    main = str(took.idxmax())
+    rows = steps[steps["name"] == main]
+    took_us = rows["duration_ps"].to_numpy(np.float64) / _PS_PER_US
+    # Hosts and threads mark the same steps each for themselves.
+    count = int(rows.groupby("host", observed=True)["step"].nunique().max())
+    others = sorted(str(name) for name in took.index if str(name) != main)
+    note = f"marked {main} ({', '.join(sorted(set(rows['source'].astype(str))))})"
+    if others:
+        note += f"; also marked: {listed(others)}"
     return Steps(
         source="markers",
-        note="marked by "
-        + ", ".join("step_num" if s == "step_num" else f"the {s}" for s in sources),
-        count=len(steps),
+        note=note,
+        count=count,
         median_us=float(np.median(took_us)),
         p95_us=float(np.percentile(took_us, 95)),
     )
@@ -318,12 +327,8 @@ def _copy_table(run: Run) -> Table:
     )
     if table.empty:
         return Table(columns=(*keys, "count", "bytes", "copy_us"), rows=(), total_rows=0)
-    groups = table.groupby(keys, dropna=False, sort=True)
-    sums = groups.agg(
-        count=("count", "sum"),
-        bytes=("bytes", lambda values: values.sum(min_count=1)),
-        copy_ps=("copy_ps", lambda values: values.sum(min_count=1)),
-    ).reset_index()
+    sums = table.groupby(keys, dropna=False, sort=True).sum(min_count=1).reset_index()
+    sums = sums[[*keys, "count", "bytes", "copy_ps"]]
     order = (
         sums[["bytes", "count"]]
         .fillna(0)

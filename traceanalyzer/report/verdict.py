@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["verdict"]
 
+_OP_LEVEL: Final = 2  # host tracer level from which ops leave events
+
 
 def verdict(run: Run, on_cpu: pd.DataFrame, explained: Mapping[str, float | None]) -> str:
     """Say in one sentence what the run shows.
@@ -24,37 +27,49 @@ def verdict(run: Run, on_cpu: pd.DataFrame, explained: Mapping[str, float | None
         on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
         explained: Shares of their time by certainty.
     """
-    placements = run.ops["placement"].astype(str)
-    if run.ops.empty:
+    ops = run.ops
+    if ops.empty:
         return "The trace holds no op, so there is no placement to explain."
-    if placements.str.startswith(("xla", "tpu")).any() and on_cpu.empty:
-        n = int(placements.str.startswith(("xla", "tpu")).sum())
+    placements = ops["placement"].astype(str)
+    compiled = int(placements.str.startswith(("xla", "tpu")).sum())
+    doubt = _doubt(run, ops[(placements == "unknown") & (ops["role"] == Role.COMPUTE)])
+    if compiled and on_cpu.empty:
         return (
-            f"The trace holds {counted(n, 'XLA op')}, compiled for the accelerator, and no "
-            "TensorFlow op that was placed on a CPU: there is no placement to explain."
+            f"The trace holds {counted(compiled, 'XLA op')}, compiled for the accelerator, and no "
+            f"TensorFlow op is seen on a CPU: there is no placement to explain{doubt}."
         )
+    ran = f"{counted(len(on_cpu), 'op')} ran on the CPU"
     took = _time(int(on_cpu["host_self_ps"].sum()))
-    if any(h.tables.facts.pluggable_used for h in run.hosts):
+    facts = [h.tables.facts for h in run.hosts]
+    if any(f.pluggable_used for f in facts):
         return (
-            f"A pluggable device was used, whose own work is not in the trace; "
-            f"{counted(len(on_cpu), 'op')} ran on the CPU beside it ({took})."
+            f"A pluggable device was used, whose own work is not in the trace; {ran} beside it "
+            f"({took}){doubt}."
         )
-    if not run.gpu_used:
-        described = any(h.tables.facts.accelerators for h in run.hosts)
+    if not run.gpu_used and not any("TPU" in name for f in facts for name in f.accelerators):
+        described = any(f.accelerators for f in facts)
         return (
             "As far as the trace shows, TensorFlow used no GPU"
             f"{', although the machine has one' if described else ''}: "
-            f"{counted(len(on_cpu), 'op')} ran on the CPU, input pipeline not counted ({took})."
+            f"{ran}, input pipeline not counted ({took}){doubt}."
         )
     if on_cpu.empty:
-        return (
-            "No computation of the model is seen on the CPU: what ran there is the input pipeline "
-            "and TensorFlow's own bookkeeping."
-        )
+        rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
+        return f"No computation of the model is seen on the CPU: {rest}{doubt}."
     share = (explained.get("certain") or 0.0) + (explained.get("likely") or 0.0)
-    return f"{counted(len(on_cpu), 'op')} ran on the CPU beside the GPU ({took}); " + (
-        f"{share:.0%} of that time is explained." if share else "why is not told by the trace."
-    )
+    why = f"{share:.0%} of that time is explained" if share else "why is not told by the trace"
+    return f"{ran} beside the accelerator ({took}); {why}{doubt}."
+
+
+def _doubt(run: Run, unknown: pd.DataFrame) -> str:
+    """Say what the sentence leaves open: ops of unknown place, and what was not recorded."""
+    facts = [h.tables.facts for h in run.hosts]
+    if not all(f.has_host_plane for f in facts) or any(f.host_level < _OP_LEVEL for f in facts):
+        return "; but host threads were not recorded in a way that shows CPU ops"
+    if len(unknown):
+        took = _time(int(unknown["host_self_ps"].sum()))
+        return f"; for {counted(len(unknown), 'op')} ({took}) the trace does not tell where"
+    return ""
 
 
 def _time(ps: int) -> str:

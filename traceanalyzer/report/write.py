@@ -48,7 +48,12 @@ def write_files(report: Report, html: str | Path | None, json: str | Path | None
 
 
 def _write_whole(file: Path, text: str) -> None:
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    """Write a file whole or not at all; a device or a pipe, which has no half, as it is."""
+    target = file.resolve()  # through a link to what it names, instead of in its place
+    if target.exists() and not target.is_file():
+        target.write_text(text, encoding="utf-8")
+        return
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".traceanalyzer-")
     temporary = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
@@ -56,7 +61,7 @@ def _write_whole(file: Path, text: str) -> None:
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)  # mkstemp makes it readable by its owner alone
-        temporary.replace(file)
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -7,10 +7,10 @@ the like call, and the ops that hand elements over to the model.
 
 ## Why it happens
 
-TensorFlow gives every dataset op a CPU kernel only, or prefers it, and places the functions that a
-dataset calls on the CPU whatever kernels their ops have (captured_function.cc instantiates them
-with the CPU as their device). It is the design: the pipeline prepares the next element while the
-accelerator works on this one.
+Dataset ops have CPU kernels only, or, for the few at the end of a pipeline that can be put on a
+GPU, one that TensorFlow prefers; the functions that a dataset calls are placed on the CPU whatever
+kernels their ops have (captured_function.cc instantiates them with the CPU as their device). It is
+the design: the pipeline prepares the next element while the accelerator works on this one.
 
 ## How to fix it
 
@@ -49,7 +49,9 @@ def _check(run: Run) -> Iterator[Finding]:
         & (ops["placement"] == "cpu")
         & ~ops["type"].isin(PYTHON_CALLBACKS)
     ]
-    seen = found["placement_source"] == "input_pipeline"
+    seen = (found["placement_source"] == "input_pipeline") & (
+        found["placement_certainty"] == "certain"
+    )
     if seen.any():
         yield _within(found[seen])
     if not seen.all():
@@ -65,8 +67,9 @@ def _within(found: pd.DataFrame) -> Finding:
         harm="by_design",
         title="The input pipeline runs on the CPU, as tf.data is designed to",
         why=(
-            "These ops are stages of a tf.data pipeline, and the functions it calls. TensorFlow "
-            "places them on the CPU whatever kernels they have."
+            "These ops are stages of a tf.data pipeline, and of the functions it calls. Datasets "
+            "have CPU kernels only, but for a few that a program can put on a GPU, and what a "
+            "dataset calls is placed on the CPU whatever kernels it has."
         ),
         op_ids=tuple(found["op_id"]),
         evidence=(
@@ -102,13 +105,13 @@ def _at_its_end(found: pd.DataFrame) -> Finding:
         scope="at its end",
         certainty="likely",
         harm="by_design",
-        title="Ops that take elements from the input pipeline ran on the CPU",
+        title="The end of the input pipeline ran on the CPU",
         why=(
-            "An op that takes an element runs where the iterator is, and the iterator is on the "
-            "CPU unless the program put it elsewhere."
+            "The last stages of a pipeline, and the ops that take its elements, run where the "
+            "iterator is: on the CPU, unless the program put it on a GPU."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(Evidence(kind="op_type", text=f"by their type: {types}"),),
+        evidence=(Evidence(kind="op_type", text=f"stages and ops of these types: {types}"),),
     )
 
 

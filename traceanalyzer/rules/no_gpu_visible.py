@@ -63,16 +63,17 @@ def _check(run: Run) -> Iterator[Finding]:
     if found.empty:
         return
     described = [(h, name) for h in run.hosts for name in h.tables.facts.accelerators]
-    certainty: Certainty = (
-        "possible" if any(h.tables.facts.gpu_may_be_missed for h in run.hosts) else "likely"
-    )
+    missed = any(h.tables.facts.gpu_may_be_missed for h in run.hosts)
+    certainty: Certainty = "possible" if missed else "likely"
     yield Finding(
         cause=RULE.id,
         sub_reason="gpu_described_but_unused" if described else None,
         scope="",
         certainty=certainty,
         harm="harmful",
-        title="TensorFlow used no GPU: every op ran on the CPU",
+        title="The trace shows no use of a GPU, and its GPU tracer was off or failed"
+        if missed
+        else "TensorFlow used no GPU: every op ran on the CPU",
         why=(
             "Nothing in the trace shows that TensorFlow had a GPU. "
             + (

@@ -50,13 +50,14 @@ def _check(run: Run) -> Iterator[Finding]:
             sub_reason="in_input_pipeline" if in_pipeline else None,
             scope=f"{op_type}\0{in_pipeline}",
             certainty="certain",
-            harm="harmful" if run.gpu_used else "harmless",
+            harm="harmful" if run.gpu_used and not in_pipeline else "harmless",
             title=f"A Python function runs inside the graph ({op_type})",
             why=(
                 "The op calls back into Python. The call runs on the host under the interpreter's "
                 "lock, whatever device the op is on"
                 + (
-                    ", and holds up the pipeline that feeds the model."
+                    ", within the pipeline that feeds the model: it does harm if the model waits "
+                    "for input."
                     if in_pipeline
                     else "; what it takes from a GPU is copied to the host, and its result back."
                 )

@@ -31,8 +31,13 @@ _DIRECTIONS: Final = (
     (re.compile(r"Memcpy(?:P2P|PtoP)|CopyPeerToPeer|(?:hip|cu\w*)MemcpyPeer\w*"), "p2p"),
     (re.compile(r"Memcpy(?:H2H|HtoH)"), "h2h"),
 )
+# cupti_collector.cc: allocations and how long they lived, drawn among the kernels.
+_MEMORY_RECORDS: Final = ("MemoryResidency_details", "MemFree_details", "memalloc_details")
 # On ROCm a copy may show as a kernel; its launch says which way it went (seen in the corpus).
 _COPY_KERNEL: Final = re.compile(r"__amd_rocclr_copyBuffer\w*(\.kd)?")
+
+
+_SIZE_DIGITS: Final = 15
 
 
 class CopyDetails(NamedTuple):
@@ -151,6 +156,15 @@ class _Launches:
 
 
 def _own_events(plane: Plane) -> NDArray[np.int64]:
+    """Return what ran on the device: no derived lines, and no record of how memory was held."""
+    chosen = _on_own_lines(plane)
+    for stat in _MEMORY_RECORDS:
+        if plane.has_stat(stat):
+            chosen = chosen[~plane.strings(stat).present[chosen]]
+    return chosen
+
+
+def _on_own_lines(plane: Plane) -> NDArray[np.int64]:
     lines = plane.lines
     derived = [
         is_derived_line(name, line_id)
@@ -234,4 +248,6 @@ def _parse_details(text: str) -> CopyDetails:
     kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
     memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
     is_async = {"0": False, "1": True}.get(pairs.get("async", ""))
-    return CopyDetails(int(size) if size.isdecimal() else None, memory, is_async)
+    # A petabyte and more is no size; many of them would not sum.
+    is_size = size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS
+    return CopyDetails(int(size) if is_size else None, memory, is_async)

@@ -76,6 +76,7 @@ class HostOps:
         kind: `Kind`, uint8.
         function: Function it ran in, `tf.data`, or empty.
         in_pipeline: Whether it ran on behalf of tf.data.
+        call: Step id of the call it ran in, 0 where unknown, int64.
         device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
         device_is_proved: Whether that is proof; an input that was sent to the CPU is none.
         self_ps: Duration less that of the ops nested in it, int64.
@@ -94,6 +95,7 @@ class HostOps:
     kind: NDArray[np.uint8]
     function: Strings
     in_pipeline: NDArray[np.bool_]
+    call: NDArray[np.int64]
     device: Strings
     device_is_proved: NDArray[np.bool_]
     self_ps: NDArray[np.int64]
@@ -111,6 +113,9 @@ def host_ops(plane: Plane) -> HostOps:
     name_of = plane.name_of
     kind = names.kind[name_of]
     order = in_line_order(plane)
+    if plane.has_stat("is_eager"):  # up to TensorFlow 2.10: an eager op is written `X:X`
+        marked = (kind == Kind.OP) & (plane.integers("is_eager").values == 1)
+        kind = np.where(marked & names.is_unnamed[name_of], Kind.EAGER_OP, kind).astype(np.uint8)
 
     is_op = (kind == Kind.OP) | (kind == Kind.EAGER_OP) | (kind == Kind.STAGE)
     parent = innermost(plane, order, is_op)
@@ -145,6 +150,7 @@ def host_ops(plane: Plane) -> HostOps:
         kind=kind[event],
         function=Strings(function, functions.values),
         in_pipeline=in_pipeline,
+        call=np.where(executor[event] >= 0, step_id.values[executor[event]], 0),
         device=device,
         device_is_proved=device_is_proved,
         self_ps=self_durations(duration, number[parent[event]]),
@@ -168,7 +174,8 @@ def _echoes(
     type_code = np.array([types[t] for t in names.type], np.int32)[plane.name_of]
     outer = parent.clip(0)
     echoes: NDArray[np.bool_] = (
-        (kind == Kind.OP)
+        ((kind == Kind.OP) | (kind == Kind.EAGER_OP))
+        & names.is_unnamed[plane.name_of]
         & (parent >= 0)
         & (kind[outer] == Kind.EAGER_OP)
         & (type_code == type_code[outer])

@@ -71,7 +71,9 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
             "placement_source": pd.Series([p.source for p in placements], dtype=object),
             "is_eager": rows["is_eager"],
             "in_input_pipeline": in_pipeline,
-            "occurrences": np.maximum(seen.occurrences, _launches(kernel_rows, device, n)),
+            "occurrences": np.where(
+                seen.occurrences > 0, seen.occurrences, _launches(kernel_rows, device, n)
+            ),
             "host_self_ps": seen.self_ps,
             "host_total_ps": seen.total_ps,
             "kernel_ps": sum_by(kernel_rows, device.duration_ps, n),
@@ -121,7 +123,7 @@ class _HostTimes:
 
 
 def _launches(kernel_rows: NDArray[np.int64], device: DeviceEvents, n: int) -> NDArray[np.int64]:
-    """Return how often each op's most frequent kernel ran: at least that often the op did."""
+    """Return how often each op's most frequent kernel ran: the best guess where no host saw it."""
     out = np.zeros(n, np.int64)
     known = np.flatnonzero(kernel_rows >= 0)
     if len(known):

@@ -43,6 +43,12 @@ __all__ = ["Placement", "decide", "placement_of_device"]
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function is called so
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
+# The datasets that have a GPU kernel (registry of 2.21): with prefetch_to_device, or a
+# MultiDeviceIterator, the end of a pipeline is placed on the GPU it feeds.
+_STAGES_WITH_GPU_KERNEL: Final = frozenset(
+    f"Iterator::{stage}"
+    for stage in ("DataServiceV4", "Finalize", "Generator", "Options", "Prefetch")
+)
 _EVERY_OP_LEVEL: Final = 3  # from here on ops placed on a GPU leave host events too
 
 
@@ -103,13 +109,18 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     """
     rows = sightings.rows
     n = len(rows)
-    has_kernel = _flags(sightings.of_device_event, n)
+    has_kernel = _flags(sightings.of_device_event[sightings.is_placing], n)
     of_executor = on_host = is_stage = np.zeros(n, np.bool_)
     if host is not None:
         of_executor = _flags(sightings.of_occurrence[host.device_is_proved], n)
         on_host = _flags(sightings.of_occurrence[host.kind == Kind.OP], n)
         is_stage = _flags(sightings.of_occurrence[host.kind == Kind.STAGE], n)
-    gpu_unseen = not (facts.gpu_used or facts.pluggable_used or facts.gpu_may_be_missed)
+    gpu_unseen = not (
+        facts.gpu_used
+        or facts.pluggable_used
+        or facts.gpu_may_be_missed
+        or any(facts.accelerators.values())
+    )
     every_op = facts.host_level >= _EVERY_OP_LEVEL
     told = _transfer_ends(host, device)
     allocated = _gpu_outputs(allocations)
@@ -117,8 +128,8 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     names = rows.loc[~rows["is_eager"], "name"]
     shared = set(names[names.duplicated()])
     placements = []
-    columns = ("function", "name", "device", "device_assumed", "is_eager", "is_xla")
-    for i, (function, name, where, assumed, is_eager, is_xla) in enumerate(
+    columns = ("function", "name", "type", "device", "device_assumed", "is_eager", "is_xla")
+    for i, (function, name, op_type, where, assumed, is_eager, is_xla) in enumerate(
         zip(*(rows[c] for c in columns), strict=True)
     ):
         of_data = bool(in_pipeline[i]) and not is_eager and (gpu_unseen or not every_op)
@@ -134,6 +145,7 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
                 told=_lookup(told, function, name, by_name=by_name) if not is_eager else None,
                 allocated=allocated.get(name) if by_name else None,
                 as_cpu_op=bool(on_host[i]) and not every_op,
+                may_leave_cpu=not gpu_unseen and op_type in _STAGES_WITH_GPU_KERNEL,
                 gpu_unseen=gpu_unseen,
             )
         )
@@ -151,6 +163,7 @@ def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best a
     told: _Told | None,
     allocated: str | None,
     as_cpu_op: bool,
+    may_leave_cpu: bool,
     gpu_unseen: bool,
 ) -> Placement:
     sure = "likely" if device_assumed else "certain"
@@ -164,7 +177,8 @@ def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best a
     if on_executor and device:
         return Placement(placement_of_device(device), sure, "executor", device)
     if of_data:
-        return Placement("cpu", "certain", "input_pipeline", device)
+        sure = "likely" if may_leave_cpu else "certain"
+        return Placement("cpu", sure, "input_pipeline", device)
     if device:  # an eager op, one of whose inputs was sent there
         return Placement(placement_of_device(device), "likely", "transfer", device)
     where = placement_of_device(told.device) if told else allocated
@@ -224,12 +238,23 @@ def _transfer_ends(
                 ends.setdefault(key, []).append(told)
 
     if host is not None:
+        all_calls: dict[str | None, set[int]] = {}
+        for function, call in set(zip(host.function.to_list(), host.call.tolist(), strict=True)):
+            all_calls.setdefault(function, set()).add(call)
         rows = np.flatnonzero(host.transfer >= 0)
         functions = host.function.take(rows).to_list()
-        for function, number in set(zip(functions, host.transfer[rows].tolist(), strict=True)):
+        calls: dict[tuple[str | None, int], set[int]] = {}
+        for function, number, call in zip(
+            functions, host.transfer[rows].tolist(), host.call[rows].tolist(), strict=True
+        ):
+            calls.setdefault((function, number), set()).add(call)
+        for (function, number), made in calls.items():
             transfer = host.transfers[number]
-            tell(function, transfer.producer, _Told(transfer.source, is_proof=True))
-            tell(function, transfer.consumer, _Told(transfer.target, is_proof=True))
+            # A function may be called under another device the next time: what one call shows
+            # proves nothing of a call that did not show it.
+            is_proof = made == all_calls.get(function)
+            tell(function, transfer.producer, _Told(transfer.source, is_proof=is_proof))
+            tell(function, transfer.consumer, _Told(transfer.target, is_proof=is_proof))
     for function, producer, consumer, direction, where in _copy_edges(host, device):
         on_gpu, on_host = (producer, consumer) if direction == "d2h" else (consumer, producer)
         tell(function, on_gpu, _Told(where, is_proof=True))

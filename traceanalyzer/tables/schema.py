@@ -167,7 +167,7 @@ STEPS = Schema(
     {
         "host": Column("text", "host"),
         "step": Column("int64", "number"),
-        "name": Column("text", "name of the marker"),
+        "name": Column("text", "kind of step: what the marker is called, or train, test"),
         "start_ps": Column("int64", "start"),
         "duration_ps": Column("int64", "duration"),
         "source": Column("text", "the marker: step_num, or the line Steps of the device planes"),

@@ -19,7 +19,7 @@ import pandas as pd
 
 from traceanalyzer.tables.host_ops import TF_DATA
 from traceanalyzer.tables.text_columns import concatenate, empty, filled
-from traceanalyzer.tables.vocabulary import Kind
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
@@ -50,11 +50,15 @@ class Sightings:
         of_occurrence: Row of each entry of `HostOps`, int64.
         of_device_event: Row of each entry of `DeviceEvents` that is a kernel, -1 for a copy or a
             kernel that no op could be found for; int64.
+        is_placing: Which device events show where their row's op ran: a kernel that names it, or
+            that an eager op launched. One that merely was launched within a graph op does not: a
+            Python callback or a custom op on the CPU may launch kernels of its own.
     """
 
     rows: pd.DataFrame
     of_occurrence: NDArray[np.int64]
     of_device_event: NDArray[np.int64]
+    is_placing: NDArray[np.bool_]
 
 
 def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sightings:
@@ -72,7 +76,8 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
 
     on_host = _host_columns(host, labels)
     label = _kernel_labels(device, labels, on_host, owner)
-    kernels = np.flatnonzero(is_kernel & (label >= 0))
+    is_placing = is_kernel & (label >= 0) & _names_its_op(host, device, owner)
+    kernels = np.flatnonzero(is_placing)
     # A kernel that says it is of another op than the one it was launched within is the other's.
     launched_by = np.where(np.append(on_host, -1)[owner] == label, owner, -1)
     occurrence_device = _device_of_occurrences(host, device, launched_by, kernels)
@@ -93,11 +98,28 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
     rows, row_of, assumed = _merge(seen, labels, host_level, pipeline)
     described = _describe(rows, functions, list(labels), devices, types)
     described["device_assumed"] = assumed
-    of_device_event = np.full(len(device), -1, np.int64)
+    of_occurrence = row_of[:n_occurrences]
+    of_device_event = np.where(is_kernel, np.append(of_occurrence, -1)[owner], -1)
     of_device_event[kernels] = row_of[n_occurrences:]
     return Sightings(
-        rows=described, of_occurrence=row_of[:n_occurrences], of_device_event=of_device_event
+        rows=described,
+        of_occurrence=of_occurrence,
+        of_device_event=of_device_event,
+        is_placing=is_placing,
     )
+
+
+def _names_its_op(
+    host: HostOps | None, device: DeviceEvents, owner: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell which device events name their op, or were launched by an eager one."""
+    named = device.op.present | device.hlo_op.present
+    if host is None:
+        return named
+    callback = np.array([t in PYTHON_CALLBACKS for t in host.names.type], np.bool_)[host.name]
+    by_eager_op = np.append((host.kind == Kind.EAGER_OP) & ~callback, np.False_)[owner]
+    either: NDArray[np.bool_] = named | by_eager_op
+    return either
 
 
 def _owners(host: HostOps | None, device: DeviceEvents) -> NDArray[np.int64]:
@@ -247,14 +269,14 @@ def _merge(
 
     table = pd.DataFrame(keys, columns=list(_KEYS))
     eager = np.array([is_eager for _, _, is_eager, _ in labels], np.bool_)
+    # Eager ops of one type are many ops that only a line number would tell apart: what is known of
+    # one says nothing of the others.
+    graph = ~eager[keys[:, 1]] if len(keys) else np.zeros(0, np.bool_)
     if host_level >= _EVERY_OP_LEVEL:
         table["side"] = 0
     # What tf.data calls runs on the CPU; an op of that name elsewhere is another op.
     outside = None if pipeline is None else (table["function"] != pipeline).to_numpy()
-    _fill_single(table, "function", ["label", "side"], known_in=outside)
-    # Eager ops of one type are many ops that only a line number would tell apart: where one ran
-    # says nothing of the others.
-    graph = ~eager[keys[:, 1]] if len(keys) else np.zeros(0, np.bool_)
+    _fill_single(table, "function", ["label", "side"], graph, known_in=outside)
     untold = (table["device"] < 0).to_numpy()
     _fill_single(table, "device", ["function", "label", "side"], graph)
     untold = untold & (table["device"] >= 0).to_numpy()

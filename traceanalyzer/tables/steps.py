@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.nesting import in_line_order, innermost
+from traceanalyzer.tables.text_columns import filled
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["step_rows"]
 
 _STEPS_LINE: Final = "Steps"
+_NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source")
 
 
@@ -24,7 +27,8 @@ def step_rows(host_name: str, trace: Trace) -> pd.DataFrame:
 
     A marker is an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras, JAX);
     of nested ones the outermost. Where there is none, the lines `Steps` that older profilers added:
-    one a device, so that a step spans what all devices did in it.
+    one a device, so that a step spans what all devices did in it. A step's name says of what kind
+    it is: the marker's own name, or what Keras' `TraceContext` says it ran (`train`, `test`).
     """
     marked = [_marked(plane) for plane in trace.planes if plane.has_stat("step_num")]
     table = _join(marked) if any(len(part) for part in marked) else _over_devices(trace)
@@ -60,7 +64,7 @@ def _marked(plane: Plane) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "step": number.values[event],
-            "name": names.take(event).to_list(),
+            "name": filled(plane.strings("graph_type").take(event), names.take(event)).to_list(),
             "start_ps": plane.start_ps[event],
             "duration_ps": plane.duration_ps[event],
             "source": "step_num",
@@ -79,7 +83,10 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
                 int(text) if text and text.isdecimal() and len(text) < 19 else k  # noqa: PLR2004
                 for k, text in enumerate(own)
             ],
-            "name": [told or name or "" for told, name in zip(label, own, strict=True)],
+            "name": [
+                _NUMBER.sub("", told or name or "") or "step"
+                for told, name in zip(label, own, strict=True)
+            ],
             "start_ps": plane.start_ps[event],
             "duration_ps": plane.duration_ps[event],
         }

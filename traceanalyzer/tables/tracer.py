@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.device_events import device_planes
+from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ _LEVEL_3_EVENTS: Final = ("ExecutorPropagateOutputs", "ExecutorState::ScheduleRe
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc|gpu_(\d+|host)_bfc|cuda_malloc_async")
 _EVERY_OP_LEVEL: Final = 3
 _GPU_TRACER: Final = re.compile(r"cupti|roctracer|rocprofiler", re.IGNORECASE)
+_OWN_PLANE: Final = re.compile(r"/host:CPU$|/device:[A-Z_]+:\d+$")
 _PLUGGABLE: Final = re.compile(r"pluggable_device_\w*bfc")
 _GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
 
@@ -52,6 +54,8 @@ class TracerFacts:
             sent to or from one.
         gpu_witness: The thing that says so, in words; empty where none does.
         gpu_may_be_missed: Whether a GPU may have been at work unseen: its tracer was off or failed.
+        has_host_plane: Whether host threads were recorded at all.
+        unread_planes: Planes with events that the tables leave out.
         pluggable_used: Whether a pluggable device (Metal, ...) was at work, seen by its allocator.
     """
 
@@ -63,6 +67,8 @@ class TracerFacts:
     gpu_witness: str
     gpu_may_be_missed: bool
     pluggable_used: bool
+    has_host_plane: bool = True
+    unread_planes: tuple[str, ...] = ()
 
 
 def tracer_facts(
@@ -82,7 +88,9 @@ def tracer_facts(
         gpu_used=bool(witness),
         gpu_witness=witness,
         gpu_may_be_missed=not witness and _tracer_in_doubt(trace, options),
-        pluggable_used=any(_PLUGGABLE.fullmatch(a) for a in allocators),
+        pluggable_used=any(_PLUGGABLE.fullmatch(a) for a in allocators) or _other_device(host),
+        has_host_plane=host is not None,
+        unread_planes=_unread_planes(trace, host),
     )
 
 
@@ -125,6 +133,30 @@ def _host_level(host: HostOps | None, options: ProfileOptions | None) -> tuple[i
     return (2, "assumed") if options is None else (options.host_tracer_level, "profile_options")
 
 
+def _named_devices(host: HostOps | None) -> list[str]:
+    if host is None:
+        return []
+    ends = [d for t in host.transfers for d in (t.source, t.target)]
+    ends += [d for m in host.moves for d in (m.source, m.target)]
+    return [*host.device.values, *ends]
+
+
+def _other_device(host: HostOps | None) -> bool:
+    """Tell whether a transfer names a device that is neither CPU, GPU nor TPU."""
+    named = {d for d in _named_devices(host) if "/device:XLA_" not in d}  # as old as TF 2.0
+    return any(placement_of_device(d) == "pluggable" for d in named)
+
+
+def _unread_planes(trace: Trace, host: HostOps | None) -> tuple[str, ...]:
+    """Name the planes of devices, or further ones of the host, that no table is made from."""
+    known = {id(p) for p in device_planes(trace)} | {id(host.plane) if host else 0}
+    return tuple(
+        p.name
+        for p in trace.planes
+        if len(p) and id(p) not in known and _OWN_PLANE.match(p.name) is not None
+    )
+
+
 def _gpu_witness(host: HostOps | None, device: DeviceEvents, allocators: list[str]) -> str:
     ran = [d for d in sorted(device.device.used()) if _GPU_DEVICE.search(d)]
     if ran:
@@ -132,10 +164,5 @@ def _gpu_witness(host: HostOps | None, device: DeviceEvents, allocators: list[st
     gpu = [a for a in allocators if _GPU_ALLOCATOR.fullmatch(a)]
     if gpu:
         return f"allocations of {gpu[0]}"
-    named = [] if host is None else [*host.device.values]
-    for transfer in host.transfers if host else ():
-        named += [transfer.source, transfer.target]
-    for move in host.moves if host else ():
-        named += [move.source, move.target]
-    sent = [d for d in named if _GPU_DEVICE.search(d)]
+    sent = [d for d in _named_devices(host) if _GPU_DEVICE.search(d)]
     return f"transfers naming {sent[0]}" if sent else ""

@@ -156,6 +156,7 @@ class Names:
         kind: `Kind` of each name, uint8.
         op: Op name, stage name, or called function; empty for other events.
         type: Op type; for a stage `Iterator::Map`; empty for other events.
+        is_unnamed: Whether an op is named as its type, `X:X`, as eager ops were.
         is_executor: Whether it is a turn of the executor.
         is_pipeline: Whether what it encloses belongs to tf.data.
     """
@@ -163,6 +164,7 @@ class Names:
     kind: NDArray[np.uint8]
     op: tuple[str, ...]
     type: tuple[str, ...]
+    is_unnamed: NDArray[np.bool_]
     is_executor: NDArray[np.bool_]
     is_pipeline: NDArray[np.bool_]
 
@@ -179,6 +181,7 @@ def classify(plane: Plane) -> Names:
         kind=np.array(kinds, np.uint8),
         op=tuple(ops),
         type=tuple(types),
+        is_unnamed=_mask(n == f"{t}:{t}" for n, t in zip(plane.names, types, strict=True)),
         is_executor=_mask(n == EXECUTOR for n in plane.names),
         is_pipeline=_mask(
             n.startswith(_STAGE)
@@ -199,6 +202,8 @@ def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
             return Kind.FUNCTION_CALL, called, ""
         return Kind.EAGER_OP, called, called
     op = _OP.fullmatch(name)
+    if op and op[2].startswith("__"):  # a call of a function that is an op of a graph
+        return Kind.FUNCTION_CALL, op[2], ""
     if op and display_name in {"", op[2]}:
         return Kind.OP, op[1], op[2]
     return Kind.OTHER, "", ""
