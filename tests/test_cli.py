@@ -487,3 +487,72 @@ def test_survives_a_reader_that_goes_away(
         running.stdout.close()
         assert running.stderr.read() == b""
     assert running.returncode == 0
+
+
+# ---------------------------------------------------------------- nothing is written over
+
+TRACE = next(LOGS.rglob("*.xplane.pb"))
+
+
+def test_a_report_is_not_written_over_the_trace(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path
+) -> None:
+    trace = tmp_path / "h.xplane.pb"
+    trace.write_bytes(TRACE.read_bytes())
+    link = tmp_path / "link.html"
+    link.symlink_to(trace)
+
+    for output in (trace, link):
+        assert_refused(traceanalyzer_("report", trace, "-o", output), "trace to be read")
+    assert trace.read_bytes() == TRACE.read_bytes()
+
+
+def test_a_report_goes_through_a_link_and_into_a_pipe(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path
+) -> None:
+    target, link = tmp_path / "target.html", tmp_path / "link.html"
+    link.symlink_to(target)
+
+    assert traceanalyzer_("report", LOGS, "-o", link).code == 0
+    assert link.is_symlink()
+    assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert traceanalyzer_("report", LOGS, "-o", os.devnull).code == 0
+    assert not stat.S_ISREG(os.stat(os.devnull).st_mode)  # noqa: PTH116  # the node itself
+
+
+def test_page_and_json_are_two_files(traceanalyzer_: Traceanalyzer) -> None:
+    assert_refused(traceanalyzer_("report", LOGS, "-o", "x", "--json", "x"), "cannot be one file")
+
+
+def test_runs_of_like_names_get_folders_of_their_own(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path
+) -> None:
+    space = xspace(host(line("t")(op("a", "Neg", us(0, 5)))))
+    for name in ("a b", "a_b", "..."):
+        write(tmp_path / "logs", space, run=name)
+
+    assert traceanalyzer_("tables", tmp_path / "logs", "-o", "out").code == 0
+    folders = sorted(folder.name for folder in (tmp_path / "here" / "out").iterdir())
+    assert folders == ["a b", "a_b", "run..."]
+
+
+def test_a_size_of_copies_beyond_reason_is_unknown(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path
+) -> None:
+    for size in ("9223372036854775808", "1" * 30, "9" * 5000, "-1"):
+        space = xspace(
+            gpu(0)(
+                stream(1, "MemcpyH2D")(
+                    event("MemcpyH2D", us(0, 5), memcpy_details=f"size:{size} dest:0 async:1")
+                )
+            )
+        )
+        logs = write(tmp_path / size[:5], space)
+        assert traceanalyzer_("report", logs, "--json", "r.json").code == 0
+        made = json.loads((tmp_path / "here" / "r.json").read_text(encoding="utf-8"))
+        assert made["copy_graph"]["devices"][0]["bytes"] is None
+
+
+@pytest.mark.parametrize("size", ["-5", "0", "much", "1e999", "8X"])
+def test_a_limit_that_is_no_size(traceanalyzer_: Traceanalyzer, size: str) -> None:
+    assert_refused(traceanalyzer_("report", LOGS, f"--max-memory={size}"), "is no size")

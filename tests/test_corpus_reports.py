@@ -234,7 +234,7 @@ class TestMultiworker:
         ops = run_of(self.FOLDER).ops
         certain = ops[(ops["placement"] == "cpu") & (ops["placement_certainty"] == "certain")]
 
-        assert set(certain["type"]) == {"Iterator::Prefetch", "Iterator::Generator"}
+        assert certain.empty
 
     def test_replicas_keep_their_gpus(self) -> None:
         ops = run_of(self.FOLDER).ops
@@ -317,7 +317,7 @@ class TestFatma:
     def test_the_steps_are_keras(self) -> None:
         steps = run_of(self.FOLDER, "2021_02_02_12_57_01").steps
 
-        assert set(steps["name"]) == {"TraceContext"}
+        assert set(steps["name"]) == {"train"}
         assert steps["step"].tolist() == list(range(500, 500 + len(steps)))
 
 
@@ -405,7 +405,7 @@ class TestJax:
 
         assert set(run.ops["placement"]) == {"xla"}
         assert (run.kernels["op_id"].notna()).mean() > 0.9
-        assert "no TensorFlow op that was placed on a CPU" in report.summary.verdict
+        assert "no TensorFlow op is seen on a CPU" in report.summary.verdict
         assert report.findings == ()
         assert report.summary.explained_share is None
 
@@ -424,7 +424,7 @@ class TestJax:
 
         assert set(run.ops["placement"]) == {f"tpu:{n}" for n in range(4)}
         assert run.kernels["op_id"].notna().all()
-        assert "no TensorFlow op that was placed on a CPU" in report.summary.verdict
+        assert "no TensorFlow op is seen on a CPU" in report.summary.verdict
         assert {d.kind for d in report.run.devices} == {"tpu", "cpu"}
         (status,) = (r for r in report.rules if r.cause == "no_gpu_visible")
         assert (status.status, status.reason) == ("not_applicable", "the run used TPUs")

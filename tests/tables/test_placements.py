@@ -617,3 +617,61 @@ class TestNoGpu:
                 )
             ),
         ) == {"a:Neg": ("unknown", "possible", "none")}
+
+
+class TestNoProofWhereThereIsNone:
+    """Each of these once was called certain, and need not be so."""
+
+    def test_a_send_of_one_call_proves_nothing_of_another(self) -> None:
+        """The same function, called on the GPU and then under a CPU scope, which needs no send."""
+        found = where(
+            LEVEL_3,
+            host(
+                thread("python", 1)(
+                    call("__inference_f_1", us(0, 5), step=1, context=11),
+                    call("__inference_f_1", us(50, 5), step=2, context=12),
+                ),
+                thread("tf_Compute", 2)(
+                    executor(us(10, 9), step=1, context=11)(send("x", "inv", us(11, 1))),
+                    executor(us(20, 9), step=1, context=21)(op("inv", "Inv", us(21, 2))),
+                    executor(us(60, 900), step=2, context=12)(op("inv", "Inv", us(61, 800))),
+                ),
+            ),
+            BUSY,
+        )
+
+        assert found["f inv:Inv"][1] != "certain"
+
+    def test_a_kernel_that_a_callback_launched_itself(self) -> None:
+        found = where(
+            LEVEL_2,
+            host(
+                thread("tf_Compute", 1)(
+                    executor(us(0, 500))(op("f", "PyFunc", us(1, 400))(launch(us(5, 1), 7)))
+                )
+            ),
+            gpu(0)(stream(7, "Compute")(kernel("of_cupy", us(20, 3), correlation=7))),
+        )
+
+        assert found == {"f:PyFunc": ("cpu", "likely", "host_event")}
+
+    def test_a_stage_that_can_be_put_on_a_gpu(self) -> None:
+        stages = [iterator("Root::Prefetch", us(0, 5)), iterator("Root::Shuffle", us(10, 5))]
+        found = where(LEVEL_2, host(thread("tf_data_iterator", 1)(*stages)), BUSY)
+
+        assert {name.rpartition("::")[2]: what[:2] for name, what in found.items()} == {
+            "Prefetch": ("cpu", "likely"),
+            "Shuffle": ("cpu", "certain"),
+        }
+
+    def test_an_eager_op_beside_a_tpu(self) -> None:
+        tpu = plane("/device:TPU:0", line("XLA Ops")(event("fusion", us(0, 9))))
+        found = where(LEVEL_2, host(line("python")(eager("Add", us(0, 5)))), tpu)
+
+        assert found["Add:Add"] == ("unknown", "possible", "none")
+
+    def test_an_old_eager_op_without_its_outer_event(self) -> None:
+        """Eager ops are traced whatever their device, at every level."""
+        found = where(host(line("python")(old_op("Neg", "Neg", us(0, 5), eager=True))), BUSY)
+
+        assert found == {"Neg:Neg": ("unknown", "possible", "none")}

@@ -50,9 +50,9 @@ def host_tables(host_name: str, host_index: int, trace: Trace) -> HostTables:
         trace: Its trace.
     """
     plane = _host_plane(trace)
-    host = host_ops(plane) if plane else None
+    host = host_ops(plane) if plane is not None else None
     device = device_events(trace, host)
-    allocations = allocation_events(plane) if plane else _no_allocations()
+    allocations = allocation_events(plane) if plane is not None else _no_allocations()
     facts = tracer_facts(trace, host, device, allocations)
     sightings = gather(host, device, facts.host_level)
     ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations)
@@ -69,8 +69,8 @@ def host_tables(host_name: str, host_index: int, trace: Trace) -> HostTables:
 
 
 def _host_plane(trace: Trace) -> Plane | None:
-    """Return the host plane; the fullest, should there be several."""
-    planes = [p for p in trace.planes if p.name == HOST_PLANE]
+    """Return the host plane, if anything was recorded on it; the fullest of several."""
+    planes = [p for p in trace.planes if p.name == HOST_PLANE and len(p)]
     return max(planes, key=len, default=None)
 
 

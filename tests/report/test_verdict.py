@@ -1,0 +1,144 @@
+"""The sentence at the top: it says what the trace shows, and what it leaves open."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import traceanalyzer as ta
+from tests.traces import (
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    line,
+    op,
+    plane,
+    send,
+    step,
+    stream,
+    task_environment,
+    thread,
+    us,
+    write,
+    xla_kernel,
+    xspace,
+)
+from traceanalyzer.report.assemble import assemble
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.model import Report
+
+BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 50), "model/MatMul:MatMul")))
+PIPELINE = thread("tf_data_iterator", 1)(iterator("Root::Shuffle", us(0, 5)))
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to a report
+    def make(*planes: Any) -> Report:  # noqa: ANN401  # words of the language
+        return assemble(ta.diagnose(ta.load(write(tmp_path, xspace(*planes)))))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("planes", "verdict"),
+    [
+        (
+            (host(PIPELINE), BUSY),
+            "No computation of the model is seen on the CPU: what is seen there is the input "
+            "pipeline and TensorFlow's own bookkeeping.",
+        ),
+        (
+            (host(PIPELINE, line("python")(eager("Neg", us(9, 2)))), BUSY),
+            "No computation of the model is seen on the CPU: what is seen there is the input "
+            "pipeline and TensorFlow's own bookkeeping; for 1 op (2 µs) the trace does not tell "
+            "where.",
+        ),
+        (
+            (BUSY,),
+            "No computation of the model is seen on the CPU: what is seen there is the input "
+            "pipeline and TensorFlow's own bookkeeping; but host threads were not recorded in a "
+            "way that shows CPU ops.",
+        ),
+        (
+            (host(line("t")(op("a", "StringJoin", us(0, 5)))), BUSY),
+            "1 op ran on the CPU beside the accelerator (5 µs); why is not told by the trace.",
+        ),
+        (
+            (host(line("t")(op("a", "MatMul", us(0, 5)))),),
+            "As far as the trace shows, TensorFlow used no GPU: 1 op ran on the CPU, input "
+            "pipeline not counted (5 µs).",
+        ),
+        (
+            (host(line("t")(op("a", "MatMul", us(0, 5)))), gpu(0)()),
+            "As far as the trace shows, TensorFlow used no GPU, although the machine has one: 1 op "
+            "ran on the CPU, input pipeline not counted (5 µs).",
+        ),
+        (
+            (gpu(0)(stream(1)(xla_kernel("fusion", us(0, 5), hlo_op="fusion.1"))), host(PIPELINE)),
+            "The trace holds 1 XLA op, compiled for the accelerator, and no TensorFlow op is seen "
+            "on a CPU: there is no placement to explain.",
+        ),
+        (
+            (host(line("t")(event("something", us(0, 5)))),),
+            "The trace holds no op, so there is no placement to explain.",
+        ),
+    ],
+)
+def test_verdict(report: Any, planes: tuple[Any, ...], verdict: str) -> None:  # noqa: ANN401
+    assert report(*planes).summary.verdict == verdict
+
+
+def test_a_tpu_is_no_gpu_that_the_machine_has(report: Any) -> None:  # noqa: ANN401
+    made = report(
+        host(line("python")(eager("Add", us(0, 5)))),
+        plane("/device:TPU:0", line("XLA Ops")(event("fusion", us(0, 9)))),
+    )
+
+    assert "GPU" not in made.summary.verdict
+    assert {rule.cause: rule.status for rule in made.rules}["no_gpu_visible"] == "not_applicable"
+
+
+def test_a_device_of_another_kind_is_no_missing_gpu(report: Any) -> None:  # noqa: ANN401
+    made = report(
+        host(thread("tf_Compute", 1)(executor(us(0, 90))(send("x", "y", us(1, 2), target="XPU:0"))))
+    )
+
+    assert "no_gpu_visible" not in {finding.cause for finding in made.findings}
+    assert made.summary.verdict.startswith("A pluggable device was used")
+
+
+def test_below_level_2_no_op_can_be_seen(report: Any) -> None:  # noqa: ANN401
+    made = report(
+        host(line("python")(event("f", us(0, 5)))), BUSY, task_environment(options=b"\x10\x01")
+    )
+
+    assert "not recorded in a way that shows CPU ops" in made.summary.verdict
+    assert "records no ops" in " ".join(entry.message for entry in made.health)
+
+
+def test_steps_are_counted_once_and_by_kind(report: Any) -> None:  # noqa: ANN401
+    """Two threads mark the same three steps; the evaluation has many short ones."""
+    train = [step(number, us(number * 1000, 900)) for number in range(3)]
+    test = [step(number, us(5000 + number * 10, 5), "test") for number in range(30)]
+    made = report(host(line("a")(*train, *test), line("b")(*train)), BUSY)
+
+    assert made.steps is not None
+    assert (made.steps.count, made.steps.median_us) == (3, 900.0)
+    assert made.run.steps == 3
+
+
+def test_memory_held_is_no_time_busy(report: Any) -> None:  # noqa: ANN401
+    """CUPTI draws how long memory was held among the kernels."""
+    held = event("Memory Device", us(0, 5000), stats={"MemoryResidency_details": "x"})
+    made = report(host(), gpu(0)(stream(0)(held), stream(1)(kernel("k", us(0, 50), "a:Neg"))))
+
+    (device,) = (d for d in made.run.devices if d.kind == "gpu")
+    assert (device.kernels, device.busy_us) == (1, 50.0)
