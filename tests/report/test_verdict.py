@@ -61,16 +61,16 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
             (host(PIPELINE, line("python")(eager("Neg", us(9, 2)))), BUSY),
             (
                 "No computation of the model is seen on the CPU: what is seen there is the input "
-                "pipeline and TensorFlow's own bookkeeping; for 1 op (2 µs) the trace does not tell "
-                "where."
+                "pipeline and TensorFlow's own bookkeeping; for 1 op (2 µs) the trace does "
+                "not tell where."
             ),
         ),
         (
             (BUSY,),
             (
                 "No computation of the model is seen on the CPU: what is seen there is the input "
-                "pipeline and TensorFlow's own bookkeeping; but host threads were not recorded in a "
-                "way that shows CPU ops."
+                "pipeline and TensorFlow's own bookkeeping; but host threads were not recorded in "
+                "a way that shows CPU ops."
             ),
         ),
         (
@@ -87,15 +87,15 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
         (
             (host(line("t")(op("a", "MatMul", us(0, 5)))), gpu(0)()),
             (
-                "As far as the trace shows, TensorFlow used no GPU, although the machine has one: 1 op "
-                "ran on the CPU, input pipeline not counted (5 µs)."
+                "As far as the trace shows, TensorFlow used no GPU, although the machine has one: 1 "
+                "op ran on the CPU, input pipeline not counted (5 µs)."
             ),
         ),
         (
             (gpu(0)(stream(1)(xla_kernel("fusion", us(0, 5), hlo_op="fusion.1"))), host(PIPELINE)),
             (
-                "The trace holds 1 XLA op, compiled for the accelerator, and no TensorFlow op is seen "
-                "on a CPU: there is no placement to explain."
+                "The trace holds 1 XLA op, compiled for the accelerator, and no TensorFlow op is "
+                "seen on a CPU: there is no placement to explain."
             ),
         ),
         (

@@ -642,6 +642,53 @@ class TestNoProofWhereThereIsNone:
 
         assert found["f inv:Inv"][1] != "certain"
 
+    def test_a_copy_of_one_call_proves_nothing_of_another(self) -> None:
+        """Likewise: the second call, on the CPU, copies nothing."""
+        once = (
+            line("python")(
+                call("__inference_f_1", us(0, 5), step=1),
+                call("__inference_f_1", us(50, 5), step=2),
+            ),
+            thread("tf_Compute", 2)(
+                executor(us(10, 9), step=1)(op("b", "Reshape", us(11, 1)), launch(us(13, 1), 7)),
+                executor(us(60, 9), step=2)(op("b", "Reshape", us(61, 1))),
+            ),
+        )
+        both = thread("tf_Compute", 3)(executor(us(70, 9), step=2)(launch(us(71, 1), 8)))
+        ends = {"from": ref("a"), "to": ref("b")}
+        copies = gpu(0)(
+            stream(8)(
+                copy("H2D", 4, us(20, 1), correlation=7, **ends),
+                copy("H2D", 4, us(80, 1), correlation=8, **ends),
+            )
+        )
+
+        assert where(LEVEL_3, host(*once), copies)["f b:Reshape"] == ("gpu:0", "likely", "transfer")
+        assert where(LEVEL_3, host(*once, both), copies)["f b:Reshape"] == (
+            "gpu:0",
+            "certain",
+            "transfer",
+        )
+
+    def test_a_send_of_a_call_that_is_not_known_proves_nothing(self) -> None:
+        """On the calling thread itself no executor tells which call it is."""
+        found = where(
+            LEVEL_3,
+            host(
+                line("python")(
+                    event("EagerLocalExecute: __inference_f_1", us(0, 9))(
+                        send("a", "b", us(1, 1)), op("b", "Inv", us(3, 1))
+                    ),
+                    event("EagerLocalExecute: __inference_f_1", us(20, 9))(
+                        op("b", "Inv", us(21, 1))
+                    ),
+                )
+            ),
+            BUSY,
+        )
+
+        assert found["f b:Inv"] == ("gpu:0", "likely", "transfer")
+
     def test_a_kernel_that_a_callback_launched_itself(self) -> None:
         found = where(
             LEVEL_2,

@@ -86,6 +86,7 @@ class HostOps:
         moves: Inputs that were copied for eager ops.
         owner: For each event of the plane, the occurrence that did it (or is it), or -1.
         function_of_event: For each event of the plane, the function it ran in.
+        call_of_event: For each event of the plane, the step id of the call, 0 where unknown; int64.
     """
 
     plane: Plane
@@ -105,6 +106,7 @@ class HostOps:
     moves: tuple[Move, ...]
     owner: NDArray[np.int64]
     function_of_event: Strings
+    call_of_event: NDArray[np.int64]
 
 
 def host_ops(plane: Plane) -> HostOps:
@@ -134,6 +136,7 @@ def host_ops(plane: Plane) -> HostOps:
     # A thread may take a turn at other ops within a `_Send`: what it does there is not the send's.
     owner = np.where(is_op, number[:-1], number[innermost(plane, order, is_op | is_turn)])
     step_id = plane.integers("id")
+    call_of_event = np.where(executor >= 0, step_id.values[executor], 0)
     functions, captured = _function_of_event(plane, names, kind, order, executor, step_id)
     in_pipeline = _in_pipeline(plane, names, order)[event] | captured[event]
     called_by_data = in_pipeline & (functions.codes[event] < 0) & (kind[event] != Kind.STAGE)
@@ -150,7 +153,7 @@ def host_ops(plane: Plane) -> HostOps:
         kind=kind[event],
         function=Strings(function, functions.values),
         in_pipeline=in_pipeline,
-        call=np.where(executor[event] >= 0, step_id.values[executor[event]], 0),
+        call=call_of_event[event],
         device=device,
         device_is_proved=device_is_proved,
         self_ps=self_durations(duration, number[parent[event]]),
@@ -160,6 +163,7 @@ def host_ops(plane: Plane) -> HostOps:
         moves=moves,
         owner=owner,
         function_of_event=functions,
+        call_of_event=call_of_event,
     )
 
 

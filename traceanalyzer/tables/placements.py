@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from traceanalyzer.tables.sightings import launch_functions
 from traceanalyzer.tables.vocabulary import Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -42,6 +44,8 @@ __all__ = ["Placement", "decide", "placement_of_device"]
 
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function is called so
+_UNKNOWN_CALL: Final = 0
+_Key = TypeVar("_Key")
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
 # The datasets that have a GPU kernel (registry of 2.21): with prefetch_to_device, or a
 # MultiDeviceIterator, the end of a pipeline is placed on the GPU it feeds.
@@ -237,35 +241,56 @@ def _transfer_ends(
             for key in ((function, name), (_ANY_FUNCTION, name)):
                 ends.setdefault(key, []).append(told)
 
-    if host is not None:
-        all_calls: dict[str | None, set[int]] = {}
-        for function, call in set(zip(host.function.to_list(), host.call.tolist(), strict=True)):
-            all_calls.setdefault(function, set()).add(call)
+    if host is None:
+        calls_of: dict[str | None, set[int]] = {}
+    else:
+        calls_of = _grouped(zip(host.function.to_list(), host.call.tolist(), strict=True))
         rows = np.flatnonzero(host.transfer >= 0)
-        functions = host.function.take(rows).to_list()
-        calls: dict[tuple[str | None, int], set[int]] = {}
-        for function, number, call in zip(
-            functions, host.transfer[rows].tolist(), host.call[rows].tolist(), strict=True
-        ):
-            calls.setdefault((function, number), set()).add(call)
+        sent = zip(host.function.take(rows).to_list(), host.transfer[rows].tolist(), strict=True)
+        calls = _grouped(zip(sent, host.call[rows].tolist(), strict=True))
         for (function, number), made in calls.items():
             transfer = host.transfers[number]
-            # A function may be called under another device the next time: what one call shows
-            # proves nothing of a call that did not show it.
-            is_proof = made == all_calls.get(function)
+            is_proof = _is_every_call(made, calls_of.get(function))
             tell(function, transfer.producer, _Told(transfer.source, is_proof=is_proof))
             tell(function, transfer.consumer, _Told(transfer.target, is_proof=is_proof))
-    for function, producer, consumer, direction, where in _copy_edges(host, device):
-        on_gpu, on_host = (producer, consumer) if direction == "d2h" else (consumer, producer)
-        tell(function, on_gpu, _Told(where, is_proof=True))
-        tell(function, on_host, _Told("/device:CPU:0", is_proof=False))
+    for edge, made in _copy_edges(host, device).items():
+        on_gpu, on_host = edge.producer, edge.consumer
+        if edge.direction == "h2d":
+            on_gpu, on_host = on_host, on_gpu
+        is_proof = _is_every_call(made, calls_of.get(edge.function))
+        tell(edge.function, on_gpu, _Told(edge.device, is_proof=is_proof))
+        tell(edge.function, on_host, _Told("/device:CPU:0", is_proof=False))
     return ends
 
 
-def _copy_edges(
-    host: HostOps | None, device: DeviceEvents
-) -> set[tuple[str | None, str | None, str | None, str, str]]:
-    """Return the distinct function, producer, consumer, direction and device of copies.
+def _grouped(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, set[int]]:
+    groups: dict[_Key, set[int]] = {}
+    for key, value in set(pairs):
+        groups.setdefault(key, set()).add(value)
+    return groups
+
+
+def _is_every_call(shown: set[int], calls: set[int] | None) -> bool:
+    """Tell whether what these calls of a function show is shown by all of them.
+
+    A function may be called under another device the next time: what one call shows proves nothing
+    of a call that did not show it.
+    """
+    return shown == calls and _UNKNOWN_CALL not in shown
+
+
+class _CopyEdge(NamedTuple):
+    """What copies have in common."""
+
+    function: str | None
+    producer: str | None
+    consumer: str | None
+    direction: str
+    device: str
+
+
+def _copy_edges(host: HostOps | None, device: DeviceEvents) -> dict[_CopyEdge, set[int]]:
+    """Return the distinct edges that copies tell of, with the calls that made them.
 
     The end of a `_HostSend` or `_HostRecv` is left out: as a rule that is an op on a GPU which
     keeps the value in host memory (graph_partition.cc).
@@ -279,19 +304,24 @@ def _copy_edges(
         for column in (device.producer, device.consumer, device.direction, device.device)
     ]
     kinds = [(label or "").rpartition(":")[2] for label in device.op.take(rows).to_list()]
-    return {
+    call_of_event = np.array([_UNKNOWN_CALL]) if host is None else np.append(host.call_of_event, 0)
+    calls = call_of_event[device.launch[rows]].tolist()
+    return _grouped(
         (
-            function,
-            None if (direction, kind) == ("h2d", "_HostSend") else producer,
-            None if (direction, kind) == ("d2h", "_HostRecv") else consumer,
-            direction,
-            where,
+            _CopyEdge(
+                function,
+                None if (direction, kind) == ("h2d", "_HostSend") else producer,
+                None if (direction, kind) == ("d2h", "_HostRecv") else consumer,
+                direction,
+                where,
+            ),
+            call,
         )
-        for function, kind, producer, consumer, direction, where in zip(
-            functions, kinds, *told, strict=True
+        for function, kind, call, producer, consumer, direction, where in zip(
+            functions, kinds, calls, *told, strict=True
         )
         if direction in {"h2d", "d2h"} and where
-    }
+    )
 
 
 def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:
