@@ -87,8 +87,8 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
         (
             (host(line("t")(op("a", "MatMul", us(0, 5)))), gpu(0)()),
             (
-                "As far as the trace shows, TensorFlow used no GPU, although the machine has one: 1 "
-                "op ran on the CPU, input pipeline not counted (5 µs)."
+                "As far as the trace shows, TensorFlow used no GPU, although the machine has one: "
+                "1 op ran on the CPU, input pipeline not counted (5 µs)."
             ),
         ),
         (
