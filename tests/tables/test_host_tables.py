@@ -99,7 +99,9 @@ def check(tables: HostTables) -> None:
     linked = kernels[kernels["op_id"].notna()]
     assert int(ops["kernels"].sum()) == len(linked)
     assert int(ops["kernel_ps"].sum()) == int(linked["duration_ps"].sum())
-    assert (ops.loc[ops["kernels"] > 0, "placement"] != "cpu").all()
+    by_kernel = ops[ops["placement_source"] == "kernel"]
+    assert (by_kernel["kernels"] > 0).all()
+    assert (by_kernel["placement"] != "cpu").all()
     assert set(ops["placement_certainty"]) <= {"certain", "likely", "possible"}
     assert (ops.loc[ops["placement"] == "unknown", "placement_certainty"] == "possible").all()
 
