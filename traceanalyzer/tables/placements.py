@@ -244,7 +244,7 @@ def _transfer_ends(
     if host is None:
         calls_of: dict[str | None, set[int]] = {}
     else:
-        calls_of = _grouped(zip(host.function.to_list(), host.call.tolist(), strict=True))
+        calls_of = _calls_of_functions(host)
         rows = np.flatnonzero(host.transfer >= 0)
         sent = zip(host.function.take(rows).to_list(), host.transfer[rows].tolist(), strict=True)
         calls = _grouped(zip(sent, host.call[rows].tolist(), strict=True))
@@ -261,6 +261,16 @@ def _transfer_ends(
         tell(edge.function, on_gpu, _Told(edge.device, is_proof=is_proof))
         tell(edge.function, on_host, _Told("/device:CPU:0", is_proof=False))
     return ends
+
+
+def _calls_of_functions(host: HostOps) -> dict[str | None, set[int]]:
+    """Return the calls in which ops of each function were seen."""
+    calls, call = np.unique(host.call, return_inverse=True)
+    pairs = np.unique((host.function.codes + 1) * np.int64(len(calls)) + call.reshape(-1))
+    functions = [None, *host.function.values]
+    return _grouped(
+        (functions[pair // len(calls)], int(calls[pair % len(calls)])) for pair in pairs.tolist()
+    )
 
 
 def _grouped(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, set[int]]:
