@@ -17,6 +17,7 @@ __all__ = ["trace_health"]
 
 _OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
 _MANY, _LONG = 20, 2000
+_LONGEST_HOURS = 24  # no profile is a day long
 
 
 def trace_health(run: Run) -> tuple[Health, ...]:
@@ -106,6 +107,16 @@ def _of_host(host: Host) -> Iterator[Health]:
                 f"{host.name}: the file is damaged in {counted(host.damage.places, 'place')}; "
                 f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
                 f"{counted(host.damage.events_kept, 'event')} could"
+            ),
+        )
+    hours = (host.end_ps - host.start_ps) / 3.6e15
+    if hours > _LONGEST_HOURS:
+        yield Health(
+            id="implausible_times",
+            severity="warning",
+            message=(
+                f"{host.name}: by its events the trace spans {hours:,.0f} hours: their "
+                "times are damaged, or a clock was set; believe no duration"
             ),
         )
     if host.file is not None and host.file.note:

@@ -193,6 +193,14 @@ class TestEnds:
         assert linked(tables) == [ends]
         assert rows(tables.copies, *ENDS) == [ends[1:]]
 
+    def test_an_op_on_the_cpu_takes_what_is_copied_to_the_host_within_it(self) -> None:
+        tables = tables_of(
+            host(thread("tf_Compute", 1)(op("a", "StringJoin", us(0, 9))(launch(us(1, 1), 7)))),
+            gpu(0)(stream(8)(copy("D2H", 4, us(9, 1), correlation=7))),
+        )
+
+        assert linked(tables) == [("d2h", None, "a")]
+
     def test_an_eager_op_that_copies_by_itself_is_one_end(self) -> None:
         tables = tables_of(
             host(line("python")(eager("Neg", us(0, 9))(launch(us(1, 1), 7)))),

@@ -65,7 +65,7 @@ def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here an
     costs nothing.
     """
     names = _OpNames(ops)
-    on_device = _device_rows(names, sightings, host, device)
+    on_device = _device_rows(names, ops["placement"].tolist(), sightings, host, device)
     sent = _sent_rows(names, sightings, host, device, facts)
     table = pd.concat([on_device, sent], ignore_index=True) if len(sent) else on_device
     ids = np.array([*ops["op_id"], None], dtype=object)  # the last stands for row -1
@@ -127,10 +127,14 @@ class _OpNames:
 
 
 def _device_rows(
-    names: _OpNames, sightings: Sightings, host: HostOps | None, device: DeviceEvents
+    names: _OpNames,
+    placements: list[str],
+    sightings: Sightings,
+    host: HostOps | None,
+    device: DeviceEvents,
 ) -> pd.DataFrame:
     rows = np.flatnonzero(device.direction.present)
-    ends = _ends(names, sightings, host, device, rows)
+    ends = _ends(names, placements, sightings, host, device, rows)
     details = [*device.copy_details, None]
     chosen = [details[k] for k in device.details[rows].tolist()]
     return pd.DataFrame(
@@ -152,8 +156,9 @@ def _device_rows(
     )
 
 
-def _ends(
+def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     names: _OpNames,
+    placements: list[str],
     sightings: Sightings,
     host: HostOps | None,
     device: DeviceEvents,
@@ -163,6 +168,14 @@ def _ends(
 
     The copy itself may name both; else the send within which it was launched does. A copy launched
     by any other op is that op's own: a value it reads back, or one it brings over.
+
+    Args:
+        names: Looks up rows by name.
+        placements: Placement of each row of the op table.
+        sightings: The rows of the op table.
+        host: Op occurrences on the host.
+        device: The device events.
+        rows: Which of them are copies.
     """
     producer, consumer = device.producer.take(rows), device.consumer.take(rows)
     label = device.op.take(rows)
@@ -187,16 +200,24 @@ def _ends(
     own = np.where(named >= 0, named, own)
     is_transfer = np.array([*_transfer_rows(sightings), False], np.bool_)[own]
     own = np.where(is_transfer, -1, own)
-    direction = np.array(device.direction.take(rows).to_list(), dtype=object)
+    # An op on a GPU, whose copy bears its name, reads its result back or has an input brought; for
+    # an op on the CPU it is the other way about. Where it ran unknown, so is which end it is, but
+    # that an input is brought to the device only for an eager op that is there.
     unnamed = ~producer.present & ~consumer.present
-    reads, brings = unnamed & (direction == "d2h"), unnamed & (direction == "h2d")
-    producer_row = np.where(reads, own, producer_row)
-    consumer_row = np.where(brings, own, consumer_row)
+    to_host = np.array([d == "d2h" for d in device.direction.take(rows).to_list()], np.bool_)
+    to_device = np.array([d == "h2d" for d in device.direction.take(rows).to_list()], np.bool_)
+    on_cpu = np.array([p == "cpu" for p in (*placements, None)], np.bool_)[own]
+    on_gpu = np.array([str(p).startswith("gpu") for p in (*placements, None)], np.bool_)[own]
+    on_gpu |= named >= 0
+    on_cpu &= ~on_gpu
+    is_eager = np.array([*sightings.rows["is_eager"], False], np.bool_)[own]
+    makes = unnamed & ((to_host & on_gpu) | (to_device & on_cpu))
+    takes = unnamed & ((to_device & (on_gpu | (is_eager & ~on_cpu))) | (to_host & on_cpu))
     return _Ends(
-        filled(producer, _row_names(sightings, np.where(reads, own, -1))),
-        filled(consumer, _row_names(sightings, np.where(brings, own, -1))),
-        producer_row,
-        consumer_row,
+        filled(producer, _row_names(sightings, np.where(makes, own, -1))),
+        filled(consumer, _row_names(sightings, np.where(takes, own, -1))),
+        np.where(makes, own, producer_row),
+        np.where(takes, own, consumer_row),
     )
 
 
