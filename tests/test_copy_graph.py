@@ -225,3 +225,11 @@ def test_totals_are_those_of_the_table_on_recorded_traces(folder: str) -> None:
         assert len(run.copies) > 0
         check_totals(run.copies, run.copy_graph)
         check_totals(run.copies, device_graph(run.copies))
+
+
+def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:
+    copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).copies
+
+    graph = device_graph(COPIES.frame([copies]))
+
+    assert sorted(graph.edges(keys=True)) == [("gpu:0", "another device", "p2p")]

@@ -19,6 +19,7 @@ HOST: Final = "host"
 """Node that stands for an unknown op in host memory; `gpu:0` and the like do for devices."""
 
 _UNSEEN_DEVICE: Final = "device"  # the far end of a copy that only the host told of
+_PEER: Final = "another device"  # a copy between devices is recorded on the one it leaves
 _FROM_HOST: Final = ("h2d", "h2h")
 _TO_HOST: Final = ("d2h", "h2h")
 
@@ -71,9 +72,10 @@ def _memories(copies: pd.DataFrame) -> tuple[NDArray[Any], NDArray[Any]]:
     categories = copies["device"].cat.categories
     names = [*(placement_of_device(str(c)) for c in categories), _UNSEEN_DEVICE]
     device = np.array(names, dtype=object)[copies["device"].cat.codes.to_numpy()]
+    reached = np.where(direction == "p2p", _PEER, device)
     return (
         np.where(np.isin(direction, _FROM_HOST), HOST, device),
-        np.where(np.isin(direction, _TO_HOST), HOST, device),
+        np.where(np.isin(direction, _TO_HOST), HOST, reached),
     )
 
 
