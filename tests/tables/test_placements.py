@@ -722,3 +722,8 @@ class TestNoProofWhereThereIsNone:
         found = where(host(line("python")(old_op("Neg", "Neg", us(0, 5), eager=True))), BUSY)
 
         assert found == {"Neg:Neg": ("unknown", "possible", "none")}
+
+    def test_an_old_eager_op_is_one(self) -> None:
+        tables = tables_of(host(line("python")(old_op("Neg", "Neg", us(0, 5), eager=True))), BUSY)
+
+        assert ("Neg", True) in rows(tables.ops, "name", "is_eager")

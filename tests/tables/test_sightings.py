@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.tables.reading import rows, tables_of
@@ -31,6 +32,7 @@ from tests.traces import (
     us,
     xla_kernel,
 )
+from traceanalyzer.tables.sightings import _distinct
 
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
 
@@ -378,3 +380,13 @@ def test_devices_are_written_in_full_where_the_trace_shows_job_and_task() -> Non
 def test_a_trace_of_nothing_has_no_rows() -> None:
     assert found() == []
     assert found(host(), gpu(0)) == []
+
+
+def test_more_combinations_than_a_number_can_hold_are_told_apart_all_the_same() -> None:
+    big = 2**31
+    lines = np.array([[big, big, big, 5, 1], [-1, 0, big, 5, 1], [big, big, big, 5, 1]], np.int64)
+
+    for seen in (lines, np.where(lines == big, 7, lines)):
+        codes, keys = _distinct(seen)
+        assert (keys[codes] == seen).all()
+        assert len(keys) == 2

@@ -12,6 +12,7 @@ that was called under two devices. They are one op only if the kernel was launch
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -134,12 +135,13 @@ def _host_columns(host: HostOps | None, labels: dict[_Label, int]) -> NDArray[np
     if host is None:
         return np.empty(0, np.int64)
     names = host.names
-    table = np.full(len(names.op), -1, np.int64)
-    for index in np.unique(host.name).tolist():
-        is_eager = names.kind[index] == Kind.EAGER_OP
-        key = (names.op[index], names.type[index], bool(is_eager), False)
-        table[index] = labels.setdefault(key, len(labels))
-    return table[host.name]
+    kinds = 2 * host.name.astype(np.int64) + (host.kind == Kind.EAGER_OP)
+    distinct, inverse = np.unique(kinds, return_inverse=True)
+    numbers = [
+        labels.setdefault((names.op[k // 2], names.type[k // 2], bool(k % 2), False), len(labels))
+        for k in distinct.tolist()
+    ]
+    return np.array(numbers, np.int64)[inverse.reshape(-1)]
 
 
 def _host_functions(host: HostOps | None) -> Strings:
@@ -256,17 +258,7 @@ def _merge(
         device of a row was not told by all its sightings.
     """
     width = len(_KEYS)
-    sizes = [int(seen[:, k].max(initial=-1)) + 2 for k in range(width)]
-    packed = np.zeros(len(seen), np.int64)
-    for k, size in enumerate(sizes):
-        packed = packed * size + (seen[:, k] + 1)
-    codes, distinct = pd.factorize(packed)
-    keys = np.empty((len(distinct), width), np.int64)
-    rest = np.asarray(distinct, np.int64).copy()
-    for k in reversed(range(width)):
-        keys[:, k] = rest % sizes[k] - 1
-        rest //= sizes[k]
-
+    codes, keys = _distinct(seen)
     table = pd.DataFrame(keys, columns=list(_KEYS))
     eager = np.array([is_eager for _, _, is_eager, _ in labels], np.bool_)
     # Eager ops of one type are many ops that only a line number would tell apart: what is known of
@@ -288,6 +280,25 @@ def _merge(
     assumed = np.zeros(n_rows, np.bool_)
     assumed[grouped[untold]] = True
     return rows, grouped[codes].astype(np.int64), assumed
+
+
+def _distinct(seen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of each line of `seen`, and the distinct lines; entries are -1 or more."""
+    width = seen.shape[1]
+    sizes = [int(seen[:, k].max(initial=-1)) + 2 for k in range(width)]
+    if prod(sizes) >= 2**63:  # more than a number can hold: sort the lines instead
+        keys, codes = np.unique(seen, axis=0, return_inverse=True)
+        return codes.reshape(-1), keys
+    packed = np.zeros(len(seen), np.int64)
+    for k, size in enumerate(sizes):
+        packed = packed * size + (seen[:, k] + 1)
+    codes, distinct = pd.factorize(packed)
+    keys = np.empty((len(distinct), width), np.int64)
+    rest = np.asarray(distinct, np.int64).copy()
+    for k in reversed(range(width)):
+        keys[:, k] = rest % sizes[k] - 1
+        rest //= sizes[k]
+    return codes, keys
 
 
 def _fill_single(
