@@ -66,7 +66,7 @@ _TOOL_FILE: Final = re.compile(
     r"\.(pb|json|json\.gz)$"
 )
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
-_RECORD: Final = "record one with `traceanalyzer capture script.py`"
+_RECORD: Final = "record one with `tf.profiler.experimental.start(logdir)` and `.stop()`"
 
 
 @dataclass(frozen=True, kw_only=True)
