@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CopyDetails", "DeviceEvents", "device_events", "device_planes"]
 
-_XLA_SUFFIX: Final = re.compile(r"(\.\d+)+$")
 # cupti_utils.cc and rocm_tracer.cc name copies by direction; the rest are the runtimes' own calls.
 _DIRECTIONS: Final = (
     (re.compile(r"Memcpy(?:H2D|HtoD)|CopyHostToDevice|(?:hip|cu\w*)MemcpyHtoD\w*"), "h2d"),
