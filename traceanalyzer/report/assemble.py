@@ -75,7 +75,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         run=_run_info(run, devices, steps),
         health=trace_health(run),
         summary=_summary(diagnosis, devices, steps),
-        findings=tuple(_finding(f, run.ops) for f in diagnosis.findings),
+        findings=tuple(_finding(f, run) for f in diagnosis.findings),
         unexplained=_unexplained(diagnosis),
         rules=tuple(
             RuleStatus(cause=o.cause, status=o.status, reason=o.reason) for o in diagnosis.outcomes
@@ -207,8 +207,8 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
     )
 
 
-def _finding(found: findings.Finding, ops: pd.DataFrame) -> Finding:
-    rows = ops[ops["op_id"].isin(found.op_ids)]
+def _finding(found: findings.Finding, run: Run) -> Finding:
+    rows = run.ops[run.ops["op_id"].isin(found.op_ids)]
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
     return Finding(
         id=found.id,
@@ -223,7 +223,21 @@ def _finding(found: findings.Finding, ops: pd.DataFrame) -> Finding:
         evidence=found.evidence,
         ruled_out=found.ruled_out,
         fixes=found.fixes,
-        cost=_cost(rows),
+        cost=_joint_cost(rows, run.copies),
+    )
+
+
+def _joint_cost(rows: pd.DataFrame, copies: pd.DataFrame) -> Cost:
+    """Return what several ops cost together: a copy from one of them to another counts once."""
+    touched = copies[
+        copies["producer"].isin(rows["op_id"]) | copies["consumer"].isin(rows["op_id"])
+    ]
+    across = touched["direction"].isin(["h2d", "d2h"])
+    return Cost(
+        host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
+        copy_us=int(touched["duration_ps"].sum()) / _PS_PER_US,
+        copy_bytes=int(touched.loc[across, "bytes"].sum()),
+        exposed_us_per_step=None,
     )
 
 

@@ -9,8 +9,9 @@ the like call, and the ops that hand elements over to the model.
 
 Dataset ops have CPU kernels only, or, for the few at the end of a pipeline that can be put on a
 GPU, one that TensorFlow prefers; the functions that a dataset calls are placed on the CPU whatever
-kernels their ops have (captured_function.cc instantiates them with the CPU as their device). It is
-the design: the pipeline prepares the next element while the accelerator works on this one.
+kernels their ops have, unless these ask for another device (captured_function.cc instantiates them
+with the CPU as their default). It is the design: the pipeline prepares the next element while the
+accelerator works on this one.
 
 ## How to fix it
 
@@ -69,7 +70,8 @@ def _within(found: pd.DataFrame) -> Finding:
         why=(
             "These ops are stages of a tf.data pipeline, and of the functions it calls. Datasets "
             "have CPU kernels only, but for a few that a program can put on a GPU, and what a "
-            "dataset calls is placed on the CPU whatever kernels it has."
+            "dataset calls is placed on the CPU, whatever kernels it has, unless it asks for "
+            "another device."
         ),
         op_ids=tuple(found["op_id"]),
         evidence=(

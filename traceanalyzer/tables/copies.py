@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.device_events import CopyDetails
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.tables.sightings import launch_functions
@@ -135,18 +136,20 @@ def _device_rows(
 ) -> pd.DataFrame:
     rows = np.flatnonzero(device.direction.present)
     ends = _ends(names, placements, sightings, host, device, rows)
-    details = [*device.copy_details, None]
-    chosen = [details[k] for k in device.details[rows].tolist()]
+    details = [*device.copy_details, CopyDetails()]  # the last is of a copy without any
+    told = device.details[rows]
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
             "stream": categorical(device.stream.take(rows)),
             "direction": categorical(device.direction.take(rows)),
-            "bytes": pd.array([d.bytes if d else None for d in chosen], dtype="Int64"),
+            "bytes": pd.array([d.bytes for d in details], dtype="Int64").take(told % len(details)),
             "start_ps": device.start_ps[rows],
             "duration_ps": pd.array(device.duration_ps[rows], dtype="Int64"),
-            "memory": [d.memory if d else "unknown" for d in chosen],
-            "is_async": pd.array([d.is_async if d else None for d in chosen], dtype="boolean"),
+            "memory": np.array([d.memory for d in details], dtype=object)[told],
+            "is_async": pd.array([d.is_async for d in details], dtype="boolean").take(
+                told % len(details)
+            ),
             "producer": ends.producer,
             "consumer": ends.consumer,
             "producer_name": categorical(ends.producer_name),
@@ -190,7 +193,7 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
         producer = filled(producer, Strings(transfer, tuple(t.producer for t in host.transfers)))
         consumer = filled(consumer, Strings(transfer, tuple(t.consumer for t in host.transfers)))
 
-    functions = launch_functions(host, device).take(rows).to_list()
+    functions = launch_functions(host, device).take(rows)
     producer_row = _find_rows(names, functions, producer)
     consumer_row = _find_rows(names, functions, consumer)
 
@@ -204,8 +207,9 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     # an op on the CPU it is the other way about. Where it ran unknown, so is which end it is, but
     # that an input is brought to the device only for an eager op that is there.
     unnamed = ~producer.present & ~consumer.present
-    to_host = np.array([d == "d2h" for d in device.direction.take(rows).to_list()], np.bool_)
-    to_device = np.array([d == "h2d" for d in device.direction.take(rows).to_list()], np.bool_)
+    direction = device.direction
+    to_host = np.array([d == "d2h" for d in direction.values], np.bool_)[direction.codes[rows]]
+    to_device = np.array([d == "h2d" for d in direction.values], np.bool_)[direction.codes[rows]]
     on_cpu = np.array([p == "cpu" for p in (*placements, None)], np.bool_)[own]
     on_gpu = np.array([str(p).startswith("gpu") for p in (*placements, None)], np.bool_)[own]
     on_gpu |= named >= 0
@@ -238,12 +242,15 @@ def _row_names(sightings: Sightings, rows: NDArray[np.int64]) -> Strings:
     return Strings(rows.astype(np.int32), tuple(sightings.rows["name"]))
 
 
-def _find_rows(names: _OpNames, functions: list[str | None], column: Strings) -> NDArray[np.int64]:
-    texts = column.to_list()
-    known: dict[tuple[str | None, str | None], int] = {}
-    for pair in set(zip(functions, texts, strict=True)):
-        known[pair] = names.find(*pair)
-    return np.array([known[pair] for pair in zip(functions, texts, strict=True)], np.int64)
+def _find_rows(names: _OpNames, functions: Strings, column: Strings) -> NDArray[np.int64]:
+    """Look up the row of each function and name, each distinct pair once."""
+    width = len(column.values) + 1
+    pairs = (functions.codes + 1) * np.int64(width) + (column.codes + 1)
+    distinct, inverse = np.unique(pairs, return_inverse=True)
+    known_functions, known_names = (None, *functions.values), (None, *column.values)
+    found = [names.find(known_functions[p // width], known_names[p % width]) for p in distinct]
+    rows: NDArray[np.int64] = np.array(found, np.int64)[inverse.reshape(-1)]
+    return rows
 
 
 def _sent_rows(
@@ -255,24 +262,16 @@ def _sent_rows(
 ) -> pd.DataFrame:
     sent = [] if host is None else _sent(names, sightings, host, device, facts)
     n = len(sent)
-    columns = _Sent(*zip(*sent, strict=True)) if sent else _Sent([], [], [], [], [], [], [])  # type: ignore[arg-type]
-    direction = np.array(columns.direction, dtype=object)
-    return pd.DataFrame(
-        {
-            "device": [None] * n,
-            "stream": [None] * n,
-            "direction": direction,
-            "bytes": pd.array([None] * n, dtype="Int64"),
-            "start_ps": np.array(columns.start_ps, np.int64),
-            "duration_ps": pd.array([sending.duration_ps for sending in sent], dtype="Int64"),
-            "memory": ["unknown"] * n,
-            "is_async": pd.array([None] * n, dtype="boolean"),
-            "producer": np.array(columns.producer, np.int64),
-            "consumer": np.array(columns.consumer, np.int64),
-            "producer_name": np.array(columns.producer_name, dtype=object),
-            "consumer_name": np.array(columns.consumer_name, dtype=object),
-            "correlation_id": np.zeros(n, np.int64),
-        }
+    table = pd.DataFrame(sent, columns=list(_Sent._fields), dtype=object)
+    return table.astype(
+        {"start_ps": "int64", "duration_ps": "Int64", "producer": "int64", "consumer": "int64"}
+    ).assign(
+        device=None,
+        stream=None,
+        bytes=pd.array([None] * n, dtype="Int64"),
+        memory="unknown",
+        is_async=pd.array([None] * n, dtype="boolean"),
+        correlation_id=np.zeros(n, np.int64),
     )
 
 
