@@ -1,0 +1,1 @@
+"""The evidence that `traceanalyzer capture` leaves beside a trace: its format, its making."""

@@ -1,0 +1,507 @@
+"""What a sidecar holds: the evidence of a capture that its trace cannot carry, as records.
+
+The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. A reader
+refuses another `format` or `version` and ignores keys it does not know.
+
+```
+{"format": "traceanalyzer.placement", "version": 1,
+ "tool": version of traceanalyzer, "host": name of the host, as in the trace's file name,
+ "complete": whether the recorder came to its end (false: the script was killed),
+ "environment": {...} | null, "devices": {...} | null, "gpus": [{...}],     open, see `Sidecar`
+ "log": [text], "log_source": "script" | "probe" | "script+probe" | "none",
+ "sessions": [{"trace": path relative to the sidecar | null, "method": "server" | "api" | "script",
+               "requested": LEVELS | null, "effective": LEVELS | null,
+               "start_ns": int, "stop_ns": int | null, "reason": text}],
+ "notes": [{"id": text, "severity": "info" | "warning", "message": text}],
+ "errors": [{"where": "tf.config" | "resource_exhausted", "type": text, "message": text,
+             "raised": [FRAME, innermost first], "handler": FRAME or -1, "call": text | null}],
+ "strings": [text],                              pool of the texts in columns, marked STRING below
+ "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
+ "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
+ "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
+ "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
+                  "scopes": [[SCOPE, outermost first] | null]}],
+ "functions": [{"name": text, "instances": [{"count": int, "input": GRAPH, "assigned": [STRING],
+                  "partitions": [{"device": text, "names": [STRING], "ops": [STRING],
+                                  "attributes": [SET or -1], "origin_functions": [STRING],
+                                  "origin_nodes": [STRING]}]}]}],
+ "signatures": [{"op": text, "is_function": bool, "scope": text, "scope_frame": FRAME or -1,
+                 "frame": FRAME or -1, "attributes": SET,
+                 "inputs": [TENSOR], "outputs": [TENSOR]}],
+ "resources": [{"signature": index of the creating signature or -1, "name": text, "dtype": text,
+                "shape": SHAPE, "bytes": int | null, "device": text}],
+ "sequences": [{"thread": int, "name": text, "session": int, "first_index": int,
+                "signatures": base64 of uint32 (little-endian), "counts": the same}],
+ "omitted": {what: how many}}
+
+GRAPH:  {"producer": int, "names": [STRING], "ops": [STRING],
+         "arity": [number of inputs], "inputs": [STRING, those of all nodes, one after another],
+         "devices": [STRING], "attributes": [SET or -1],
+         "origin_functions": [STRING], "origin_nodes": [STRING]}
+LEVELS: {"host_tracer_level": int, "device_tracer_level": int, "python_tracer_level": int}
+TENSOR: {"dtype": text, "device": text, "backing_device": text, "resource": int | null,
+         "shape": SHAPE}
+SHAPE:  [size, -1 where unknown] | null for an unknown rank
+VALUE:  a type is plain text, as TensorFlow's DataType in lower case without `DT_` ("float",
+        "int32", "resource", "float_ref"); int, float, bool as such; a list a list;
+        a string {"s": text}; a shape {"shape": SHAPE}; a tensor {"tensor": type, "shape": SHAPE},
+        its contents are never kept; a function {"func": name};
+        a float that JSON has no number for {"float": "nan" | "inf" | "-inf"}.
+```
+
+Texts over 1000 characters are cut in attributes. Devices are in TensorFlow's full form
+(`/job:localhost/replica:0/task:0/device:CPU:0`) or as the program spelt them, "" where none is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = [
+    "FORMAT",
+    "NO_ATTRIBUTES",
+    "UNKNOWN",
+    "VERSION",
+    "Attributes",
+    "CaughtError",
+    "Definition",
+    "EagerSequence",
+    "Frame",
+    "Function",
+    "Graph",
+    "Instance",
+    "Json",
+    "Levels",
+    "Note",
+    "Partition",
+    "Resource",
+    "Scope",
+    "Session",
+    "Shape",
+    "Sidecar",
+    "Signature",
+    "Tensor",
+]
+
+FORMAT: Final = "traceanalyzer.placement"
+VERSION: Final = 1
+UNKNOWN: Final = -1  # an index that points to nothing
+
+# A value of JSON; in attributes encoded as VALUE above.
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+# The attributes of a node or an eager op, by name.
+Attributes: TypeAlias = "Mapping[str, Json]"
+# Sizes, -1 where unknown; None for an unknown rank.
+Shape: TypeAlias = "tuple[int, ...] | None"
+
+NO_ATTRIBUTES: Final[Mapping[str, Json]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A place in Python code, from the stack at the time an op was made.
+
+    Attributes:
+        file: Path as Python has it, absolute for what was imported or run.
+        line: Line, from 1.
+        code: Name of the code object: a function, `<module>`, `<lambda>`.
+        is_user: Whether it is the user's own: not of the standard library, nor site-packages.
+    """
+
+    file: str
+    line: int
+    code: str
+    is_user: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """A `tf.device` scope.
+
+    Attributes:
+        device: What it asks for; "" where it lifts an outer request.
+        frame: The user's frame that entered it, or -1.
+    """
+
+    device: str
+    frame: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """Tracer levels, as in TensorFlow's ProfileOptions."""
+
+    host_tracer_level: int
+    device_tracer_level: int
+    python_tracer_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One profiler session of the captured program.
+
+    Attributes:
+        trace: The xplane file, relative to the sidecar's folder; None where none was written.
+        method: Who ran it: the profiler `server` or the Python `api` for us, or the `script`.
+        requested: The levels that were asked for; None where unknown (the script's own).
+        effective: Those that the trace's own `profile_options` states; None where it does not
+            (TensorFlow before 2.19).
+        start_ns: Begin, nanoseconds since 1970.
+        stop_ns: End, or None where the program ended first.
+        reason: Why it began and ended, in words.
+    """
+
+    trace: str | None
+    method: str
+    requested: Levels | None
+    effective: Levels | None
+    start_ns: int
+    stop_ns: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What was not recorded, or is not as it seems, and why; shown under `health`.
+
+    Attributes:
+        id: Stable word for the kind of note.
+        severity: `info` or `warning`.
+        message: One line.
+    """
+
+    id: str
+    severity: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaughtError:
+    """An error that tells of placement, as it passed through the program.
+
+    Attributes:
+        where: `tf.config` (a call that failed) or `resource_exhausted`.
+        type: The exception's class.
+        message: Its text, cut at 2000 characters.
+        raised: The user's frames that raised it, innermost first.
+        handler: The frame that caught it, or -1: nobody did.
+        call: The `tf.config` function, or None.
+    """
+
+    where: str
+    type: str
+    message: str
+    raised: tuple[int, ...]
+    handler: int
+    call: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A function's nodes as Python made them: before inlining, so under their own names.
+
+    One entry a node in each column.
+
+    Attributes:
+        name: The definition's name, as in traces (`__inference_train_step_42`).
+        nodes: Names.
+        frames: The innermost frame that is the user's own, or -1.
+        scopes: The `tf.device` scopes around it, outermost first; None where not recorded.
+    """
+
+    name: str
+    nodes: tuple[str, ...]
+    frames: tuple[int, ...]
+    scopes: tuple[tuple[int, ...] | None, ...]
+    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def index(self, node: str) -> int:
+        """Return the position of a node in the columns, or -1."""
+        return _position(self._index, self.nodes, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """The graph of an instantiated function: the placer's own input.
+
+    Inlined and lowered, with the program's requests (TensorFlow's dump `before_placer`, in 2.12
+    `placer_input`). One entry a node in each column, in the dump's order.
+
+    Attributes:
+        names: Names after inlining.
+        ops: Op types.
+        inputs: As in a NodeDef: `node`, `node:1`, `^node` for a control edge.
+        devices: The requested device, "" for none; of an `_Arg` the device it is assigned to.
+        attributes: Indices of attribute sets, -1 where they were left out.
+        origin_functions: The function each node was inlined from; "" for the function's own.
+        origin_nodes: Its name there; "" for the function's own, whose name is the same.
+        producer: GraphDef version of the TensorFlow that made it; 0 unknown.
+    """
+
+    names: tuple[str, ...]
+    ops: tuple[str, ...]
+    inputs: tuple[tuple[str, ...], ...]
+    devices: tuple[str, ...]
+    attributes: tuple[int, ...]
+    origin_functions: tuple[str, ...]
+    origin_nodes: tuple[str, ...]
+    producer: int = 0
+    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.names)
+
+    def index(self, node: str) -> int:
+        """Return the position of a node in the columns, or -1."""
+        return _position(self._index, self.names, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """What ran of a function on one device, as its executor got it.
+
+    After grappler, so under its names and op types (TensorFlow's dump `after_partition_passes`).
+    One entry a node in each column; what they mean is as in `Graph`.
+
+    Attributes:
+        device: The device of the partition.
+        names: Names.
+        ops: Op types.
+        attributes: Indices of attribute sets, -1 where they were left out.
+        origin_functions: The function each node was inlined from, "" for none.
+        origin_nodes: Its name there, "" for none.
+    """
+
+    device: str
+    names: tuple[str, ...]
+    ops: tuple[str, ...]
+    attributes: tuple[int, ...]
+    origin_functions: tuple[str, ...]
+    origin_nodes: tuple[str, ...]
+    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        """Return the number of nodes."""
+        return len(self.names)
+
+    def index(self, node: str) -> int:
+        """Return the position of a node in the columns, or -1."""
+        return _position(self._index, self.names, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One instantiation of a function: what the placer was given and what became of it.
+
+    Attributes:
+        input: The placer's input.
+        assigned: The device the placer chose for each node of `input`, "" unknown.
+        partitions: What ran; empty where TensorFlow did not dump it (2.12), or it was left out.
+        count: How many instantiations were alike.
+    """
+
+    input: Graph
+    assigned: tuple[str, ...]
+    partitions: tuple[Partition, ...]
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function that was instantiated.
+
+    Attributes:
+        name: The definition's name, as in traces.
+        instances: Its instantiations, in order of time: the same function called with arguments
+            elsewhere, or from another runtime (tf.data), is placed anew.
+    """
+
+    name: str
+    instances: tuple[Instance, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensor:
+    """An input or output of an eager op.
+
+    Attributes:
+        dtype: Type, named as in attributes.
+        device: The device it is on for TensorFlow.
+        backing_device: The one that holds its memory: the CPU for an int32 "on" a GPU.
+        resource: For a handle, the index of its resource; None for other tensors.
+        shape: Its shape; None also where not recorded.
+    """
+
+    dtype: str
+    device: str
+    backing_device: str
+    resource: int | None
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """A kind of eager op or call: what is alike was recorded once.
+
+    Attributes:
+        op: Op type; of a call, the definition's name.
+        is_function: Whether it calls a function; then `inputs` bind its `_Arg`s, in order,
+            captured ones included.
+        scope: The device that the eager scope asks for, "" for none.
+        scope_frame: The frame that entered the scope, or -1.
+        frame: The innermost frame that is the user's own, or -1.
+        attributes: Index of the set of attributes.
+        inputs: Its inputs.
+        outputs: Its outputs.
+    """
+
+    op: str
+    is_function: bool
+    scope: str
+    scope_frame: int
+    frame: int
+    attributes: int
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """A variable, table, iterator or other resource.
+
+    Attributes:
+        signature: Index of the signature that created it, or -1; its frame is the creating line.
+        name: Its name, as the program or TensorFlow gave it.
+        dtype: Type of what it holds, "" unknown.
+        shape: Shape of what it holds; None where unknown.
+        bytes: Size of what it holds, or None.
+        device: Where it lives.
+    """
+
+    signature: int
+    name: str
+    dtype: str
+    shape: Shape
+    bytes: int | None
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EagerSequence:
+    """The eager ops of one thread in one profiler session, in order, run-length coded.
+
+    Attributes:
+        thread: The recorder's number of the thread, as in its `traceanalyzer:eager` events.
+        name: The thread's name.
+        session: Index of the session.
+        first_index: Position of the first op, counted from the thread's first in the program.
+        signatures: uint32, indices of signatures.
+        counts: uint32, how many in a row are of that signature.
+    """
+
+    thread: int
+    name: str
+    session: int
+    first_index: int
+    signatures: NDArray[np.uint32]
+    counts: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sidecar:
+    """The evidence of one capture.
+
+    Attributes:
+        tool: Version of traceanalyzer that wrote it.
+        host: Name of the host.
+        complete: Whether the recorder came to its end.
+        environment: Versions of Python, TensorFlow and Keras, build info, platform, command line,
+            variables of the environment that concern TensorFlow; None where not recorded.
+        devices: Physical, visible and logical devices, soft placement, strategies, options of
+            the optimizer and of XLA, at the program's end; None where not recorded.
+        gpus: What NVML says of each GPU; empty without a driver.
+        log: TensorFlow's lines about devices.
+        log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
+        sessions: Profiler sessions.
+        notes: What was not recorded.
+        errors: Errors that tell of placement.
+        frames: Pool of places in code.
+        scopes: Pool of `tf.device` scopes.
+        attributes: Pool of attribute sets.
+        definitions: Functions as Python made them.
+        functions: Functions as they were instantiated.
+        signatures: Kinds of eager ops and calls.
+        resources: Resources that eager ops made or used.
+        sequences: What each thread ran, as signatures.
+        omitted: What was left out to stay within the size limit, and how many of it.
+    """
+
+    tool: str
+    host: str
+    complete: bool
+    environment: Mapping[str, Json] | None = None
+    devices: Mapping[str, Json] | None = None
+    gpus: tuple[Mapping[str, Json], ...] = ()
+    log: tuple[str, ...] = ()
+    log_source: str = "none"
+    sessions: tuple[Session, ...] = ()
+    notes: tuple[Note, ...] = ()
+    errors: tuple[CaughtError, ...] = ()
+    frames: tuple[Frame, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    attributes: tuple[Attributes, ...] = ()
+    definitions: tuple[Definition, ...] = ()
+    functions: tuple[Function, ...] = ()
+    signatures: tuple[Signature, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    sequences: tuple[EagerSequence, ...] = ()
+    omitted: Mapping[str, int] = field(default_factory=dict)
+    _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+    _functions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
+
+    def definition(self, name: str) -> Definition | None:
+        """Return the definition of that name, or None."""
+        at = _position(self._definitions, (d.name for d in self.definitions), name)
+        return None if at == UNKNOWN else self.definitions[at]
+
+    def function(self, name: str) -> Function | None:
+        """Return the instantiated function of that name, or None."""
+        at = _position(self._functions, (f.name for f in self.functions), name)
+        return None if at == UNKNOWN else self.functions[at]
+
+    def frame(self, index: int) -> Frame | None:
+        """Return the frame at an index, None for -1."""
+        return None if index == UNKNOWN else self.frames[index]
+
+    def attribute_set(self, index: int) -> Attributes:
+        """Return the attributes at an index, none for -1."""
+        return NO_ATTRIBUTES if index == UNKNOWN else self.attributes[index]
+
+    def resource_of(self, tensor: Tensor) -> Resource | None:
+        """Return the resource that a handle stands for, or None."""
+        return None if tensor.resource is None else self.resources[tensor.resource]
+
+    def frame_of_node(self, function: str, node: str) -> Frame | None:
+        """Return the user's frame that made a node of a definition, or None where unknown."""
+        definition = self.definition(function)
+        if definition is None:
+            return None
+        at = definition.index(node)
+        return None if at == UNKNOWN else self.frame(definition.frames[at])
+
+
+def _position(index: dict[str, int], names: Iterable[str], name: str) -> int:
+    """Look a name up, filling the index at the first time; the first of equal names counts."""
+    if not index:
+        for at, each in enumerate(names):
+            index.setdefault(each, at)
+    return index.get(name, UNKNOWN)
