@@ -6,7 +6,7 @@ import numpy as np
 
 from traceanalyzer.trace._jit import jit
 
-__all__ = ["innermost", "sum_by"]
+__all__ = ["align", "innermost", "sum_by"]
 
 
 @jit
@@ -38,3 +38,74 @@ def sum_by(codes, values, out):
     for k in range(len(codes)):
         if codes[k] >= 0:
             out[codes[k]] += values[k]
+
+
+@jit
+def align(
+    event_op,
+    event_begin,
+    event_end,
+    record_op,
+    record_signature,
+    record_begin,
+    record_end,
+    is_open,
+    most_pairs,
+    out,
+):
+    """Fill `out` with the record of each event, stretch by stretch; see `eager_alignment`."""
+    for s in range(len(event_begin)):
+        e, r = event_begin[s], record_begin[s]
+        n, m = event_end[s] - e, record_end[s] - r
+        shorter = min(n, m)
+        same = 0
+        while same < shorter and event_op[e + same] == record_op[r + same]:
+            same += 1
+        if same == shorter and (n == m or is_open[s]):
+            for k in range(same):
+                out[e + k] = r + k
+        elif n > 0 and m > 0 and n * m <= most_pairs:
+            align_uncertain(
+                event_op[e : e + n],
+                record_op[r : r + m],
+                record_signature[r : r + m],
+                r,
+                out[e : e + n],
+            )
+
+
+@jit
+def align_uncertain(event_op, record_op, signature, first_record, out):
+    """Pair the events that every longest common subsequence pairs, with one signature alone."""
+    n, m = len(event_op), len(record_op)
+    before = common(event_op, record_op)
+    after = common(event_op[::-1], record_op[::-1])
+    longest = before[n, m]
+    for i in range(n):
+        found = -1
+        for j in range(m + 1):
+            if before[i, j] + after[n - i - 1, m - j] == longest:
+                found = -1  # one of them does without the event
+                break
+            if j == m or event_op[i] != record_op[j]:
+                continue
+            if before[i, j] + 1 + after[n - i - 1, m - j - 1] == longest:
+                if found >= 0 and signature[found] != signature[j]:
+                    found = -1
+                    break
+                found = j
+        if found >= 0:
+            out[i] = first_record + found
+
+
+@jit
+def common(a, b):
+    """Return the length of the longest common subsequence of each head of `a` and each of `b`."""
+    length = np.zeros((len(a) + 1, len(b) + 1), np.int32)
+    for i in range(len(a)):
+        for j in range(len(b)):
+            if a[i] == b[j]:
+                length[i + 1, j + 1] = length[i, j] + 1
+            else:
+                length[i + 1, j + 1] = max(length[i, j + 1], length[i + 1, j])
+    return length

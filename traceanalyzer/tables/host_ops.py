@@ -75,6 +75,7 @@ class HostOps:
         name: Index into `names.op` and `names.type`, int32.
         kind: `Kind`, uint8.
         function: Function it ran in, `tf.data`, or empty.
+        definitions: Full name, with TensorFlow's counter, of each function so called.
         in_pipeline: Whether it ran on behalf of tf.data.
         call: Step id of the call it ran in, 0 where unknown, int64.
         device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
@@ -95,6 +96,7 @@ class HostOps:
     name: NDArray[np.int32]
     kind: NDArray[np.uint8]
     function: Strings
+    definitions: dict[str, str]
     in_pipeline: NDArray[np.bool_]
     call: NDArray[np.int64]
     device: Strings
@@ -137,7 +139,12 @@ def host_ops(plane: Plane) -> HostOps:
     owner = np.where(is_op, number[:-1], number[innermost(plane, order, is_op | is_turn)])
     step_id = plane.integers("id")
     call_of_event = np.where(executor >= 0, step_id.values[executor], 0)
-    functions, captured = _function_of_event(plane, names, kind, order, executor, step_id)
+    labels, label_of_name = _function_labels(names)
+    definitions = {labels[k]: names.op[i] for i, k in enumerate(label_of_name.tolist()) if k >= 0}
+    label = np.append(label_of_name, -1)[
+        np.append(name_of, -1)[innermost(plane, order, kind == Kind.FUNCTION_CALL)]
+    ]
+    functions, captured = _function_of_event(plane, names, labels, label, executor, step_id)
     in_pipeline = _in_pipeline(plane, names, order)[event] | captured[event]
     called_by_data = in_pipeline & (functions.codes[event] < 0) & (kind[event] != Kind.STAGE)
     by_data = functions.values.index(TF_DATA)
@@ -152,6 +159,7 @@ def host_ops(plane: Plane) -> HostOps:
         name=name_of[event],
         kind=kind[event],
         function=Strings(function, functions.values),
+        definitions=definitions,
         in_pipeline=in_pipeline,
         call=call_of_event[event],
         device=device,
@@ -190,8 +198,8 @@ def _echoes(
 def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by the caller
     plane: Plane,
     names: Names,
-    kind: NDArray[np.uint8],
-    order: NDArray[np.int64],
+    labels: list[str],
+    label: NDArray[np.int64],
     executor: NDArray[np.int64],
     step_id: Column,
 ) -> tuple[Strings, NDArray[np.bool_]]:
@@ -199,15 +207,20 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
 
     On the calling thread the function is the enclosing call's. Elsewhere the step id leads there:
     the executor's turn has it, and so has the `FunctionRun` within the call.
+
+    Args:
+        plane: The host plane.
+        names: Its event names, classified.
+        labels: Labels of the functions that are called.
+        label: Index of the label of the call that encloses each event, -1 for none.
+        executor: The executor's turn that encloses each event, -1 for none.
+        step_id: Step ids of events.
     """
     ids, present = step_id.values, step_id.present
-    call = innermost(plane, order, kind == Kind.FUNCTION_CALL)
-    labels, label_of_name = _function_labels(names)
     tf_data = len(labels)
-    label = np.append(label_of_name, -1)[np.where(call >= 0, plane.name_of[call], -1)]
 
     runs = plane.named(words.FUNCTION_RUN)
-    runs = runs[present[runs] & (call[runs] >= 0)]
+    runs = runs[present[runs] & (label[runs] >= 0)]
     known = dict(zip(ids[runs].tolist(), label[runs].tolist(), strict=True))
     captured_names = {n for n in plane.names if words.CAPTURED_FUNCTION.fullmatch(n)}
     captured = plane.named(*captured_names)

@@ -12,6 +12,7 @@ from traceanalyzer.tables.allocations import allocation_events
 from traceanalyzer.tables.copies import copy_rows, count_copies
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.host_ops import host_ops
+from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.ops import op_rows
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.sightings import gather
@@ -22,7 +23,9 @@ from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
+    from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.joined import EagerOps, Joined
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.trace.columns import Plane, Trace
 
@@ -31,7 +34,17 @@ __all__ = ["HostTables", "host_tables"]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTables:
-    """One host's rows of each table, with the columns of the schemas but not yet their dtypes."""
+    """One host's rows of each table, with the columns of the schemas but not yet their dtypes.
+
+    Attributes:
+        ops: Its ops.
+        kernels: Its kernels.
+        copies: Its copies.
+        allocations: Its allocations.
+        steps: Its steps.
+        facts: What its tracers recorded.
+        joined: What its sidecar tells of the ops, or None without one.
+    """
 
     ops: pd.DataFrame
     kernels: pd.DataFrame
@@ -39,23 +52,37 @@ class HostTables:
     allocations: pd.DataFrame
     steps: pd.DataFrame
     facts: TracerFacts
+    joined: Joined | None = None
 
 
-def host_tables(host_name: str, host_index: int, trace: Trace) -> HostTables:
+def host_tables(
+    host_name: str,
+    host_index: int,
+    trace: Trace,
+    sidecar: Sidecar | None = None,
+    session: int | None = None,
+) -> HostTables:
     """Build the tables of one host.
 
     Args:
         host_name: Name of the host.
         host_index: Its place among the hosts of the run.
         trace: Its trace.
+        sidecar: What a capture recorded beside it, or None.
+        session: Which of the sidecar's sessions wrote the trace, or None where not known.
     """
     plane = _host_plane(trace)
     host = host_ops(plane) if plane is not None else None
     device = device_events(trace, host)
     allocations = allocation_events(plane) if plane is not None else _no_allocations()
-    facts = tracer_facts(trace, host, device, allocations)
-    sightings = gather(host, device, facts.host_level)
-    ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations)
+    facts = tracer_facts(trace, host, device, allocations, sidecar)
+    eager: EagerOps | None = None
+    if host is not None and sidecar is not None:
+        host, eager = join_eager(host, sidecar, session)
+    record = None if eager is None else eager.record
+    sightings = gather(host, device, facts.host_level, record)
+    joined = None if sidecar is None else join_rows(sightings.rows, host, sidecar, eager)
+    ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations, joined)
     copies = copy_rows(host_name, ops, sightings, host, device, facts)
     ops = count_copies(ops, copies)
     return HostTables(
@@ -65,6 +92,7 @@ def host_tables(host_name: str, host_index: int, trace: Trace) -> HostTables:
         allocations=_with_op_ids(host_name, allocations, ops),
         steps=step_rows(host_name, trace),
         facts=facts,
+        joined=joined,
     )
 
 

@@ -15,10 +15,13 @@ from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.joined import Joined, OpRecord
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.tables.tracer import TracerFacts
 
@@ -33,6 +36,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
     device: DeviceEvents,
     facts: TracerFacts,
     allocations: pd.DataFrame,
+    joined: Joined | None = None,
 ) -> pd.DataFrame:
     """Build one host's rows of the op table, copies not yet counted in.
 
@@ -45,6 +49,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
         device: Events of its devices.
         facts: What its tracers recorded.
         allocations: Its allocations.
+        joined: What the sidecar tells of the rows, or None without one.
     """
     rows = sightings.rows
     n = len(rows)
@@ -52,19 +57,21 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
     role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
     in_pipeline = seen.in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
-    placements = decide(sightings, host, device, facts, allocations, seen.in_pipeline)
+    records: Sequence[OpRecord | None] = joined.records if joined is not None else ()
+    placements = decide(sightings, host, device, facts, allocations, seen.in_pipeline, records)
+    told = _Told.of(records, n)
     kernel_rows = sightings.of_device_event
     known = kernel_rows >= 0
     input_types = rows["input_types"]
     return pd.DataFrame(
         {
-            "op_id": _op_ids(rows, host_index),
+            "op_id": _op_ids(rows, host_index, records),
             "host": categorical(constant(host_name, n)),
             "function": rows["function"],
             "name": rows["name"],
             "type": rows["type"],
             "device": pd.Series([p.device for p in placements], dtype=object),
-            "signature": input_types,
+            "signature": _signatures(input_types, records),
             "role": role,
             "placement": pd.Series([p.placement for p in placements], dtype=object),
             "placement_certainty": pd.Series([p.certainty for p in placements], dtype=object),
@@ -83,12 +90,51 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
             "copy_ps": np.zeros(n, np.int64),
             "exposed_ps": pd.array([pd.NA] * n, dtype="Int64"),
             "input_types": input_types,
-            "output_types": _unknown(n),
-            "requested_device": _unknown(n),
-            "source_file": _unknown(n),
-            "source_line": pd.array([pd.NA] * n, dtype="Int64"),
+            "output_types": told.output_types,
+            "requested_device": told.requested_device,
+            "source_file": told.source_file,
+            "source_line": told.source_line,
         }
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """What records tell of each row, as columns; null where they do not."""
+
+    output_types: pd.Series
+    requested_device: pd.Series
+    source_file: pd.Series
+    source_line: pd.Series
+
+    @classmethod
+    def of(cls, records: Sequence[OpRecord | None], n: int) -> _Told:
+        known = records or [None] * n
+        frames = [r.frame if r else None for r in known]
+        return cls(
+            pd.Series([r.output_types if r else None for r in known], dtype=object),
+            pd.Series([r.requested_device if r else None for r in known], dtype=object),
+            pd.Series([f.file if f else None for f in frames], dtype=object),
+            pd.Series([f.line if f else pd.NA for f in frames], dtype="Int64"),
+        )
+
+
+def _signatures(input_types: pd.Series, records: Sequence[OpRecord | None]) -> pd.Series:
+    """Write down what else tells rows apart: of eager ops the types, the scope and the line."""
+    if not records:
+        return input_types
+    texts = [
+        _signature(record) if record is not None and record.signatures else types
+        for types, record in zip(input_types, records, strict=True)
+    ]
+    return pd.Series(texts, dtype=object)
+
+
+def _signature(record: OpRecord) -> str:
+    frame = record.frame
+    where = f"{_name(frame.file)}:{frame.line}" if frame else ""
+    parts = (f"{record.input_types} -> {record.output_types}", record.requested_device, where)
+    return ", ".join(part for part in parts if part)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,15 +180,25 @@ def _launches(kernel_rows: NDArray[np.int64], device: DeviceEvents, n: int) -> N
     return out
 
 
-def _op_ids(rows: pd.DataFrame, host_index: int) -> pd.Series:
+def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
     """Return a key for each row that is the same when the same program is recorded again.
 
     The device is left out of it, since a trace tells it one time and not the next; rows that
-    nothing else tells apart are numbered in order of device.
+    nothing else tells apart are numbered in order of device. So is the line, which an edit above it
+    moves: of eager ops the file's name, the Python function and the scope count, and those that
+    these do not tell apart are numbered in order of line.
     """
     parts = rows[["function", "name", "type", "input_types"]].fillna("").copy()
     parts["is_eager"] = rows["is_eager"].astype(str)
     order = rows["device"].fillna("").argsort(kind="stable")
+    if records:
+        eager = [r if r is not None and r.signatures else None for r in records]
+        frames = [r.frame if r else None for r in eager]
+        parts["output_types"] = [(r.output_types or "") if r else "" for r in eager]
+        parts["scope"] = [(r.requested_device or "") if r else "" for r in eager]
+        parts["place"] = [f"{_name(f.file)} {f.code}" if f else "" for f in frames]
+        lines = np.array([f.line if f else 0 for f in frames], np.int64)
+        order = order.iloc[np.argsort(lines[order.to_numpy()], kind="stable")]
     number = parts.iloc[order].groupby(list(parts.columns), sort=False).cumcount().sort_index()
     texts = [
         "\0".join((str(host_index), *values, str(k)))
@@ -154,5 +210,6 @@ def _op_ids(rows: pd.DataFrame, host_index: int) -> pd.Series:
     )
 
 
-def _unknown(n: int) -> pd.Series:
-    return pd.Series([None] * n, dtype=object)
+def _name(path: str) -> str:
+    """Return the last part of a path of whatever system."""
+    return path.replace("\\", "/").rpartition("/")[2]

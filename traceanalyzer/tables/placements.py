@@ -1,8 +1,10 @@
 """Where each op ran, how sure that is, and the witness it rests on.
 
-Only what the trace itself shows: the first rule of the decision procedure. The witnesses, from the
-strongest to the weakest:
+The first rule of the decision procedure: what the trace itself shows, and what a capture recorded
+beside it. The witnesses, from the strongest to the weakest:
 
+`sidecar`          the partition that ran it, as the capture recorded it, or the device of what an
+                   eager op made; and the memory it was made in
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, but for those
@@ -30,13 +32,14 @@ from traceanalyzer.tables.sightings import launch_functions
 from traceanalyzer.tables.vocabulary import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.tables.tracer import TracerFacts
 
@@ -61,7 +64,7 @@ class Placement:
     """Where an op ran.
 
     Attributes:
-        placement: `cpu`, `gpu:N`, `xla`, `tpu:N`, `pluggable` or `unknown`.
+        placement: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`.
         certainty: `certain`, `likely` or `possible`.
         source: The witness.
         device: Full device string where the trace has it, else None.
@@ -99,6 +102,7 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     facts: TracerFacts,
     allocations: pd.DataFrame,
     in_pipeline: NDArray[np.bool_],
+    records: Sequence[OpRecord | None],
 ) -> list[Placement]:
     """Decide the placement of each row of a host's op table.
 
@@ -110,6 +114,7 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
         allocations: Its allocations.
         in_pipeline: Rows that were seen to run on behalf of tf.data; a type alone does not tell,
             since an op that takes an element can be placed on a GPU.
+        records: What the sidecar tells of each row; empty without one.
     """
     rows = sightings.rows
     n = len(rows)
@@ -136,6 +141,10 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     for i, (function, name, op_type, where, assumed, is_eager, is_xla) in enumerate(
         zip(*(rows[c] for c in columns), strict=True)
     ):
+        recorded = _recorded(records[i], where, has_kernel=bool(has_kernel[i])) if records else None
+        if recorded is not None and not is_xla:
+            placements.append(recorded)
+            continue
         of_data = bool(in_pipeline[i]) and not is_eager and (gpu_unseen or not every_op)
         by_name = not is_eager and name not in shared
         placements.append(
@@ -154,6 +163,25 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
             )
         )
     return placements
+
+
+def _recorded(record: OpRecord | None, device: str | None, *, has_kernel: bool) -> Placement | None:
+    """Return where the sidecar says that an op ran, unless the trace shows another device.
+
+    What an op on a GPU makes in host memory it mostly computes there too, but a kernel may have run
+    all the same; and one that took values in GPU memory may have looked at them.
+    """
+    if record is None or record.device is None:
+        return None
+    if device is not None and not record.device.endswith(device):  # a plane's name is its end
+        return None
+    placement = placement_of_device(record.device)
+    if not record.is_on_host:
+        return Placement(placement, "certain", "sidecar", record.device)
+    if has_kernel:
+        return None
+    sure = "certain" if record.has_host_inputs else "likely"
+    return Placement("host_memory", sure, "sidecar", record.device)
 
 
 def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best as one

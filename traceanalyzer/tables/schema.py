@@ -76,12 +76,15 @@ def _categorical(series: pd.Series) -> pd.Categorical:
 OPS = Schema(
     "ops",
     {
+        # Of host, function, name, type and types; for an eager op also its scope, its file's name
+        # and the Python function around it. Never of a line: an edit above would change it. Rows
+        # that these do not tell apart are numbered by line, then by device.
         "op_id": Column("object", "stable key of the row"),
         "host": Column("text", "host, as its file is named"),
         "function": Column("text", "function it ran in, without TensorFlow's counter"),
         "name": Column("text", "op name; an eager op has none and bears its type"),
         "type": Column("text", "op type"),
-        "device": Column("text", "device, full string; null where the trace does not tell"),
+        "device": Column("text", "device, full string; null where nothing tells"),
         "signature": Column("text", "what else tells rows apart: input types, scope, file:line"),
         "role": Column("text", "compute, input_pipeline, transfer or runtime"),
         "placement": Column("text", "cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown"),
@@ -100,7 +103,9 @@ OPS = Schema(
         "exposed_ps": Column("Int64", "time a device idled because of it; null: not yet computed"),
         "input_types": Column("text", "types of its inputs; null below tracer level 3"),
         "output_types": Column("text", "types of its outputs; null without a sidecar"),
-        "requested_device": Column("text", "device asked for; null without a sidecar"),
+        "requested_device": Column(
+            "text", "device asked for, empty for none; null without a sidecar"
+        ),
         "source_file": Column("text", "the user's file; null without a sidecar"),
         "source_line": Column("Int64", "line in it; null without a sidecar"),
     },

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sightings", "gather", "launch_functions"]
 
-_KEYS: Final = ("function", "label", "device", "input_types", "side")
+_KEYS: Final = ("function", "label", "device", "input_types", "side", "record")
 _EVERY_OP_LEVEL: Final = 3  # host tracer level from which ops on a GPU leave host events too
 _HOST_ONLY = 1  # value of the key `side` for an op seen on the host alone; otherwise 0
 
@@ -46,7 +46,8 @@ class Sightings:
 
     Attributes:
         rows: One row an op: `function`, `name`, `type`, `device`, `input_types`, `is_eager`,
-            `is_xla`; missing text is None. `device_assumed` says that some of its sightings did
+            `is_xla`; missing text is None. `record` is the record of an eager op, -1 for none.
+            `device_assumed` says that some of its sightings did
             not tell the device, and were taken for the same op as those that did.
         of_occurrence: Row of each entry of `HostOps`, int64.
         of_device_event: Row of each entry of `DeviceEvents` that is a kernel, -1 for a copy or a
@@ -62,13 +63,19 @@ class Sightings:
     is_placing: NDArray[np.bool_]
 
 
-def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sightings:
+def gather(
+    host: HostOps | None,
+    device: DeviceEvents,
+    host_level: int,
+    record: NDArray[np.int32] | None = None,
+) -> Sightings:
     """Gather a host's sightings into rows.
 
     Args:
         host: Op occurrences on its threads, or None.
         device: Events of its devices.
         host_level: Host tracer level.
+        record: What tells eager ops apart, for each entry of `host`: -1 where nothing does.
     """
     labels: dict[_Label, int] = {}
     n_occurrences = 0 if host is None else len(host.event)
@@ -93,6 +100,7 @@ def gather(host: HostOps | None, device: DeviceEvents, host_level: int) -> Sight
             devices.codes.astype(np.int64),
             types.codes.astype(np.int64),
             _sides(host, launched_by[kernels]),
+            _records(n_occurrences, record, launched_by[kernels]),
         ]
     )
     pipeline = functions.values.index(TF_DATA) if TF_DATA in functions.values else None
@@ -248,6 +256,15 @@ def _sides(host: HostOps | None, launched_by: NDArray[np.int64]) -> NDArray[np.i
     return np.concatenate([alone, on_device])
 
 
+def _records(
+    n_occurrences: int, record: NDArray[np.int32] | None, launched_by: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the record of each sighting: a kernel's is that of the eager op it was launched by."""
+    if record is None:
+        return np.full(n_occurrences + len(launched_by), -1, np.int64)
+    return np.concatenate([record, np.append(record, -1)[launched_by]]).astype(np.int64)
+
+
 def _merge(
     seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int, pipeline: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -261,8 +278,8 @@ def _merge(
     codes, keys = _distinct(seen)
     table = pd.DataFrame(keys, columns=list(_KEYS))
     eager = np.array([is_eager for _, _, is_eager, _ in labels], np.bool_)
-    # Eager ops of one type are many ops that only a line number would tell apart: what is known of
-    # one says nothing of the others.
+    # Eager ops of one type are many ops, told apart by their record alone: what is known of one
+    # says nothing of the others.
     graph = ~eager[keys[:, 1]] if len(keys) else np.zeros(0, np.bool_)
     if host_level >= _EVERY_OP_LEVEL:
         table["side"] = 0
@@ -272,7 +289,7 @@ def _merge(
     untold = (table["device"] < 0).to_numpy()
     _fill_single(table, "device", ["function", "label", "side"], graph)
     untold = untold & (table["device"] >= 0).to_numpy()
-    _fill_single(table, "input_types", ["function", "label", "device", "side"])
+    _fill_single(table, "input_types", ["function", "label", "device", "side", "record"])
     grouped = table.groupby(list(_KEYS), sort=True).ngroup().to_numpy()
     n_rows = int(grouped.max(initial=-1)) + 1
     rows = np.empty((n_rows, width), np.int64)
@@ -291,7 +308,8 @@ def _distinct(seen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.in
         return codes.reshape(-1), keys
     packed = np.zeros(len(seen), np.int64)
     for k, size in enumerate(sizes):
-        packed = packed * size + (seen[:, k] + 1)
+        if size > 1:  # else the column is a gap throughout
+            packed = packed * size + (seen[:, k] + 1)
     codes, distinct = pd.factorize(packed)
     keys = np.empty((len(distinct), width), np.int64)
     rest = np.asarray(distinct, np.int64).copy()
@@ -352,5 +370,6 @@ def _describe(
             "input_types": pd.Series(texts(types, rows[:, 3]), dtype=object),
             "is_eager": np.array([k[2] for k in known], np.bool_),
             "is_xla": np.array([k[3] for k in known], np.bool_),
+            "record": rows[:, 5],
         }
     )

@@ -14,11 +14,12 @@ from traceanalyzer.trace.message import BrokenMessageError, fields
 if TYPE_CHECKING:
     import pandas as pd
 
+    from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Trace
 
-__all__ = ["ProfileOptions", "TracerFacts", "profile_options", "tracer_facts"]
+__all__ = ["ProfileOptions", "TracerFacts", "logical_devices", "profile_options", "tracer_facts"]
 
 _ENVIRONMENT_PLANE: Final = "Task Environment"
 # Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
@@ -51,7 +52,7 @@ class TracerFacts:
         options: The recorded options, or None.
         accelerators: Events on each GPU or TPU plane, 0 for one that is only described.
         gpu_used: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was
-            sent to or from one.
+            sent to or from one, or the sidecar lists one.
         gpu_witness: The thing that says so, in words; empty where none does.
         gpu_may_be_missed: Whether a GPU may have been at work unseen: its tracer was off or failed.
         has_host_plane: Whether host threads were recorded at all.
@@ -72,14 +73,19 @@ class TracerFacts:
 
 
 def tracer_facts(
-    trace: Trace, host: HostOps | None, device: DeviceEvents, allocations: pd.DataFrame
+    trace: Trace,
+    host: HostOps | None,
+    device: DeviceEvents,
+    allocations: pd.DataFrame,
+    sidecar: Sidecar | None = None,
 ) -> TracerFacts:
     """Find out what was recorded on a host."""
     options = profile_options(trace)
     level, source = _host_level(host, options)
     accelerators = {p.name: len(p) for p in device_planes(trace)}
     allocators = [str(a) for a in allocations["allocator"].cat.categories]
-    witness = _gpu_witness(host, device, allocators)
+    listed = None if sidecar is None else logical_devices(sidecar)
+    witness = _gpu_witness(host, device, allocators) or _listed_gpu(listed)
     return TracerFacts(
         host_level=level,
         host_level_source=source,
@@ -87,7 +93,8 @@ def tracer_facts(
         accelerators=accelerators,
         gpu_used=bool(witness),
         gpu_witness=witness,
-        gpu_may_be_missed=not witness and _tracer_in_doubt(trace, options),
+        # A list of TensorFlow's devices without a GPU leaves no doubt.
+        gpu_may_be_missed=not witness and listed is None and _tracer_in_doubt(trace, options),
         pluggable_used=any(_PLUGGABLE.fullmatch(a) for a in allocators) or _other_device(host),
         has_host_plane=host is not None,
         unread_planes=_unread_planes(trace, host),
@@ -105,6 +112,20 @@ def profile_options(trace: Trace) -> ProfileOptions | None:
                 python_tracer_level=numbers.get(4, 0),
             )
     return None
+
+
+def logical_devices(sidecar: Sidecar) -> tuple[str, ...] | None:
+    """Return the names of TensorFlow's logical devices, or None where they were not recorded."""
+    devices = (sidecar.devices or {}).get("logical")
+    if not isinstance(devices, list) or not devices:
+        return None
+    names = (d.get("name") if isinstance(d, dict) else None for d in devices)
+    return tuple(name for name in names if isinstance(name, str))
+
+
+def _listed_gpu(devices: tuple[str, ...] | None) -> str:
+    gpu = next((d for d in devices or () if _GPU_DEVICE.search(d)), None)
+    return f"devices such as {gpu} in TensorFlow's own list" if gpu else ""
 
 
 def _whole_numbers(data: bytes) -> dict[int, int]:

@@ -1,0 +1,176 @@
+"""Which record of a sidecar each eager op of a trace is: the n-th of a thread finds its own.
+
+An eager op's event tells its type and nothing else. The recorder wrote down, thread by thread and
+in order, what Python asked for (`Sidecar.sequences`), and left in the trace a marker,
+`traceanalyzer:eager` with the number of the thread and the position of the next op, when a thread
+ran its first op of a session and from time to time after. From one marker to the next the events
+are laid against the records, type by type.
+
+They need not be the same ones: TensorFlow runs ops of its own in between (`_EagerConst`, a `Cast`
+of an argument), and of what Python asked for some failed before they ran. Where types and numbers
+do not agree, all the longest common subsequences of the two are looked at, and an event is given a
+record only if each of them pairs it, and always with one of the same signature. A wrong line is
+worse than none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.tables import compiled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.sidecar.document import EagerSequence, Sidecar
+    from traceanalyzer.trace.columns import Plane
+
+__all__ = ["MARKER", "eager_signatures"]
+
+MARKER: Final = "traceanalyzer:eager"
+_EVENT: Final = "EagerLocalExecute: "  # eager/execute.cc; a call of a function has its name here
+# Pairs of an event and a record that are compared where a stretch does not agree: more, and the
+# stretch, whose markers must have been lost, is left alone.
+_MOST_PAIRS: Final = 4_000_000
+
+
+def eager_signatures(
+    plane: Plane, order: NDArray[np.int64], sidecar: Sidecar, session: int | None
+) -> NDArray[np.int32]:
+    """Return the signature of each event, -1 where it is no eager op or it is not sure which.
+
+    Args:
+        plane: The host plane.
+        order: Its events line by line, as from `in_line_order`.
+        sidecar: What was recorded.
+        session: Index of the profiler session that wrote the trace, or None where not known.
+    """
+    out = np.full(len(plane), -1, np.int32)
+    sequences = [s for s in sidecar.sequences if session is None or s.session == session]
+    markers = _markers(plane, order)
+    if not sequences or not len(markers.rank):
+        return out
+    codes = {op: k for k, op in enumerate(dict.fromkeys(s.op for s in sidecar.signatures))}
+    op_of_signature = np.array([codes[s.op] for s in sidecar.signatures], np.int32)
+    op_of_name = np.array(
+        [
+            codes.get(n.removeprefix(_EVENT), -1) if n.startswith(_EVENT) else -1
+            for n in plane.names
+        ],
+        np.int32,
+    )
+    # Ops that Python never asked for are TensorFlow's own.
+    rank = np.flatnonzero(op_of_name[plane.name_of[order]] >= 0)
+    event = order[rank]
+
+    records = _Records.of(sequences, op_of_signature)
+    begin, end, is_open = records.after(markers)
+    # The events of a line that follow a marker, up to the next one or the end of the line.
+    limits = np.append(markers.rank, len(order))
+    line_ends = plane.lines.event_begin[1:][markers.line]
+    first = np.searchsorted(rank, limits[:-1])
+    last = np.searchsorted(rank, np.minimum(limits[1:], line_ends))
+    paired = np.full(len(event), -1, np.int64)
+    compiled.align(
+        op_of_name[plane.name_of[event]],
+        first,
+        last,
+        records.op,
+        records.signature,
+        begin,
+        end,
+        is_open,
+        _MOST_PAIRS,
+        paired,
+    )
+    found = paired >= 0
+    out[event[found]] = records.signature[paired[found]]
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class _Markers:
+    """The recorder's markers, in line order; arrays have one entry a marker."""
+
+    rank: NDArray[np.int64]
+    line: NDArray[np.int32]
+    thread: NDArray[np.int64]
+    index: NDArray[np.int64]
+
+
+def _markers(plane: Plane, order: NDArray[np.int64]) -> _Markers:
+    is_marker = np.array([n == MARKER for n in plane.names], np.bool_)
+    rank = np.flatnonzero(is_marker[plane.name_of[order]])
+    event = order[rank]
+    thread, index = plane.integers("thread"), plane.integers("index")
+    told = thread.present[event] & index.present[event]
+    # One that does not tell still ends the stretch before it.
+    return _Markers(
+        rank=rank,
+        line=plane.line_of[event],
+        thread=np.where(told, thread.values[event], -1),
+        index=np.where(told, index.values[event], -1),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Records:
+    """The sequences of a session end to end.
+
+    Attributes:
+        signature: Signature of each record, int32.
+        op: Its op, as a number.
+        sequences: What they were expanded from.
+        offset: Where each sequence begins in the above; one longer.
+    """
+
+    signature: NDArray[np.int32]
+    op: NDArray[np.int32]
+    sequences: Sequence[EagerSequence]
+    offset: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, sequences: Sequence[EagerSequence], op_of_signature: NDArray[np.int32]) -> _Records:
+        parts = [np.repeat(s.signatures.astype(np.int32), s.counts) for s in sequences]
+        signature = np.concatenate(parts)
+        return cls(
+            signature=signature,
+            op=op_of_signature[signature],
+            sequences=sequences,
+            offset=np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64),
+        )
+
+    def after(
+        self, markers: _Markers
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return which records follow each marker: begin, end, and whether the end is not known.
+
+        It is known where another marker of the same thread and sequence follows on the line. After
+        the last one the trace may end before the records do, or they before it.
+        """
+        n = len(markers.rank)
+        sequence = np.full(n, -1, np.int64)
+        for k, each in enumerate(self.sequences):
+            size = self.offset[k + 1] - self.offset[k]
+            place = markers.index - each.first_index
+            # A thread's index at the end of its sequence is one of which no op followed.
+            within = (markers.thread == each.thread) & (place >= 0) & (place <= size)
+            several = within & (sequence >= 0)
+            sequence = np.where(within, k, sequence)
+            sequence[several] = -2
+        known = sequence >= 0
+        starts = np.array([s.first_index for s in self.sequences], np.int64)
+        begin = np.where(known, self.offset[sequence] + markers.index - starts[sequence], 0)
+        end = np.where(known, self.offset[sequence + 1], 0)
+        is_open = known.copy()
+        if n > 1:
+            follows = known[:-1] & (sequence[:-1] == sequence[1:]) & (begin[1:] >= begin[:-1])
+            follows &= markers.line[:-1] == markers.line[1:]
+            end[:-1] = np.where(follows, begin[1:], end[:-1])
+            is_open[:-1] &= ~follows
+        return begin, end, is_open

@@ -1,0 +1,271 @@
+"""Which node of a captured graph an op of a trace is, and what the sidecar tells of that node.
+
+A trace names the nodes of the partition that ran, after grappler. From there the way leads to the
+placer's input, which holds the request, to the function the node was inlined from, and to the line
+of the definition that made it. Where one function was placed several times, or several functions
+come into question, what is told must be the same for all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.sidecar.document import UNKNOWN
+from traceanalyzer.tables.vocabulary import Role, role_of_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from traceanalyzer.sidecar.document import Frame, Graph, Instance, Json, Partition, Sidecar
+
+__all__ = ["GraphNodes", "Node", "base_names"]
+
+_SESSION: Final = ""  # the recorder's name for the graph of a `tf.compat.v1.Session`
+
+# unary_ops_composition: arithmetic_optimizer.cc names the fused op after the last of the chain.
+_COMPOSITION: Final = re.compile(r"(.+)/unary_ops_composition")
+# graph_optimizer_stage.h, MakeOptimizedNodeName: SCOPE/ArithmeticOptimizer/STAGE_NAME; the stage's
+# own words may hold underscores, and so may the name.
+_ARITHMETIC: Final = re.compile(r"(?:(.+)/)?ArithmeticOptimizer/(.+)")
+# constant_folding.cc, OptimizedNodeName: ConstantFolding/SCOPE/NAME, and words after it.
+_FOLDED: Final = re.compile(r"ConstantFolding/(.+?)(?:-[^/]*|_recip|_partial_split_\d+)?")
+# generic_layout_optimizer_transposer.cc, auto_mixed_precision.cc: NAME-0-0-WHAT-OPTIMIZER.
+_CONVERSION: Final = re.compile(r"(.+?)(?:-\d+)+-\w+-(?:LayoutOptimizer|AutoMixedPrecision)")
+# inline_function_utils.cc, lower_while_op.cc, lower_if_op.cc: what stands in for a call or a loop.
+_STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """What a sidecar tells of an op of a graph.
+
+    Attributes:
+        frame: The user's line that made it, or None.
+        requested_device: The placer's request, "" for none; None where it is not known.
+        device: The device of the partition that ran it, or None where not recorded.
+        function: The function that was instantiated.
+        node: The node of the placer's input, or of the definition where that was not recorded.
+    """
+
+    frame: Frame | None
+    requested_device: str | None
+    device: str | None
+    function: str
+    node: str
+
+
+class GraphNodes:
+    """Finds the nodes of one sidecar."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        """Take the sidecar; what is needed of it is indexed when it is first asked for."""
+        self._sidecar = sidecar
+        self._called_eagerly = {s.op for s in sidecar.signatures if s.is_function}
+        self._reached: dict[str, tuple[str, ...]] = {}
+        self._holders: dict[str, list[str]] | None = None
+
+    def find(self, function: str, name: str, op_type: str) -> Node | None:
+        """Return the node of an op that ran in a function, or in one that it calls."""
+        if role_of_type(op_type) == Role.TRANSFER:
+            return None  # made where a graph is cut into partitions
+        own = self._in_function(function, name, op_type)
+        if own is not None:
+            return own
+        return _agreed(
+            self._in_function(called, name, op_type) for called in self._called_by(function)
+        )
+
+    def find_in_datasets(self, name: str, op_type: str) -> Node | None:
+        """Return the node of an op that tf.data called, of whichever function that is alike."""
+        if self._sidecar.omitted.get("functions"):
+            return None  # the one that it is of may be missing
+        return self._find_anywhere(name, op_type, lambda f: f not in self._called_eagerly)
+
+    def find_in_any(self, name: str, op_type: str) -> Node | None:
+        """Return the node of an op whose function is not known: a session's, or all alike."""
+        if role_of_type(op_type) == Role.TRANSFER or self._sidecar.omitted.get("functions"):
+            return None
+        return self._find_anywhere(name, op_type, lambda _: True)
+
+    def _find_anywhere(self, name: str, op_type: str, may_be: Callable[[str], bool]) -> Node | None:
+        if self._holders is None:
+            self._holders = _holders(self._sidecar)
+        names = [name, *base_names(name)]
+        holders = dict.fromkeys(f for n in names for f in self._holders.get(n, ()) if may_be(f))
+        return _agreed(self._in_function(f, name, op_type) for f in holders)
+
+    def _called_by(self, function: str) -> tuple[str, ...]:
+        """Return the functions that one calls by its nodes' attributes, and those by theirs."""
+        if function not in self._reached:
+            reached: dict[str, None] = {}
+            waiting = [function]
+            while waiting:
+                for called in _called(self._sidecar, waiting.pop()):
+                    if called != function and called not in reached:
+                        reached[called] = None
+                        waiting.append(called)
+            self._reached[function] = tuple(reached)
+        return self._reached[function]
+
+    def _in_function(self, function: str, name: str, op_type: str) -> Node | None:
+        instantiated = self._sidecar.function(function)
+        if instantiated is None:
+            return self._in_definition(function, name)
+        return _agreed(
+            self._in_instance(function, instance, name, op_type)
+            for instance in instantiated.instances
+        )
+
+    def _in_definition(self, function: str, name: str) -> Node | None:
+        """Look a node up under its own name, where no graph of its function was recorded."""
+        definition = self._sidecar.definition(function)
+        if definition is None:
+            return None
+        for known in (name, *base_names(name)):
+            if definition.index(known) != UNKNOWN:
+                return Node(
+                    frame=self._sidecar.frame_of_node(function, known),
+                    requested_device=None,
+                    device=None,
+                    function=function,
+                    node=known,
+                )
+        return None
+
+    def _in_instance(
+        self, function: str, instance: Instance, name: str, op_type: str
+    ) -> Node | None:
+        graph = instance.input
+        ran = [
+            (p, at)
+            for p in instance.partitions
+            if (at := p.index(name)) != UNKNOWN and p.ops[at] == op_type
+        ]
+        place = _place(graph, name)
+        if not ran and not _is_of_type(graph, place, op_type):
+            return None
+        origin = next((o for p, at in ran if (o := _origin(p, at))), None)
+        if place != UNKNOWN:
+            origin = origin or _origin(graph, place) or (function, graph.names[place])
+        devices = {p.device for p, _ in ran}
+        is_argument = place != UNKNOWN and graph.ops[place] == "_Arg"
+        return Node(
+            frame=self._frame(*(origin or (function, name))),
+            requested_device=None if place == UNKNOWN or is_argument else graph.devices[place],
+            device=devices.pop() if len(devices) == 1 else None,
+            function=function,
+            node=name if place == UNKNOWN else graph.names[place],
+        )
+
+    def _frame(self, function: str, node: str) -> Frame | None:
+        definition = self._sidecar.definition(function)
+        if definition is None:
+            return None
+        known = next((n for n in (node, *base_names(node)) if definition.index(n) != UNKNOWN), node)
+        return self._sidecar.frame_of_node(function, known)
+
+
+def base_names(name: str) -> Iterator[str]:
+    """Return the names that TensorFlow may have made a node's name from, the likeliest first.
+
+    Only one that is a node's of the same graph is its base.
+    """
+    if match := _COMPOSITION.fullmatch(name):
+        yield match[1]
+    if match := _ARITHMETIC.fullmatch(name):
+        scope = f"{match[1]}/" if match[1] else ""
+        words = match[2].split("_")
+        yield from (scope + "_".join(words[k:]) for k in range(1, len(words)))
+    if match := _FOLDED.fullmatch(name):
+        yield match[1]
+    if match := _CONVERSION.fullmatch(name):
+        yield match[1]
+    if match := _STAND_IN.fullmatch(name):
+        path = match[1].split("/")
+        yield from ("/".join(path[:k]) for k in range(len(path) - 1, 0, -1))
+
+
+def _place(graph: Graph, name: str) -> int:
+    """Return where a graph holds a node, or else the one that its name was made from."""
+    at = graph.index(name)
+    if at != UNKNOWN:
+        return at
+    return next((k for base in base_names(name) if (k := graph.index(base)) != UNKNOWN), UNKNOWN)
+
+
+def _is_of_type(graph: Graph, place: int, op_type: str) -> bool:
+    """Tell whether an op that no recorded partition holds may be a node of the placer's input.
+
+    Grappler and oneDNN's rewrites keep the name of the node whose value they compute, and change
+    its type to one that begins with an underscore.
+    """
+    return place != UNKNOWN and (graph.ops[place] == op_type or op_type.startswith("_"))
+
+
+def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
+    function, node = graph.origin_functions[at], graph.origin_nodes[at]
+    return (function, node) if function and node else None
+
+
+def _agreed(found: Iterable[Node | None]) -> Node | None:
+    """Return what is told, if nothing contradicts it; of a device, only what all tell."""
+    nodes = [node for node in found if node is not None]
+    if not nodes:
+        return None
+    first = nodes[0]
+    if any((n.frame, n.requested_device) != (first.frame, first.requested_device) for n in nodes):
+        return None
+    if len({n.device for n in nodes}) > 1:
+        return Node(
+            frame=first.frame,
+            requested_device=first.requested_device,
+            device=None,
+            function=first.function,
+            node=first.node,
+        )
+    return first
+
+
+def _holders(sidecar: Sidecar) -> dict[str, list[str]]:
+    """Return the functions that hold a node of each name."""
+    holders: dict[str, dict[str, None]] = {}
+
+    def add(names: Iterable[str], function: str) -> None:
+        for name in names:
+            holders.setdefault(name, {})[function] = None
+
+    for function in sidecar.functions:
+        for instance in function.instances:
+            add(instance.input.names, function.name)
+            for partition in instance.partitions:
+                add(partition.names, function.name)
+    session = sidecar.definition(_SESSION)
+    if session is not None:
+        add(session.nodes, _SESSION)
+    return {name: list(functions) for name, functions in holders.items()}
+
+
+def _called(sidecar: Sidecar, function: str) -> Iterator[str]:
+    instantiated = sidecar.function(function)
+    if instantiated is None:
+        return
+    sets: set[int] = set()
+    for instance in instantiated.instances:
+        sets.update(instance.input.attributes)
+        for partition in instance.partitions:
+            sets.update(partition.attributes)
+    for at in sorted(sets):
+        for value in sidecar.attribute_set(at).values():
+            yield from _functions_in(value)
+
+
+def _functions_in(value: Json) -> Iterator[str]:
+    if isinstance(value, dict):
+        name = value.get("func")
+        if isinstance(name, str):
+            yield name
+    elif isinstance(value, list):
+        for each in value:
+            yield from _functions_in(each)

@@ -1,0 +1,215 @@
+"""The join: what a sidecar tells of the ops of a trace.
+
+Eager ops are told apart before they are gathered into rows, by line, scope and types: their type is
+all that a trace has of them. Ops of graphs have a function and a name, and are looked up once their
+rows stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from traceanalyzer.tables.eager_alignment import eager_signatures
+from traceanalyzer.tables.graph_nodes import GraphNodes
+from traceanalyzer.tables.host_ops import TF_DATA
+from traceanalyzer.tables.nesting import in_line_order
+from traceanalyzer.tables.text_columns import concatenate
+from traceanalyzer.tables.vocabulary import Kind
+from traceanalyzer.trace.columns import Strings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from traceanalyzer.sidecar.document import Frame, Sidecar, Signature, Tensor
+    from traceanalyzer.tables.host_ops import HostOps
+
+__all__ = ["EagerOps", "Joined", "OpRecord", "join_eager", "join_rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpRecord:
+    """What a sidecar tells of one row of the op table.
+
+    Attributes:
+        frame: The user's line that asked for it, or None where that is not known.
+        requested_device: The device asked for, "" for none; None where not known.
+        input_types: Types of its inputs, `float;int32`; None where not known.
+        output_types: Types of its outputs; likewise.
+        device: The device it was placed on, full string; None where not known.
+        is_on_host: Whether all it made was in host memory, although its device is no CPU.
+        has_host_inputs: Whether all it took was there too.
+        function: The function that was instantiated; "" for an eager op.
+        node: The node of its graph; likewise.
+        signatures: The signatures of an eager op; empty for one of a graph.
+    """
+
+    frame: Frame | None
+    requested_device: str | None
+    input_types: str | None = None
+    output_types: str | None = None
+    device: str | None = None
+    is_on_host: bool = False
+    has_host_inputs: bool = False
+    function: str = ""
+    node: str = ""
+    signatures: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class EagerOps:
+    """The eager ops of a host that have a record.
+
+    Attributes:
+        records: The distinct records: those that differ by line, scope, types or place.
+        record: Index into `records` for each occurrence of `HostOps`, -1 for none; int32.
+        calls: The signatures with which each function was called, by its definition's name.
+    """
+
+    records: tuple[OpRecord, ...]
+    record: NDArray[np.int32]
+    calls: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Joined:
+    """What a sidecar tells of one host's op table.
+
+    Attributes:
+        records: The record of each row, None where there is none.
+        calls: As in `EagerOps`.
+    """
+
+    records: tuple[OpRecord | None, ...]
+    calls: dict[str, tuple[int, ...]]
+
+
+def join_eager(host: HostOps, sidecar: Sidecar, session: int | None) -> tuple[HostOps, EagerOps]:
+    """Find the records of eager ops.
+
+    Args:
+        host: The op occurrences of the host.
+        sidecar: What was recorded.
+        session: Index of the profiler session that wrote the trace, or None where not known.
+
+    Returns:
+        The occurrences with the types and devices that the records tell, and the records.
+    """
+    plane = host.plane
+    of_event = eager_signatures(plane, in_line_order(plane), sidecar, session)
+    signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)
+    records, record_of_signature = _distinct_records(sidecar, np.unique(signature[signature >= 0]))
+    record = np.append(record_of_signature, np.int32(-1))[signature]
+    calls: dict[str, tuple[int, ...]] = {}
+    is_call = (of_event >= 0) & (host.names.kind[plane.name_of] == Kind.FUNCTION_CALL)
+    for number in np.unique(of_event[is_call]).tolist():
+        name = sidecar.signatures[number].op
+        calls[name] = (*calls.get(name, ()), number)
+    device, told = _overlaid(host.device, record, tuple(r.device for r in records))
+    types, _ = _overlaid(host.input_types, record, tuple(r.input_types for r in records))
+    joined = replace(
+        host, device=device, device_is_proved=host.device_is_proved | told, input_types=types
+    )
+    return joined, EagerOps(records=records, record=record, calls=calls)
+
+
+def join_rows(
+    rows: pd.DataFrame, host: HostOps | None, sidecar: Sidecar, eager: EagerOps | None
+) -> Joined:
+    """Find the record of each row.
+
+    Args:
+        rows: Rows of a host, as `Sightings` has them.
+        host: The op occurrences of the host.
+        sidecar: What was recorded.
+        eager: The records of eager ops that the rows refer to.
+    """
+    nodes = GraphNodes(sidecar)
+    definitions = {} if host is None else host.definitions
+    known = () if eager is None else eager.records
+    columns = ("function", "name", "type", "is_eager", "is_xla", "record")
+    records: list[OpRecord | None] = []
+    for function, name, op_type, is_eager, is_xla, record in zip(
+        *(rows[c] for c in columns), strict=True
+    ):
+        if is_eager or is_xla:
+            records.append(known[record] if record >= 0 else None)
+        else:
+            records.append(_graph_record(nodes, definitions, function, name, op_type))
+    return Joined(records=tuple(records), calls={} if eager is None else eager.calls)
+
+
+def _graph_record(
+    nodes: GraphNodes, definitions: dict[str, str], function: str | None, name: str, op_type: str
+) -> OpRecord | None:
+    if function is None:
+        node = nodes.find_in_any(name, op_type)
+    elif function == TF_DATA:
+        node = nodes.find_in_datasets(name, op_type)
+    else:
+        node = nodes.find(definitions[function], name, op_type) if function in definitions else None
+    if node is None:
+        return None
+    return OpRecord(
+        frame=node.frame,
+        requested_device=node.requested_device,
+        device=node.device,
+        function=node.function,
+        node=node.node,
+    )
+
+
+def _distinct_records(
+    sidecar: Sidecar, used: NDArray[np.int32]
+) -> tuple[tuple[OpRecord, ...], NDArray[np.int32]]:
+    """Return the records of the signatures in use, and which one each signature has."""
+    alike: dict[tuple[str, OpRecord], list[int]] = {}
+    for number in used.tolist():
+        signature = sidecar.signatures[number]
+        record = _eager_record(signature, sidecar.frame(signature.frame))
+        alike.setdefault((signature.op, record), []).append(number)
+    of_signature = np.full(len(sidecar.signatures), -1, np.int32)
+    for k, numbers in enumerate(alike.values()):
+        of_signature[numbers] = k
+    records = tuple(
+        replace(record, signatures=tuple(numbers)) for (_, record), numbers in alike.items()
+    )
+    return records, of_signature
+
+
+def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
+    # Every output of an op is on its device, whatever holds its memory (kernel_and_device.cc).
+    devices = {t.device for t in signature.outputs}
+    device = devices.pop() if len(devices) == 1 else ""
+    away = bool(device) and not _is_cpu(device)
+    return OpRecord(
+        frame=frame,
+        requested_device=signature.scope,
+        input_types=_types(signature.inputs),
+        output_types=_types(signature.outputs),
+        device=device or None,
+        is_on_host=away and all(_is_cpu(t.backing_device) for t in signature.outputs),
+        has_host_inputs=all(_is_cpu(t.backing_device) for t in signature.inputs),
+    )
+
+
+def _types(tensors: tuple[Tensor, ...]) -> str:
+    return ";".join(t.dtype for t in tensors)
+
+
+def _is_cpu(device: str) -> bool:
+    return "/device:CPU:" in device
+
+
+def _overlaid(
+    column: Strings, record: NDArray[np.int32], values: tuple[str | None, ...]
+) -> tuple[Strings, NDArray[np.bool_]]:
+    """Return the column with what the records tell in its place, and where they do."""
+    texts = tuple(v or "" for v in values)
+    tells = np.array([v is not None for v in values] + [False])[record]
+    both = concatenate([column, Strings(np.where(tells, record, -1).astype(np.int32), texts)])
+    n = len(column)
+    return Strings(np.where(tells, both.codes[n:], both.codes[:n]), both.values), tells
