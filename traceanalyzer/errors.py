@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["TraceAnalyzerError", "TraceFormatError", "TraceNotFoundError", "TraceTooLargeError"]
+__all__ = [
+    "SidecarError",
+    "TraceAnalyzerError",
+    "TraceFormatError",
+    "TraceNotFoundError",
+    "TraceTooLargeError",
+]
 
 
 class TraceAnalyzerError(Exception):
@@ -19,3 +25,7 @@ class TraceFormatError(TraceAnalyzerError):
 
 class TraceTooLargeError(TraceFormatError):
     """Reading a file would take more memory than the limit allows."""
+
+
+class SidecarError(TraceAnalyzerError):
+    """The evidence beside a trace is of another version, or cannot be read."""

@@ -1,0 +1,162 @@
+"""From the records of a sidecar to its JSON; `decode` is the way back."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from traceanalyzer.sidecar.document import FORMAT, VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from traceanalyzer.sidecar.document import (
+        Definition,
+        EagerSequence,
+        Function,
+        Graph,
+        Instance,
+        Json,
+        Partition,
+        Sidecar,
+        Signature,
+        Tensor,
+    )
+
+__all__ = ["document_of"]
+
+
+def document_of(sidecar: Sidecar) -> dict[str, Json]:
+    """Return the JSON of a sidecar."""
+    strings = _Strings()
+    definitions = [_definition(d, strings) for d in sidecar.definitions]
+    functions = [_function(f, strings) for f in sidecar.functions]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "tool": sidecar.tool,
+        "host": sidecar.host,
+        "complete": sidecar.complete,
+        "environment": None if sidecar.environment is None else dict(sidecar.environment),
+        "devices": None if sidecar.devices is None else dict(sidecar.devices),
+        "gpus": [dict(gpu) for gpu in sidecar.gpus],
+        "log": list(sidecar.log),
+        "log_source": sidecar.log_source,
+        "sessions": [asdict(s) for s in sidecar.sessions],
+        "notes": [asdict(n) for n in sidecar.notes],
+        "errors": [{**asdict(e), "raised": list(e.raised)} for e in sidecar.errors],
+        "strings": strings.all(),
+        "frames": [[f.file, f.line, f.code, int(f.is_user)] for f in sidecar.frames],
+        "scopes": [[s.device, s.frame] for s in sidecar.scopes],
+        "attributes": [dict(a) for a in sidecar.attributes],
+        "definitions": definitions,
+        "functions": functions,
+        "signatures": [_signature(s) for s in sidecar.signatures],
+        "resources": [{**asdict(r), "shape": _list_or_none(r.shape)} for r in sidecar.resources],
+        "sequences": [_sequence(s) for s in sidecar.sequences],
+        "omitted": dict(sidecar.omitted),
+    }
+
+
+class _Strings:
+    """The pool of texts, as it grows."""
+
+    def __init__(self) -> None:
+        self._index: dict[str, int] = {}
+
+    def column(self, texts: Iterable[str]) -> list[Json]:
+        index = self._index
+        return [index.setdefault(text, len(index)) for text in texts]
+
+    def all(self) -> list[Json]:
+        return list(self._index)
+
+
+def _definition(definition: Definition, strings: _Strings) -> Json:
+    return {
+        "name": definition.name,
+        "nodes": strings.column(definition.nodes),
+        "frames": list(definition.frames),
+        "scopes": [_list_or_none(stack) for stack in definition.scopes],
+    }
+
+
+def _function(function: Function, strings: _Strings) -> Json:
+    return {
+        "name": function.name,
+        "instances": [_instance(i, strings) for i in function.instances],
+    }
+
+
+def _instance(instance: Instance, strings: _Strings) -> Json:
+    graph = instance.input
+    return {
+        "count": instance.count,
+        "input": {
+            "producer": graph.producer,
+            **_shared_columns(graph, strings),
+            "arity": [len(inputs) for inputs in graph.inputs],
+            "inputs": strings.column(text for inputs in graph.inputs for text in inputs),
+            "devices": strings.column(graph.devices),
+        },
+        "assigned": strings.column(instance.assigned),
+        "partitions": [
+            {"device": p.device, **_shared_columns(p, strings)} for p in instance.partitions
+        ],
+    }
+
+
+def _shared_columns(graph: Graph | Partition, strings: _Strings) -> dict[str, Json]:
+    return {
+        "names": strings.column(graph.names),
+        "ops": strings.column(graph.ops),
+        "attributes": list(graph.attributes),
+        "origin_functions": strings.column(graph.origin_functions),
+        "origin_nodes": strings.column(graph.origin_nodes),
+    }
+
+
+def _signature(signature: Signature) -> Json:
+    return {
+        "op": signature.op,
+        "is_function": signature.is_function,
+        "scope": signature.scope,
+        "scope_frame": signature.scope_frame,
+        "frame": signature.frame,
+        "attributes": signature.attributes,
+        "inputs": [_tensor(t) for t in signature.inputs],
+        "outputs": [_tensor(t) for t in signature.outputs],
+    }
+
+
+def _tensor(tensor: Tensor) -> Json:
+    return {
+        "dtype": tensor.dtype,
+        "device": tensor.device,
+        "backing_device": tensor.backing_device,
+        "resource": tensor.resource,
+        "shape": _list_or_none(tensor.shape),
+    }
+
+
+def _sequence(sequence: EagerSequence) -> Json:
+    return {
+        "thread": sequence.thread,
+        "name": sequence.name,
+        "session": sequence.session,
+        "first_index": sequence.first_index,
+        "signatures": _base64(sequence.signatures),
+        "counts": _base64(sequence.counts),
+    }
+
+
+def _base64(numbers: NDArray[np.uint32]) -> str:
+    return b64encode(numbers.astype("<u4").tobytes()).decode("ascii")
+
+
+def _list_or_none(numbers: Sequence[int] | None) -> list[Json] | None:
+    return None if numbers is None else list(numbers)
