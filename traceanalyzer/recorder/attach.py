@@ -1,0 +1,173 @@
+"""Puts the recorder in place around a program's TensorFlow, and takes it away again."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import re
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+
+from .eager import EagerRecorder
+from .environment import StrategyRecorder, device_facts, environment_facts, variables
+from .errors import ErrorRecorder
+from .frames import FramePool
+from .functions import FunctionRecorder
+from .graphs import Dumps
+from .recording import Recording
+from .scopes import Scopes
+from .signatures import Signatures
+
+if TYPE_CHECKING:
+    from .journal import Journal
+    from .settings import Settings
+
+__all__ = ["Attachment", "Evidence"]
+
+_OLDEST = (2, 12)
+
+
+class Evidence:
+    """All that is noted beside the trace."""
+
+    def __init__(self, journal: Journal, dumps: Dumps, before_call: Callable[[str], None]) -> None:
+        """Prepare; TensorFlow is imported, nothing is replaced yet."""
+        frames = FramePool()
+        self._journal = journal
+        self._dumps = dumps
+        self._scopes = Scopes(frames)
+        signatures = Signatures(journal, frames, self._scopes)
+        self._eager = EagerRecorder(journal, signatures, self._scopes, before_call)
+        self._functions = FunctionRecorder(journal, frames, dumps.expect)
+        self._errors = ErrorRecorder(journal)
+        self._strategies = StrategyRecorder()
+
+    @property
+    def eager_ops(self) -> int:
+        """Eager ops and calls seen in the current session."""
+        return self._eager.eager_ops
+
+    def install(self) -> None:
+        """Put every part in place; one that fails is noted and left out."""
+        parts = (self._scopes, self._eager, self._functions, self._errors, self._strategies)
+        for part in parts:
+            try:
+                part.install()
+            except Exception as error:  # noqa: BLE001 - ours, not the program's
+                self._journal.failed(type(part).__name__, error)
+
+    def uninstall(self) -> None:
+        """Take every part away."""
+        for part in (
+            self._strategies,
+            self._errors,
+            self._functions,
+            self._eager,
+            self._scopes,
+        ):
+            part.uninstall()
+
+    def session_started(self, index: int) -> None:
+        """Note every eager op from now on."""
+        self._eager.session_started(index)
+
+    def session_stopped(self) -> None:
+        """Let eager ops run undisturbed, and journal those seen."""
+        self._eager.session_stopped()
+        self._eager.write()
+
+    def finish(self) -> None:
+        """Journal what is only known at the end."""
+        self._functions.finish()
+        self._eager.write()
+        self._journal.write("devices", strategies=self._strategies.names, **device_facts())
+        self._dumps.finish(self._functions.definitions)
+
+
+class Attachment:
+    """The recorder in one program: made before TensorFlow is imported, if it ever is."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        """Prepare."""
+        self._settings = settings
+        self._journal = journal
+        self._dumps = Dumps(settings.graphs, journal)
+        self._evidence: Optional[Evidence] = None
+        self._recording: Optional[Recording] = None
+        self._variables: Dict[str, str] = {}
+
+    def before_tensorflow(self) -> None:
+        """TensorFlow is about to be imported: ask it for its graphs."""
+        self._variables = variables()
+        try:
+            self._dumps.ask(_version_of(_installed_version()))
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("TensorFlow's graphs", error)
+
+    def after_tensorflow(self) -> None:
+        """TensorFlow has been imported: put the recorder in place, and begin."""
+        try:
+            self._attach()
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the program", error)
+
+    def _attach(self) -> None:
+        import tensorflow as tf  # noqa: PLC0415 - the program's
+
+        version = str(tf.__version__)
+        self._journal.write(
+            "attached",
+            tf_version=version,
+            python_version=platform.python_version(),
+            pid=os.getpid(),
+        )
+        if _version_of(version) < _OLDEST:
+            self._journal.note(
+                "tensorflow_too_old",
+                "warning",
+                f"TensorFlow {version} is older than 2.12, the oldest that can be recorded",
+            )
+            return
+        self._journal.write("environment", variables=self._variables, **environment_facts())
+        self._evidence = Evidence(self._journal, self._dumps, self._before_call)
+        self._recording = Recording(self._settings, self._journal, self._evidence)
+        self._evidence.install()
+        self._recording.begin()
+
+    def _before_call(self, name: str) -> None:
+        if self._recording is not None:
+            self._recording.before_function_call(name)
+        self._dumps.expect()
+
+    def finish(self, reason: str) -> None:
+        """End the recording; nothing more is noted after."""
+        try:
+            if self._recording is not None:
+                self._recording.finish(reason)
+            if self._evidence is not None:
+                self._evidence.finish()
+                self._evidence.uninstall()
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the end of the program", error)
+        self._evidence = None
+        self._recording = None
+        self._journal.write("finished", reason=reason)
+
+
+def _installed_version() -> str:
+    """Return the version of the TensorFlow that would be imported, without importing it."""
+    spec = importlib.util.find_spec("tensorflow")
+    if spec is None or not spec.origin:
+        return ""
+    beside = os.path.dirname(os.path.dirname(spec.origin))
+    found: List[str] = []
+    for name in os.listdir(beside):
+        match = re.fullmatch(r"(?:tensorflow|tf_nightly)(?:_\w+)?-(\d+\.\d+[^-]*)\.dist-info", name)
+        if match and os.path.isdir(os.path.join(beside, name)) and "estimator" not in name:
+            found.append(match[1])
+    return max(found, key=_version_of, default="")
+
+
+def _version_of(text: str) -> Tuple[int, ...]:
+    match = re.match(r"(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2])) if match else ()

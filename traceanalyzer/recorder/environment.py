@@ -1,0 +1,193 @@
+"""What the program ran with: versions, variables, devices, options."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import partial
+from typing import Any, Callable, Dict, List
+
+from .attributes import as_json
+from .patches import Patches
+
+__all__ = ["StrategyRecorder", "device_facts", "environment_facts", "variables"]
+
+# Variables that decide on devices, kernels or rewrites. Named one by one or by narrow prefixes: an
+# environment holds secrets too (`TF_VAR_...` is Terraform's).
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_CACHE_PATH",
+    "CUDA_HOME",
+    "HIP_VISIBLE_DEVICES",
+    "KERAS_BACKEND",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_TF32_OVERRIDE",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "TF_CONFIG",
+    "TF_CUDNN_DETERMINISTIC",
+    "TF_DETERMINISTIC_OPS",
+    "TF_USE_LEGACY_KERAS",
+    "XLA_FLAGS",
+)
+_PREFIXES = (
+    "TF_CPP_",
+    "TF_CUDNN_",
+    "TF_DISABLE_",
+    "TF_EAGER_",
+    "TF_ENABLE_",
+    "TF_FORCE_",
+    "TF_GPU_",
+    "TF_MIN_",
+    "TF_NUM_",
+    "TF_XLA_",
+)
+_LONGEST = 1000
+
+
+def variables() -> Dict[str, str]:
+    """Return the environment variables that can decide on devices, kernels or rewrites.
+
+    To be asked before TensorFlow is imported: its packages set some themselves (seen with 2.12:
+    `TF_CPP_MIN_LOG_LEVEL`).
+    """
+    return {
+        name: value[:_LONGEST]
+        for name, value in sorted(os.environ.items())
+        if name in _VARIABLES or name.startswith(_PREFIXES)
+    }
+
+
+def environment_facts() -> Dict[str, Any]:
+    """Return what is known once TensorFlow is imported."""
+    import tensorflow as tf  # noqa: PLC0415 - the program's
+
+    keras = sys.modules.get("keras")
+    return {
+        "python": {
+            "version": platform.python_version(),
+            "executable": sys.executable,
+            "flags": {
+                name: getattr(sys.flags, name)
+                for name in ("optimize", "dev_mode", "isolated", "no_site", "utf8_mode")
+            },
+        },
+        "tensorflow": {
+            "version": tf.__version__,
+            "git_version": tf.version.GIT_VERSION,
+            "build": _plain(dict(tf.sysconfig.get_build_info())),
+        },
+        "keras_version": getattr(keras, "__version__", None),
+        "platform": platform.platform(),
+        "script": sys.argv[0] if sys.argv else "",
+        "cwd": os.getcwd(),
+        "cpu_count": os.cpu_count(),
+    }
+
+
+def device_facts() -> Dict[str, Any]:
+    """Return devices and options as the program left them; nothing is initialised for it."""
+    import tensorflow as tf  # noqa: PLC0415 - the program's
+    from tensorflow.python.eager import context  # noqa: PLC0415
+
+    current = context._context  # noqa: SLF001 - `context()` would make one
+    made = current is not None and current._initialized  # noqa: SLF001
+    facts: Dict[str, Any] = {
+        "context_made": made,
+        "keras_version": getattr(sys.modules.get("keras"), "__version__", None),
+    }
+    if not made:
+        return facts
+    config = tf.config
+    gpus = config.list_physical_devices("GPU")
+    for name, ask in (
+        ("physical", lambda: _devices(config.list_physical_devices())),
+        ("visible", lambda: _devices(config.get_visible_devices())),
+        ("logical", lambda: _devices(config.list_logical_devices())),
+        (
+            "details",
+            lambda: {g.name: _plain(config.experimental.get_device_details(g)) for g in gpus},
+        ),
+        ("memory_growth", lambda: {g.name: config.experimental.get_memory_growth(g) for g in gpus}),
+        ("memory", partial(_memory, config)),
+        ("soft_device_placement", lambda: current.soft_device_placement),
+        ("log_device_placement", lambda: current.log_device_placement),
+        ("jit", lambda: str(config.optimizer.get_jit())),
+        ("optimizer_options", lambda: _plain(config.optimizer.get_experimental_options())),
+        ("deterministic_ops", lambda: context._is_op_determinism_enabled),  # noqa: SLF001
+        ("mixed_precision_policy", _policy),
+        ("functions_run_eagerly", config.functions_run_eagerly),
+        ("tensor_float_32", lambda: config.experimental.tensor_float_32_execution_enabled()),
+    ):
+        facts[name] = _asked(ask)
+    return facts
+
+
+def _asked(ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
+    try:
+        return ask()
+    except Exception:  # noqa: BLE001 - one fact less
+        return None
+
+
+def _devices(devices: List[Any]) -> List[Dict[str, str]]:
+    return [{"name": d.name, "type": d.device_type} for d in devices]
+
+
+def _memory(config: Any) -> Dict[str, Any]:  # noqa: ANN401 - the module tf.config
+    gpus = config.list_logical_devices("GPU")
+    return {g.name: _plain(config.experimental.get_memory_info(g.name)) for g in gpus}
+
+
+def _policy() -> Any:  # noqa: ANN401 - a name or None
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return None
+    mixed = keras.mixed_precision
+    policy = mixed.dtype_policy() if hasattr(mixed, "dtype_policy") else mixed.global_policy()
+    return str(policy.name)
+
+
+def _plain(values: Dict[str, Any]) -> Dict[str, Any]:
+    """Return a dictionary with values of JSON's types."""
+    return {
+        str(k): v if isinstance(v, (bool, int, float, str)) or v is None else _text(v)
+        for k, v in values.items()
+    }
+
+
+def _text(value: Any) -> Any:  # noqa: ANN401 - to JSON
+    if isinstance(value, (list, tuple)):
+        return [str(v) for v in value]
+    return as_json(value)
+
+
+class StrategyRecorder:
+    """Notes which strategies of `tf.distribute` the program makes."""
+
+    def __init__(self) -> None:
+        """Prepare; nothing is replaced yet."""
+        self._patches = Patches()
+        self.names: List[str] = []
+
+    def install(self) -> None:
+        """Replace the initialiser of all strategies."""
+        from tensorflow.python.distribute import distribute_lib  # noqa: PLC0415
+
+        base = distribute_lib.StrategyBase
+        original = base.__init__
+
+        def init(strategy: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            original(strategy, *args, **kwargs)
+            name = type(strategy).__name__
+            if name != "_DefaultDistributionStrategy" and name not in self.names:
+                self.names.append(name)
+
+        self._patches.replace(base, "__init__", init)
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._patches.undo()

@@ -1,0 +1,173 @@
+"""Errors that explain a placement: of `tf.config` calls, and memory that ran out.
+
+A program may meet such an error and go on in another way: on the CPU. So the line that raised is
+noted, and the handler that will catch the error, which is found from the source of the functions
+that are running: the innermost `try` around a running line whose `except` names the error's class.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+
+from .frames import is_user_file
+from .patches import Patches
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .journal import Journal
+
+__all__ = ["ErrorRecorder"]
+
+_LONGEST = 2000
+_MOST_ERRORS = 100
+_CONTEXT_METHODS = (  # what `tf.config` calls (python/framework/config.py)
+    "set_visible_devices",
+    "set_memory_growth",
+    "set_logical_device_configuration",
+)
+_CONTEXT_PROPERTIES = (
+    "intra_op_parallelism_threads",
+    "inter_op_parallelism_threads",
+    "soft_device_placement",
+)
+
+
+class ErrorRecorder:
+    """Journals errors when they are raised; see the module."""
+
+    def __init__(self, journal: Journal) -> None:
+        """Prepare; nothing is replaced yet."""
+        self._journal = journal
+        self._patches = Patches()
+        self._count = 0
+
+    def install(self) -> None:
+        """Replace what raises."""
+        from tensorflow.python.eager import context  # noqa: PLC0415
+        from tensorflow.python.framework import errors_impl  # noqa: PLC0415
+
+        exhausted = errors_impl.ResourceExhaustedError
+        self._patches.replace(exhausted, "__init__", self._made(exhausted.__init__))
+        for name in _CONTEXT_METHODS:
+            method = getattr(context.Context, name, None)
+            if method is not None:
+                self._patches.replace(context.Context, name, self._watched(method, name))
+        for name in _CONTEXT_PROPERTIES:
+            found = getattr(context.Context, name, None)
+            if isinstance(found, property) and found.fset is not None:
+                setter = self._watched(found.fset, name)
+                self._patches.replace(
+                    context.Context, name, property(found.fget, setter, found.fdel)
+                )
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._patches.undo()
+
+    def _made(self, original: Callable[..., None]) -> Callable[..., None]:
+        def init(error: BaseException, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            original(error, *args, **kwargs)
+            self._record("resource_exhausted", error, None)
+
+        return init
+
+    def _watched(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            try:
+                return original(*args, **kwargs)
+            except Exception as error:
+                self._record("tf.config", error, name)
+                raise
+
+        return watched
+
+    def _record(self, where: str, error: BaseException, call: Optional[str]) -> None:
+        self._count += 1
+        if self._count > _MOST_ERRORS:
+            self._journal.note(
+                "errors_left_out", "info", f"only the first {_MOST_ERRORS} errors are recorded"
+            )
+            return
+        try:
+            running = list(_user_frames(sys._getframe(2)))  # noqa: SLF001
+            self._journal.write(
+                "error",
+                where=where,
+                type=type(error).__name__,
+                message=str(error)[:_LONGEST],
+                raised=[[f.f_code.co_filename, f.f_lineno, f.f_code.co_name, 1] for f in running],
+                handler=_handler(running, type(error)),
+                call=call,
+            )
+        except Exception as failure:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("an error", failure)
+
+
+def _user_frames(frame: Optional[FrameType]) -> Iterator[FrameType]:
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
+
+
+def _handler(running: List[FrameType], error: type) -> Optional[List[Any]]:
+    """Return where the error will be caught: file, line of the `except`, name of the code."""
+    for frame in running:
+        file = frame.f_code.co_filename
+        for handler in _handlers_around(file, frame.f_lineno):
+            if _catches(handler.type, frame, error):
+                return [file, handler.lineno, frame.f_code.co_name]
+    return None
+
+
+_trees: Dict[str, Optional[ast.AST]] = {}
+
+
+def _handlers_around(file: str, line: int) -> List[ast.ExceptHandler]:
+    """Return the handlers of the `try` statements around a line, innermost first."""
+    if file not in _trees:
+        try:
+            _trees[file] = ast.parse("".join(linecache.getlines(file)))
+        except (SyntaxError, ValueError):
+            _trees[file] = None
+    tree = _trees[file]
+    if tree is None:
+        return []
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try) and node.body[0].lineno <= line <= _end(node.body[-1])
+    ]
+    around.sort(key=lambda node: node.lineno, reverse=True)
+    return [handler for node in around for handler in node.handlers]
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
+
+
+def _catches(named: Optional[ast.expr], frame: FrameType, error: type) -> bool:
+    """Tell whether `except NAMED` catches an error; names are looked up, nothing is run."""
+    if named is None:
+        return True
+    if isinstance(named, ast.Tuple):
+        return any(_catches(part, frame, error) for part in named.elts)
+    found = _look_up(named, frame)
+    if isinstance(found, tuple):
+        return any(isinstance(c, type) and issubclass(error, c) for c in found)
+    return isinstance(found, type) and issubclass(error, found)
+
+
+def _look_up(node: ast.expr, frame: FrameType) -> Any:  # noqa: ANN401 - whatever the name stands for
+    if isinstance(node, ast.Attribute):
+        return getattr(_look_up(node.value, frame), node.attr, None)
+    if isinstance(node, ast.Name):
+        for names in (frame.f_locals, frame.f_globals, vars(builtins)):
+            if node.id in names:
+                return names[node.id]
+    return None

@@ -1,0 +1,76 @@
+"""Which line of the user's own code led here."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["Frame", "FramePool", "is_user_file", "known_files", "user_frame"]
+
+Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
+
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
+
+
+def is_user_file(file: str) -> bool:
+    """Tell whether a file is the user's: not Python's, not an installed package's, not ours.
+
+    Args:
+        file: As a code object has it: a path, or a name in brackets such as `<stdin>`.
+    """
+    known = known_files.get(file)
+    if known is None:
+        path = os.path.abspath(file) if not file.startswith("<") else file
+        installed = (_STANDARD_LIBRARY, _RECORDER, _tensorflow_folder(), "<frozen ")
+        is_library = path.startswith(installed) or any(part in path for part in _PACKAGES)
+        known = known_files[file] = not is_library
+    return known
+
+
+def _tensorflow_folder() -> str:
+    # It can be used from a build folder. Until it is imported: a path that nothing begins with.
+    module = sys.modules.get("tensorflow")
+    file = getattr(module, "__file__", None)
+    return os.path.dirname(os.path.abspath(file)) + os.sep if file else "\0"
+
+
+def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
+    """Return the innermost frame of the user's own code, from `frame` outwards."""
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+class FramePool:
+    """Numbers frames, each once."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._numbers: Dict[Frame, int] = {}
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._numbers)
+
+    def add(self, file: str, line: int, name: str) -> int:
+        """Return the number of a place in the code."""
+        path = file if file.startswith("<") else os.path.abspath(file)
+        key = (path, line, name, int(is_user_file(file)))
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def add_frame(self, frame: Optional[FrameType]) -> int:
+        """Return the number of a running frame, -1 for none."""
+        if frame is None:
+            return -1
+        return self.add(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+    def to_list(self, start: int = 0) -> List[Frame]:
+        """Return the frames in the order of their numbers, from `start` on."""
+        return list(self._numbers)[start:]

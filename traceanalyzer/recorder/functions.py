@@ -1,0 +1,157 @@
+"""For each node of each graph: the user's line that made it, and the scopes it was made in.
+
+A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
+`from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
+still hold their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
+never become definitions; they are read at the end, under the empty name.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+
+from .frames import FramePool, is_user_file
+from .patches import Patches
+from .scopes import locations
+
+if TYPE_CHECKING:
+    from .journal import Journal
+
+__all__ = ["FunctionRecorder"]
+
+_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
+
+
+class FunctionRecorder:
+    """Journals the lines of graphs; see the module.
+
+    Attributes:
+        definitions: The nodes' names of each function that was defined.
+    """
+
+    def __init__(
+        self, journal: Journal, scope_frames: FramePool, defined: Callable[[], None]
+    ) -> None:
+        """Prepare; nothing is replaced yet.
+
+        Args:
+            journal: Where to write.
+            scope_frames: The pool that the numbers in `scopes.locations` belong to.
+            defined: Called when a function was defined.
+        """
+        self._journal = journal
+        self._scope_frames = scope_frames
+        self._defined = defined
+        self._patches = Patches()
+        self._session_graphs: List[Any] = []
+        self.definitions: Dict[str, FrozenSet[str]] = {}
+
+    def install(self) -> None:
+        """Replace the places where definitions and sessions are made."""
+        atomic = _module(_POLYMORPHIC + "atomic_function")
+        if atomic is not None and hasattr(atomic, "from_func_graph"):
+            self._wrap(atomic, "from_func_graph", self._after_definition)
+        else:
+            monomorphic = importlib.import_module(_POLYMORPHIC + "monomorphic_function")
+            definition = monomorphic._EagerDefinedFunction  # noqa: SLF001
+            self._wrap(definition, "__init__", self._after_eager_definition)
+        session = importlib.import_module("tensorflow.python.client.session")
+        self._wrap(session.BaseSession, "__init__", self._after_session)
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._patches.undo()
+
+    def finish(self) -> None:
+        """Read the graphs of v1 sessions."""
+        for graph in self._session_graphs:
+            self._record("", graph)
+        self._session_graphs = []
+
+    def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:  # noqa: ANN401
+        self._patches.replace(owner, name, wrap(getattr(owner, name)))
+
+    def _after_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            result = original(name, graph, *args, **kwargs)
+            self._record(name, graph)
+            return result
+
+        return from_func_graph
+
+    def _after_eager_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            original(definition, name, graph, *args, **kwargs)
+            self._record(name, graph)
+
+        return init
+
+    def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(session: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+            original(session, *args, **kwargs)
+            if all(graph is not session.graph for graph in self._session_graphs):
+                self._session_graphs.append(session.graph)
+
+        return init
+
+    def _record(self, name: Any, graph: Any) -> None:  # noqa: ANN401 - a name, a graph
+        try:
+            label = name.decode() if isinstance(name, bytes) else str(name)
+            found = _lines(label, graph, self._scope_frames)
+            self._journal.write("function", **found)
+            self.definitions[label] = frozenset(found["nodes"])
+            self._defined()
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the lines of a function", error)
+
+
+def _module(name: str) -> Any:  # noqa: ANN401 - a module or None
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def _lines(name: str, graph: Any, scope_frames: FramePool) -> Dict[str, Any]:  # noqa: ANN401
+    """Return the journal's record of a graph."""
+    frames = FramePool()
+    places = scope_frames.to_list()
+    scope_numbers: Dict[Tuple[str, int], int] = {}
+    scope_pool: List[Tuple[str, int]] = []
+    nodes: List[str] = []
+    lines: List[int] = []
+    scopes: List[Optional[List[int]]] = []
+    for op in graph.get_operations():
+        nodes.append(op.name)
+        lines.append(_user_line(op.traceback, frames))
+        within: List[int] = []
+        for device, place in locations(op):
+            number = scope_numbers.get((device, place))
+            if number is None:
+                number = scope_numbers[device, place] = len(scope_pool)
+                known = 0 <= place < len(places)
+                scope_pool.append((device, frames.add(*places[place][:3]) if known else -1))
+            within.append(number)
+        scopes.append(within or None)
+    return {
+        "name": name,
+        "nodes": nodes,
+        "frame": lines,
+        "scopes": scopes,
+        "frames": frames.to_list(),
+        "scope_pool": scope_pool,
+    }
+
+
+def _user_line(traceback: Any, frames: FramePool) -> int:  # noqa: ANN401 - a StackTrace
+    """Return the number of the innermost frame that is the user's, -1 where none is."""
+    if traceback is None:
+        return -1
+    # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
+    found = traceback.get_user_frames()
+    for k in range(len(found) - 1, -1, -1):
+        frame = found[k]
+        if is_user_file(frame.filename):
+            return frames.add(frame.filename, frame.lineno, frame.name)
+    return -1

@@ -1,0 +1,59 @@
+"""The journal: one JSON object a line, appended and flushed, so that a killed program leaves it."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import Any, Set
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Appends records to a file. Safe from any thread; never raises; silent in a forked child."""
+
+    def __init__(self, path: str) -> None:
+        """Open the journal.
+
+        Args:
+            path: File to append to; its folder exists.
+        """
+        self._path = path
+        self._lock = threading.Lock()
+        self._noted: Set[str] = set()
+        self._process = os.getpid()
+
+    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
+        """Append a record.
+
+        Args:
+            kind: What it is; the reader knows each kind's fields.
+            **fields: Its contents, of JSON's types; others are written as text.
+        """
+        if os.getpid() != self._process:
+            return  # a fork of the program: not what is recorded
+        try:
+            line = json.dumps({"kind": kind, **fields}, default=str, separators=(",", ":"))
+            data = line.encode("utf-8", "backslashreplace") + b"\n"
+            with self._lock, open(self._path, "ab", buffering=0) as file:
+                file.write(data)
+        except Exception:  # noqa: BLE001, S110 - a full disk costs evidence, not the program
+            pass
+
+    def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002 - as in health
+        """Tell, once, what was not recorded and why.
+
+        Args:
+            id: Short name of the limit, as in the report's health.
+            severity: `info` or `warning`.
+            message: A line for the user.
+        """
+        if id not in self._noted:
+            self._noted.add(id)
+            self.write("note", id=id, severity=severity, message=message)
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Note that a part of the recorder itself failed."""
+        reason = f"{type(error).__name__}: {error}"
+        self.note(f"recorder_failed:{what}", "warning", f"{what} was not recorded: {reason[:300]}")

@@ -1,0 +1,151 @@
+"""Which line of code opened the device scope that an op was made in.
+
+TensorFlow keeps the device of a scope, and for graphs also a place in the code; but that place is
+within TensorFlow itself (seen with 2.12 and 2.21: `tf.device` adds a frame it does not count). So
+the places are noted when scopes are entered.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+
+from .patches import Patches
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .frames import FramePool
+
+__all__ = ["Scopes", "locations"]
+
+_MARK = "_traceanalyzer_frame"
+# Between the `with` of the caller and the functions replaced here.
+_MACHINERY = tuple(
+    os.path.join(*parts)
+    for parts in (
+        ("tensorflow", "python", "framework", "ops.py"),
+        ("tensorflow", "python", "framework", "func_graph.py"),
+        ("tensorflow", "python", "eager", "context.py"),
+        ("tensorflow", "python", "util", "tf_contextlib.py"),
+        ("tensorflow", "python", "util", "tf_stack.py"),
+        ("contextlib.py",),
+        ("recorder", "scopes.py"),
+    )
+)
+
+
+class _Local(threading.local):
+    frame = -1  # number of the line that opened the innermost eager scope, -1 for none
+
+
+class _Locations(List[Any]):
+    """TensorFlow's list of an op's scopes, with the lines that opened them, innermost first."""
+
+    frames: Tuple[Tuple[str, int], ...] = ()
+
+
+def locations(op: Any) -> Tuple[Tuple[str, int], ...]:  # noqa: ANN401 - an Operation
+    """Return the device scopes that an op of a graph was made in, innermost first.
+
+    Returns:
+        Pairs of the device asked for and the number of the frame that opened the scope, -1 where
+        that is not known.
+    """
+    found = getattr(op, "_device_code_locations", None)
+    if isinstance(found, _Locations):
+        return found.frames
+    return tuple((str(place.obj), -1) for place in found or ())
+
+
+class Scopes:
+    """Notes where device scopes are opened, eagerly and in graphs."""
+
+    def __init__(self, frames: FramePool) -> None:
+        """Prepare; nothing is replaced yet."""
+        self.local = _Local()
+        self._frames = frames
+        self._patches = Patches()
+
+    def install(self) -> None:
+        """Replace the methods by which TensorFlow enters scopes."""
+        from tensorflow.python.eager import context  # noqa: PLC0415
+        from tensorflow.python.framework import ops  # noqa: PLC0415
+
+        eager = context._EagerDeviceContext  # noqa: SLF001
+        self._patches.replace(eager, "__enter__", self._enter(eager.__enter__))
+        self._patches.replace(eager, "__exit__", self._exit(eager.__exit__))
+        graph = ops.Graph
+        self._patches.replace(graph, "_add_device_to_stack", self._add(graph._add_device_to_stack))  # noqa: SLF001
+        name = "_snapshot_device_function_stack_metadata"
+        self._patches.replace(graph, name, self._snapshot(getattr(graph, name)))
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._patches.undo()
+
+    def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        local, opened = self.local, self._opened
+
+        def enter(scope: Any) -> Any:  # noqa: ANN401
+            result = original(scope)
+            if not hasattr(local, "stack"):
+                local.stack = []
+            local.stack.append(local.frame)
+            local.frame = opened(sys._getframe(1))  # noqa: SLF001
+            return result
+
+        return enter
+
+    def _exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local = self.local
+
+        def leave(scope: Any, *error: Any) -> Any:  # noqa: ANN401
+            stack = getattr(local, "stack", None)
+            local.frame = stack.pop() if stack else -1
+            return original(scope, *error)
+
+        return leave
+
+    def _add(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        opened = self._opened_in_graph
+
+        def add(graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            result = original(graph, *args, **kwargs)
+            if result is not None:  # the specification that was put on the stack
+                setattr(result, _MARK, opened())
+            return result
+
+        return add
+
+    def _snapshot(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def snapshot(graph: Any) -> Any:  # noqa: ANN401
+            found = original(graph)
+            if not found:
+                return found
+            result = _Locations(found)
+            result.frames = tuple(
+                (str(spec.display_name), getattr(spec, _MARK, -1))
+                for spec in graph._device_function_stack.peek_objs()  # noqa: SLF001
+            )
+            return result
+
+        return snapshot
+
+    def _opened_in_graph(self) -> int:
+        from tensorflow.python.util import tf_stack  # noqa: PLC0415
+
+        # With the lines of AutoGraph's code mapped back to the source.
+        stack = tf_stack.extract_stack()
+        for k in range(len(stack) - 1, -1, -1):
+            frame = stack[k]
+            if not frame.filename.endswith(_MACHINERY):
+                return self._frames.add(frame.filename, frame.lineno, frame.name)
+        return -1
+
+    def _opened(self, frame: Optional[FrameType]) -> int:
+        while frame is not None and frame.f_code.co_filename.endswith(_MACHINERY):
+            frame = frame.f_back
+        return self._frames.add_frame(frame)

@@ -1,0 +1,275 @@
+"""What is known of each distinct eager op: its signature; and of each resource one has made."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+
+from .attributes import as_json, dtype_name, shape
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from .frames import FramePool
+    from .journal import Journal
+    from .scopes import Scopes
+
+__all__ = ["RESOURCE", "Signatures", "flat"]
+
+RESOURCE = 20  # DT_RESOURCE in types.proto
+_MOST_SIGNATURES = 20_000
+_MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
+
+
+class Signatures:
+    """Describes eager ops, each distinct one once.
+
+    Attributes:
+        numbers: The number of each signature, by a key that its user makes: whatever two ops must
+            share in order to be told as one. The key of an op that was made on a line holds the
+            `id` of the line's code object, which is kept from being freed here.
+    """
+
+    def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
+        """Start empty; TensorFlow is imported."""
+        from tensorflow.python.framework import op_def_registry  # noqa: PLC0415
+        from tensorflow.python.framework.ops import EagerTensor  # noqa: PLC0415
+        from tensorflow.python.ops.resource_variable_ops import (  # noqa: PLC0415
+            BaseResourceVariable,
+        )
+
+        self.numbers: Dict[Any, int] = {}
+        self.op_def = op_def_registry.get
+        self.tensor_type = EagerTensor
+        self.variable_type = BaseResourceVariable
+        self._journal = journal
+        self._frames = frames
+        self._scopes = scopes
+        self._lock = threading.RLock()
+        self._signatures: List[Dict[str, Any]] = []
+        self._codes: List[Optional[CodeType]] = []
+        self._resources: List[Dict[str, Any]] = []
+        self._resource_of: Dict[int, int] = {}
+
+    def to_json(self) -> Dict[str, Any]:
+        """Return everything, as the journal's record `eager` has it."""
+        with self._lock:
+            return {
+                "signatures": list(self._signatures),
+                "resources": list(self._resources),
+                "frames": self._frames.to_list(),
+            }
+
+    def add_op(  # noqa: PLR0913, PLR0917 - the parts of an op
+        self,
+        key: Any,  # noqa: ANN401 - see the class
+        op: str,
+        frame: Optional[FrameType],
+        scope: Any,  # noqa: ANN401 - text, bytes or None
+        inputs: Tuple[Any, ...],
+        attributes: Tuple[Any, ...],
+    ) -> int:
+        """Describe an op.
+
+        Args:
+            key: Under which its number is kept.
+            op: Its type.
+            frame: The user's line, or None.
+            scope: The device asked for by scopes.
+            inputs: One entry an argument of its OpDef, or tensors alone.
+            attributes: Names and values in turn.
+        """
+        shown = itertools.islice(flat(inputs), _MOST_TENSORS)
+        found = {
+            "op": op,
+            "is_function": False,
+            "scope": text(scope),
+            "attributes": self._attributes(op, inputs, attributes),
+            "inputs": [self._tensor(value) for value in shown],
+        }
+        return self._add(key, frame, found)
+
+    def add_call(
+        self,
+        key: Any,  # noqa: ANN401 - see the class
+        name: str,
+        frame: Optional[FrameType],
+        scope: Any,  # noqa: ANN401 - text, bytes or None
+        inputs: Iterable[Any],
+    ) -> int:
+        """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
+        found = {
+            "op": name,
+            "is_function": True,
+            "scope": text(scope),
+            "attributes": {},
+            "inputs": [self._tensor(value) for value in inputs],
+        }
+        return self._add(key, frame, found)
+
+    def add_read(self, key: Any, variable: Any, frame: Optional[FrameType], scope: Any) -> int:  # noqa: ANN401
+        """Describe the read of a variable that was passed where a tensor is wanted."""
+        found = {
+            "op": "ReadVariableOp",
+            "is_function": False,
+            "scope": text(scope),
+            "attributes": {"dtype": self._dtype(variable)},
+            "inputs": [self._tensor(variable.handle)],
+        }
+        return self._add(key, frame, found)
+
+    def add_outputs(self, number: int, result: Any, name: str = "") -> None:  # noqa: ANN401
+        """Describe what an op returned, when its signature was new.
+
+        Args:
+            number: Of its signature.
+            result: A tensor, or nested lists of them.
+            name: Name given to the op, for the resource it made.
+        """
+        with self._lock:
+            found = self._signatures[number]
+            outputs = [v for v in flat((result,)) if isinstance(v, self.tensor_type)]
+            for value in outputs:
+                if value._datatype_enum() == RESOURCE and not found["is_function"]:  # noqa: SLF001
+                    self._add_resource(number, value, name)
+            if not found["outputs"]:
+                found["outputs"] = [self._tensor(v) for v in outputs[:_MOST_TENSORS]]
+
+    def add_resources(self, number: int, result: Any, name: str) -> None:  # noqa: ANN401
+        """Note a further resource that an op of a known signature has made."""
+        with self._lock:
+            for value in flat((result,)):
+                if isinstance(value, self.tensor_type) and value._datatype_enum() == RESOURCE:  # noqa: SLF001
+                    self._add_resource(number, value, name)
+
+    def _add(self, key: Any, frame: Optional[FrameType], found: Dict[str, Any]) -> int:  # noqa: ANN401
+        with self._lock:
+            if len(self._signatures) >= _MOST_SIGNATURES:
+                self._journal.note(
+                    "signatures_left_out",
+                    "warning",
+                    f"there are more than {_MOST_SIGNATURES} different eager ops: of further ones "
+                    "only the type is recorded",
+                )
+                key, frame = ("other", found["op"]), None
+                found = {**found, "attributes": {}, "inputs": []}
+                if key in self.numbers:
+                    return self.numbers[key]
+            found["frame"] = self._frames.add_frame(frame)
+            found["scope_frame"] = self._scopes.local.frame
+            found["outputs"] = []
+            number = len(self._signatures)
+            self._signatures.append(found)
+            self._codes.append(frame.f_code if frame is not None else None)
+            self.numbers[key] = number
+            return number
+
+    def _add_resource(self, number: int, handle: Any, name: str) -> None:  # noqa: ANN401 - a tensor
+        attributes = self._signatures[number]["attributes"]
+        sizes = (attributes.get("shape") or {}).get("shape")
+        dtype = attributes.get("dtype")
+        self._resource_of[handle._id] = len(self._resources)  # noqa: SLF001
+        self._resources.append(
+            {
+                "signature": number,
+                "name": _given_name(attributes) or name,
+                "dtype": dtype,
+                "shape": sizes,
+                "bytes": _bytes(dtype, sizes),
+                "device": text(handle.device),
+            }
+        )
+
+    def _tensor(self, value: Any) -> Dict[str, Any]:  # noqa: ANN401 - any input of an op
+        if isinstance(value, self.variable_type):
+            value = value.handle
+        if not isinstance(value, self.tensor_type):  # a Python value, made a tensor in C++
+            nothing = {"dtype": None, "device": "", "backing_device": ""}
+            return {**nothing, "resource": None, "shape": None}
+        return {
+            "dtype": dtype_name(value._datatype_enum()),  # noqa: SLF001
+            "device": text(value.device),
+            "backing_device": text(value.backing_device),
+            "resource": self._resource_of.get(value._id),  # noqa: SLF001
+            "shape": shape(value.shape),
+        }
+
+    def _attributes(self, op: str, inputs: Any, given: Tuple[Any, ...]) -> Dict[str, Any]:  # noqa: ANN401
+        """Return an op's attributes: those given, and those that its inputs decide."""
+        op_def = self.op_def(op)
+        kinds = {a.name: a.type for a in op_def.attr}
+        found: Dict[str, Any] = {}
+        for name, value in zip(given[::2], given[1::2]):
+            label = text(name)
+            found[label] = _attribute(kinds.get(label, ""), value)
+        if len(inputs) == len(op_def.input_arg):
+            for arg, value in zip(op_def.input_arg, inputs):
+                self._infer(arg, value, found)
+        return found
+
+    def _infer(self, arg: Any, value: Any, found: Dict[str, Any]) -> None:  # noqa: ANN401 - an ArgDef
+        values = value if isinstance(value, (list, tuple)) else (value,)
+        dtypes = [self._dtype(v) for v in values]
+        known = [d for d in dtypes if d is not None]
+        if arg.type_attr and known:
+            found.setdefault(arg.type_attr, known[0])
+        if arg.number_attr:
+            found.setdefault(arg.number_attr, len(values))
+        if arg.type_list_attr:
+            found.setdefault(arg.type_list_attr, dtypes)
+
+    def _dtype(self, value: Any) -> Optional[str]:  # noqa: ANN401 - any input of an op
+        if isinstance(value, self.tensor_type):
+            return dtype_name(value._datatype_enum())  # noqa: SLF001
+        if isinstance(value, self.variable_type):
+            return dtype_name(value.dtype.base_dtype.as_datatype_enum)
+        return None
+
+
+def flat(values: Any) -> Iterator[Any]:  # noqa: ANN401 - nested lists of anything
+    """Return the values within nested lists."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from flat(value)
+        else:
+            yield value
+
+
+def text(value: Any) -> str:  # noqa: ANN401 - text, bytes or None
+    """Return text as TensorFlow passes it: `str`, `bytes`, or None for none."""
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else (value or "")
+
+
+def _attribute(kind: str, value: Any) -> Any:  # noqa: ANN401 - to JSON
+    """Write an attribute of the kind that its OpDef tells: dtypes come as numbers."""
+    if kind == "type" and isinstance(value, int):
+        return dtype_name(value)
+    if kind == "list(type)" and isinstance(value, (list, tuple)):
+        return [dtype_name(v) if isinstance(v, int) else as_json(v) for v in value]
+    if kind == "bool":
+        return bool(value)
+    if kind == "shape" and isinstance(value, (list, tuple)):
+        return {"shape": [-1 if d is None else int(d) for d in value]}
+    return as_json(value)
+
+
+def _given_name(attributes: Dict[str, Any]) -> str:
+    # A variable's shared name is a random one; newer versions have a name for people beside it.
+    value = attributes.get("debug_name")
+    return str(value.get("s", "")).rstrip("/") if isinstance(value, dict) else ""
+
+
+def _bytes(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
+    """Return what a variable holds, in bytes; None where dtype or shape do not tell."""
+    if dtype is None or sizes is None or any(s < 0 for s in sizes):
+        return None
+    from tensorflow.python.framework import dtypes  # noqa: PLC0415
+
+    try:
+        total = int(dtypes.as_dtype(dtype).size)
+    except (TypeError, KeyError):
+        return None
+    for size in sizes:
+        total *= size
+    return total

@@ -1,0 +1,72 @@
+"""Starts the recorder in the interpreter that is to run the user's script.
+
+Python imports `sitecustomize` before it runs the script. The folder of this file is put at the
+front of PYTHONPATH by `traceanalyzer capture`; the script then is run by the interpreter itself,
+so that its `__main__`, arguments, tracebacks and exit code are what they always are. The first
+thing done here is to undo what brought us here: the environment and the path are the user's own
+again, and so is `sitecustomize`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+_SETTINGS = "TRACEANALYZER_CAPTURE"
+
+
+def _restore_environment(here: str) -> str | None:
+    value = os.environ.get("PYTHONPATH", "")
+    first, _, rest = value.partition(os.pathsep)
+    if first == here:
+        if rest or value.endswith(os.pathsep):
+            os.environ["PYTHONPATH"] = rest
+        else:
+            del os.environ["PYTHONPATH"]
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    sys.path_importer_cache.pop(here, None)
+    return os.environ.pop(_SETTINGS, None)
+
+
+def _import_the_users_own() -> None:
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        import sitecustomize  # noqa: F401, PLC0415 - the next one on the path
+    except ImportError as error:
+        # `site` takes the module out of `sys.modules` once more when this one has run.
+        sys.modules["sitecustomize"] = ours
+        if error.name != "sitecustomize":
+            raise
+
+
+def _start_recorder(settings: str, here: str) -> None:
+    from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415
+
+    folder = os.path.dirname(here)
+    name = "_traceanalyzer_recorder"
+    spec = spec_from_file_location(
+        name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+    )
+    if spec is None or spec.loader is None:
+        return
+    package = module_from_spec(spec)
+    sys.modules[name] = package
+    spec.loader.exec_module(package)
+    from _traceanalyzer_recorder.program import prepare  # noqa: PLC0415
+
+    prepare(settings)
+
+
+def _main() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    settings = _restore_environment(os.path.dirname(__file__))
+    try:
+        _import_the_users_own()
+    finally:
+        if settings:
+            with suppress(Exception):  # an empty journal tells the launcher
+                _start_recorder(settings, here)
+
+
+_main()
