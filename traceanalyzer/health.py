@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from traceanalyzer.model import Health
@@ -12,12 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.tables.joined import OpRecord
 
 __all__ = ["trace_health"]
 
 _OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
 _MANY, _LONG = 20, 2000
 _LONGEST_HOURS = 24  # no profile is a day long
+_NEARLY_ALL = 0.99  # joined with the sidecar: what is left is not worth a warning
 
 
 def trace_health(run: Run) -> tuple[Health, ...]:
@@ -131,6 +135,7 @@ def _of_host(host: Host) -> Iterator[Health]:
             ),
         )
     yield from _tracers(host)
+    yield from _capture(host)
 
 
 def _first(texts: tuple[str, ...]) -> list[str]:
@@ -163,7 +168,8 @@ def _tracers(host: Host) -> Iterator[Health]:
             severity="warning",
             message=(
                 f"{host.name}: host tracer level {facts.host_level} ({facts.host_level_source}) "
-                "records no ops, so no CPU op can be seen; record at level 2 or 3"
+                "records no ops, so no CPU op can be seen; `traceanalyzer capture script.py` "
+                "records at a level that does"
             ),
         )
     elif facts.host_level >= _EVERY_OP_LEVEL:
@@ -228,3 +234,142 @@ def _devices(host: Host) -> Iterator[Health]:
                 else f"{host.name}: {listed(idle)} described, but nothing ran there"
             ),
         )
+
+
+def _capture(host: Host) -> Iterator[Health]:
+    if host.sidecar_problem:
+        yield Health(
+            id="sidecar_unreadable",
+            severity="warning",
+            message=(
+                f"{host.name}: what the capture recorded beside the trace could not be read, so "
+                f"this is reported from the trace alone: {host.sidecar_problem}"
+            ),
+        )
+    sidecar = host.sidecar
+    if sidecar is None:
+        return
+    yield from _window(host, sidecar)
+    yield from _levels(host, sidecar)
+    for note in sidecar.notes:
+        yield Health(
+            id=note.id,
+            severity="warning" if note.severity == "warning" else "info",
+            message=f"{host.name}: {note.message}",
+        )
+    if not sidecar.complete:
+        yield Health(
+            id="capture_incomplete",
+            severity="warning",
+            message=(
+                f"{host.name}: the program ended before the recorder could finish; what came last "
+                "is not recorded"
+            ),
+        )
+    if sidecar.omitted:
+        left_out = [counted(number, what) for what, number in sidecar.omitted.items()]
+        yield Health(
+            id="capture_cut",
+            severity="warning",
+            message=(
+                f"{host.name}: left out of the sidecar, whose size is limited: {listed(left_out)}"
+            ),
+        )
+    yield from _joined_share(host)
+
+
+def _window(host: Host, sidecar: Sidecar) -> Iterator[Health]:
+    """Say which part of the program was recorded."""
+    if host.session is None:
+        return
+    session = sidecar.sessions[host.session]
+    others = len([s for s in sidecar.sessions if s.trace]) - bool(session.trace)
+    long = (
+        "" if session.stop_ns is None else f", {(session.stop_ns - session.start_ns) / 1e9:,.2f} s"
+    )
+    more = f"; {counted(others, 'other part')} of it lie in other runs" if others > 0 else ""
+    yield Health(
+        id="capture_window",
+        severity="info",
+        message=f"{host.name}: the part of the program that was recorded{long}: {session.reason}{more}",
+    )
+
+
+def _levels(host: Host, sidecar: Sidecar) -> Iterator[Health]:
+    """Compare the tracer levels that were asked for with those that were in force."""
+    session = None if host.session is None else sidecar.sessions[host.session]
+    if session is None or session.requested is None:
+        return
+    asked = session.requested
+    if session.effective is not None:
+        differing = [
+            f"{tracer} tracer level {wanted}, in force was {was}"
+            for tracer, wanted, was in (
+                ("host", asked.host_tracer_level, session.effective.host_tracer_level),
+                ("device", asked.device_tracer_level, session.effective.device_tracer_level),
+                ("python", asked.python_tracer_level, session.effective.python_tracer_level),
+            )
+            if wanted != was
+        ]
+    else:  # TensorFlow before 2.19 does not say; events of level 3 show that it was
+        level = host.tables.facts.host_level
+        differing = (
+            [f"host tracer level {asked.host_tracer_level}, the trace shows no more than {level}"]
+            if asked.host_tracer_level > level
+            else []
+        )
+    if differing:
+        yield Health(
+            id="tracer_level_ignored",
+            severity="warning",
+            message=f"{host.name}: asked for was {listed(differing)}",
+        )
+
+
+def _joined_share(host: Host) -> Iterator[Health]:
+    """Say how much of the CPU ops' time has a record, and what the rest is."""
+    joined = host.tables.joined
+    ops = host.tables.ops
+    counts = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()
+    if joined is None or not any(counts):
+        return
+    took: Counter[str] = Counter()
+    for record, function, is_eager, self_ps, is_counted in zip(
+        joined.records,
+        ops["function"].astype(object).where(ops["function"].notna(), None),
+        ops["is_eager"],
+        ops["host_self_ps"],
+        counts,
+        strict=True,
+    ):
+        if is_counted:
+            took[_how_joined(record, function, is_eager=bool(is_eager))] += int(self_ps)
+    total = sum(took.values())
+    if not total:
+        return
+    with_line, without_line = took.pop(_WITH_LINE, 0), took.pop(_WITHOUT_LINE, 0)
+    share = (with_line + without_line) / total
+    parts = [f"{part / total:.1%} {what}" for what, part in took.most_common() if part]
+    if without_line:
+        parts.append(f"{without_line / total:.1%} has a record but no line of the program")
+    yield Health(
+        id="unjoined",
+        severity="info" if share >= _NEARLY_ALL else "warning",
+        message=(
+            f"{host.name}: {share:.1%} of the self time of CPU-placed compute ops was joined with "
+            "what the capture recorded" + (f"; {', '.join(parts)}" if parts else "")
+        ),
+    )
+
+
+_WITH_LINE, _WITHOUT_LINE = "with a line", "without a line"
+
+
+def _how_joined(record: OpRecord | None, function: str | None, *, is_eager: bool) -> str:
+    if record is not None:
+        return _WITHOUT_LINE if record.frame is None else _WITH_LINE
+    if is_eager:
+        return "is of eager ops whose line is not certain, or that TensorFlow ran by itself"
+    if function is None:
+        return "is of ops whose function the trace does not tell"
+    return "is of nodes that the recorded graphs do not hold, or hold differently"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from traceanalyzer.copy_graph import copy_graph
-from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
+from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatError
+from traceanalyzer.sidecar import files as sidecars
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.events import event_rows
 from traceanalyzer.tables.host_tables import host_tables
@@ -21,17 +22,18 @@ from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.tfevents import tf_version
+from traceanalyzer.trace.printable import printable
+from traceanalyzer.trace.tfevents import TfVersion, tf_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import networkx as nx
 
+    from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
-    from traceanalyzer.trace.tfevents import TfVersion
 
 __all__ = ["Host", "HostFailure", "Run", "load", "runs"]
 
@@ -68,6 +70,9 @@ class Host:
         start_ps: Start of its first event.
         end_ps: End of its last event.
         device_properties: The properties that each accelerator's plane states.
+        sidecar: What a capture recorded beside the trace, or None.
+        session: Index of the sidecar's session that wrote this trace, or None where not known.
+        sidecar_problem: Why a sidecar that is there could not be read, or empty.
     """
 
     name: str
@@ -80,6 +85,9 @@ class Host:
     start_ps: int
     end_ps: int
     device_properties: dict[str, dict[str, str]]
+    sidecar: Sidecar | None = None
+    session: int | None = None
+    sidecar_problem: str = ""
 
     def events(self) -> pd.DataFrame:
         """Read every event of the host's trace anew; see `tables.events.event_rows`."""
@@ -213,8 +221,19 @@ def load(
         hosts=tuple(hosts),
         failures=tuple(failures),
         other_runs=tuple(r.name for r in found if r is not chosen),
-        version=tf_version(chosen),
+        version=_recorded_version(hosts) or tf_version(chosen),
     )
+
+
+def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
+    """Return the version of TensorFlow that a capture recorded."""
+    for host in hosts:
+        environment = host.sidecar.environment if host.sidecar else None
+        tensorflow = (environment or {}).get("tensorflow")
+        version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
+        if isinstance(version, str) and version:
+            return TfVersion(value=printable(version), source="sidecar")
+    return None
 
 
 def _memory_limit() -> int | None:
@@ -248,18 +267,46 @@ def _same_content(a: Path, b: Path) -> bool:
 def _read(file: HostFile, index: int, max_memory_bytes: int | None) -> Host:
     trace = read_host(file, max_bytes=max_memory_bytes)
     start_ps, end_ps = _extent(trace)
+    sidecar, problem = _read_sidecar(file)
+    session = None if sidecar is None else _session(sidecar, file)
     return Host(
         name=file.host,
         file=file,
         format=trace.format,
-        tables=host_tables(file.host, index, trace),
+        tables=host_tables(file.host, index, trace, sidecar, session),
         errors=trace.errors,
         warnings=trace.warnings,
         damage=trace.damage,
         start_ps=start_ps,
         end_ps=end_ps,
         device_properties={p.name: p.own for p in device_planes(trace)},
+        sidecar=sidecar,
+        session=session,
+        sidecar_problem=problem,
     )
+
+
+def _read_sidecar(file: HostFile) -> tuple[Sidecar | None, str]:
+    """Read what lies beside a trace; without it the trace is still worth reporting."""
+    if file.sidecar is None:
+        return None, ""
+    try:
+        return sidecars.read(file.sidecar), ""
+    except SidecarError as error:
+        _log.warning("%s", error)
+        return None, str(error)
+
+
+def _session(sidecar: Sidecar, file: HostFile) -> int | None:
+    """Return which session of a capture wrote a trace; one capture may write several."""
+    if file.sidecar is None:
+        return None
+    folder = file.sidecar.parent
+    traces = [s.trace and os.path.normpath(folder / s.trace) for s in sidecar.sessions]
+    own = os.path.normpath(file.path).removesuffix(".gz")
+    if own in traces:
+        return traces.index(own)
+    return 0 if len(traces) == 1 else None
 
 
 def _extent(trace: Trace) -> tuple[int, int]:

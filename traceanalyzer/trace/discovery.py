@@ -66,7 +66,7 @@ _TOOL_FILE: Final = re.compile(
     r"\.(pb|json|json\.gz)$"
 )
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
-_RECORD: Final = "record one with `tf.profiler.experimental.start(logdir)` and `.stop()`"
+_RECORD: Final = "record one with `traceanalyzer capture script.py`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +78,14 @@ class HostFile:
         path: The file.
         format: `xplane`, `trace.json`, `local.trace`, or `unknown` where the name does not tell.
         note: What the user should know about the choice of this file, or empty.
+        sidecar: What `traceanalyzer capture` recorded beside it, or None.
     """
 
     host: str
     path: Path
     format: str
     note: str = ""
+    sidecar: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,7 @@ class _Walk:
     events_files: int = 0
     profile_markers: int = 0
     empty_runs: int = 0
+    sidecars: int = 0
     unreadable: int = 0
     cut_short: bool = False
 
@@ -231,11 +234,25 @@ def _single(file: Path) -> RunFiles:
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
+    if file.name.endswith(_SIDECAR):
+        msg = (
+            f"{printable(file.name)}: what a capture recorded beside its trace, not the trace; "
+            "give the run's directory, or its HOST.xplane.pb"
+        )
+        raise TraceFormatError(msg)
     path = file.parent
+    sidecar = path / f"{host}{_SIDECAR}"
     return RunFiles(
         name=_directory_name(path) if _is_run_directory(path) else host,
         path=path,
-        hosts=(HostFile(host=host, path=file, format=kind),),
+        hosts=(
+            HostFile(
+                host=host,
+                path=file,
+                format=kind,
+                sidecar=sidecar if kind != UNKNOWN and _size_and_time(sidecar)[1] else None,
+            ),
+        ),
     )
 
 
@@ -297,6 +314,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
+    sidecars = {name for name in files if name.endswith(_SIDECAR)}
     for name in files:
         host, kind = _name_parts(name)
         if kind == UNKNOWN and in_profile and name.endswith(".trace"):
@@ -306,20 +324,22 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
         elif _TOOL_FILE.search(name) or (
-            in_profile and not name.endswith(_SIDECAR) and not name.startswith(".")
+            in_profile and name not in sidecars and not name.startswith(".")
         ):
             tools.append(name)
         elif "tfevents" in name:
             walk.events_files += 1
             walk.profile_markers += name.endswith(".profile-empty")
     if not traces and not tools:
-        walk.empty_runs += in_profile
+        walk.sidecars += len(sidecars)
+        walk.empty_runs += in_profile and not sidecars
         return None
     hosts: list[HostFile] = []
     modified = 0.0
     for host in sorted(traces):
         file, time = _best(directory, host, traces[host])
-        hosts.append(file)
+        beside = f"{host}{_SIDECAR}"
+        hosts.append(replace(file, sidecar=directory / beside) if beside in sidecars else file)
         modified = max(modified, time)
     run = RunFiles(
         name=_directory_name(directory),
@@ -414,6 +434,11 @@ def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
         why = (
             f"{counted(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
             f"the files were not copied; copy them, or {_RECORD}"
+        )
+    elif walk.sidecars:
+        why = (
+            f"{counted(walk.sidecars, 'sidecar')} (HOST{_SIDECAR}) of a capture, but no trace "
+            f"beside it; copy HOST.xplane.pb to it, or {_RECORD}"
         )
     elif walk.profile_markers:
         why = (
