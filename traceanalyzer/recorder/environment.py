@@ -117,10 +117,10 @@ def device_facts() -> Dict[str, Any]:
         ("log_device_placement", lambda: current.log_device_placement),
         ("jit", lambda: str(config.optimizer.get_jit())),
         ("optimizer_options", lambda: _plain(config.optimizer.get_experimental_options())),
-        ("deterministic_ops", lambda: context._is_op_determinism_enabled),  # noqa: SLF001
+        ("deterministic_ops", _is_deterministic),
         ("mixed_precision_policy", _policy),
         ("functions_run_eagerly", config.functions_run_eagerly),
-        ("tensor_float_32", lambda: config.experimental.tensor_float_32_execution_enabled()),
+        ("tensor_float_32", config.experimental.tensor_float_32_execution_enabled),
     ):
         facts[name] = _asked(ask)
     return facts
@@ -140,6 +140,12 @@ def _devices(devices: List[Any]) -> List[Dict[str, str]]:
 def _memory(config: Any) -> Dict[str, Any]:  # noqa: ANN401 - the module tf.config
     gpus = config.list_logical_devices("GPU")
     return {g.name: _plain(config.experimental.get_memory_info(g.name)) for g in gpus}
+
+
+def _is_deterministic() -> bool:
+    from tensorflow.python.framework import config  # noqa: PLC0415 - not in the public interface
+
+    return bool(config.is_op_determinism_enabled())
 
 
 def _policy() -> Any:  # noqa: ANN401 - a name or None
