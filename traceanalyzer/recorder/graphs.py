@@ -25,6 +25,9 @@ __all__ = ["Dumps"]
 
 _KEPT = re.compile(
     r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
+    # Of a v1 session, which has no stages of a function's instantiation, those nearest to them.
+    r"|^unknown_graph\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
+    r"|^unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
 _HIGH_DESCRIPTOR = 200  # out of the way of the numbers that a program expects to be given
