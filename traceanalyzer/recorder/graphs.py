@@ -16,6 +16,7 @@ import fcntl
 import os
 import re
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, FrozenSet, Mapping, Set, Tuple
 
 if TYPE_CHECKING:
@@ -94,12 +95,10 @@ class Dumps:
         """Let further dumps fail; TensorFlow goes on without them."""
         if self._descriptor < 0:
             return
-        try:
+        with suppress(OSError):  # the program closed it
             nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             os.dup2(nowhere, self._descriptor, inheritable=False)
             os.close(nowhere)
-        except OSError:  # the program closed it
-            pass
 
     def _reap(self) -> None:
         """Delete dumps while they come; asleep otherwise."""
@@ -113,16 +112,14 @@ class Dumps:
 
     def _delete_unneeded(self) -> int:
         deleted, kept_bytes = 0, 0
-        try:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if _KEPT.search(entry.name):
-                        kept_bytes += entry.stat().st_size
-                    else:
-                        os.unlink(entry.path)
-                        deleted += 1
-        except OSError:  # just being written or gone; the next time
-            pass
+        for name in os.listdir(self._folder):
+            path = os.path.join(self._folder, name)
+            with suppress(OSError):  # another thread was faster, or TensorFlow is writing it
+                if _KEPT.search(name):
+                    kept_bytes += os.path.getsize(path)
+                else:
+                    os.unlink(path)
+                    deleted += 1
         if kept_bytes > _MOST_BYTES and not self._over:
             self._over = True
             self._leave()
