@@ -267,7 +267,7 @@ def _capture(host: Host) -> Iterator[Health]:
             ),
         )
     if sidecar.omitted:
-        left_out = [counted(number, what) for what, number in sidecar.omitted.items()]
+        left_out = [f"{number:,} {what}" for what, number in sidecar.omitted.items()]
         yield Health(
             id="capture_cut",
             severity="warning",
@@ -291,7 +291,7 @@ def _window(host: Host, sidecar: Sidecar) -> Iterator[Health]:
     yield Health(
         id="capture_window",
         severity="info",
-        message=f"{host.name}: the part of the program that was recorded{long}: {session.reason}{more}",
+        message=f"{host.name}: this part of the program was recorded{long}: {session.reason}{more}",
     )
 
 

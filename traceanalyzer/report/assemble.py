@@ -34,7 +34,9 @@ from traceanalyzer.model import (
     Unexplained,
     UnexplainedOp,
 )
+from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.verdict import verdict
+from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline import busy_ps
 from traceanalyzer.wording import listed
@@ -62,7 +64,10 @@ _CANDIDATES: Final = (
     "caller_device_scope_cpu",
     "resource_on_cpu",
 )
-_SETTLED_BY: Final = "a recording that also holds each op's types and requested device"
+_SETTLED_BY: Final = (
+    "a recording with `traceanalyzer capture script.py`, which also holds each op's types and "
+    "requested device"
+)
 
 
 def assemble(diagnosis: Diagnosis) -> Report:
@@ -83,7 +88,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         steps=steps,
         copy_graph=_copy_graph(run),
         tables=Tables(
-            ops=_op_table(run.ops),
+            ops=_op_table(run),
             copies=_copy_table(run),
             steps=_cut(_in_us(run.steps, _origin(run)), _MAX_ROWS),
             kernels=_kernel_table(run.kernels),
@@ -123,7 +128,7 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
         yield DeviceInfo(
             name=f"{host.name} {name}" if several else name,
             kind="tpu" if "TPU" in name else "gpu",
-            model=_model(host.device_properties.get(name, {})),
+            model=_recorded_model(host, name) or _model(host.device_properties.get(name, {})),
             kernels=len(ran),
             busy_us=busy / _PS_PER_US,
             busy_share=busy / run.duration_ps if run.duration_ps else None,
@@ -131,9 +136,33 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     facts = host.tables.facts
     if facts.pluggable_used:
         yield DeviceInfo(name=f"{host.name} pluggable device", kind="pluggable")
+    yield from _unseen_gpus(host, several=several)
     told = sorted({str(d) for d in host.tables.ops["device"].dropna() if "/device:CPU:" in str(d)})
     for name in told or ["CPU"]:
         yield DeviceInfo(name=f"{host.name} {name}", kind="cpu")
+
+
+def _unseen_gpus(host: Host, *, several: bool) -> Iterable[DeviceInfo]:
+    """Name the GPUs that TensorFlow had, by the capture's list, without a plane in the trace."""
+    listed = (logical_devices(host.sidecar) if host.sidecar else None) or ()
+    for device in listed:
+        name = device[device.rfind("/device:") :]
+        if name.startswith("/device:GPU:") and name not in host.tables.facts.accelerators:
+            yield DeviceInfo(
+                name=f"{host.name} {name}" if several else name,
+                kind="gpu",
+                model=_recorded_model(host, name),
+            )
+
+
+def _recorded_model(host: Host, plane: str) -> str | None:
+    """Return what TensorFlow called a GPU, where a capture asked it."""
+    devices = (host.sidecar.devices if host.sidecar else None) or {}
+    details = devices.get("details")
+    physical = plane.replace("/device:", "/physical_device:")
+    told = details.get(physical) if isinstance(details, dict) else None
+    model = told.get("device_name") if isinstance(told, dict) else None
+    return model if isinstance(model, str) else None
 
 
 def _model(properties: dict[str, str]) -> str | None:
@@ -218,7 +247,7 @@ def _finding(found: findings.Finding, run: Run) -> Finding:
         harm=found.harm,
         title=found.title,
         why=found.why,
-        ops=tuple(OpRef(**ref) for ref in _refs(rows.head(_MAX_OPS))),
+        ops=tuple(OpRef(**ref) for ref in _refs(rows.head(_MAX_OPS), run)),
         ops_total=len(rows),
         evidence=found.evidence,
         ruled_out=found.ruled_out,
@@ -250,17 +279,23 @@ def _cost(rows: pd.DataFrame) -> Cost:
     )
 
 
-def _refs(rows: pd.DataFrame) -> list[dict[str, Any]]:
+def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
     columns = ("op_id", "name", "type", "host", "placement")
     return [
-        dict(zip(columns, values, strict=True))
-        for values in rows[list(columns)].itertuples(index=False)
+        dict(zip(columns, values, strict=True)) | {"file": file, "line": line}
+        for values, file, line in zip(
+            rows[list(columns)].itertuples(index=False),
+            shown_files(rows["source_file"], run),
+            rows["source_line"],
+            strict=True,
+        )
     ]
 
 
 def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
     shown = left.head(_MAX_OPS)
+    recorded = shown["requested_device"].notna().tolist()
     return Unexplained(
         cpu_op_us=int(left["host_self_ps"].sum()) / _PS_PER_US,
         ops=tuple(
@@ -269,9 +304,9 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
                 occurrences=int(shown["occurrences"].iloc[k]),
                 cost=_cost(shown.iloc[k : k + 1]),
                 candidates=_CANDIDATES,
-                settled_by=_SETTLED_BY,
+                settled_by=None if recorded[k] else _SETTLED_BY,
             )
-            for k, ref in enumerate(_refs(shown))
+            for k, ref in enumerate(_refs(shown, diagnosis.run))
         ),
         ops_total=len(left),
     )
@@ -319,8 +354,9 @@ def _edge(source: str, target: str, direction: str, data: dict[str, Any]) -> dic
     }
 
 
-def _op_table(ops: pd.DataFrame) -> Table:
+def _op_table(run: Run) -> Table:
     """Cut the op table to its dearest rows: those on the CPU by host time, the rest by any time."""
+    ops = run.ops
     time = ops["host_self_ps"] + ops["kernel_ps"]
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     order = time.sort_values(ascending=False, kind="stable").index
@@ -328,6 +364,8 @@ def _op_table(ops: pd.DataFrame) -> Table:
     chosen = pd.concat(
         [ranked[on_cpu.loc[order]].head(_MAX_OPS), ranked[~on_cpu.loc[order]].head(_MAX_OPS)]
     )
+    files = shown_files(chosen["source_file"], run)
+    chosen = chosen.assign(source_file=pd.Series(files, index=chosen.index, dtype=object))
     return _table(_in_us(chosen), len(ops))
 
 

@@ -66,6 +66,15 @@ class _Words:
         """Returns a name of the trace, its middle cut where it is long."""
         return self(text.cut(name, length))
 
+    def op(self, name: str, place: str | None) -> Text:
+        """Returns an op's name, and below it the line that asked for it where that is known."""
+        shown = self.name(name)
+        return (
+            shown
+            if place is None
+            else shown + Text("\n") + self(text.cut(place, _LONG_NAME), _QUIET)
+        )
+
     def prose(self, prose: str, style: str = "") -> Text:
         """Returns prose on one line, for the console to wrap."""
         return self(text.cut_long(text.one_line(prose)), style)
@@ -202,10 +211,14 @@ def _code(fix: Fix, words: _Words) -> Iterator[Text]:
 
 
 def _source(finding: Finding) -> str | None:
-    for op in finding.ops:
-        if op.file is not None:
-            return op.file if op.line is None else f"{op.file}:{op.line}"
-    return None
+    places = (_place(op.file, op.line) for op in finding.ops)
+    return next((place for place in places if place is not None), None)
+
+
+def _place(file: Cell, line: Cell) -> str | None:
+    if not isinstance(file, str):
+        return None
+    return file if line is None else f"{file}:{line}"
 
 
 def _table(*columns: str) -> Grid:
@@ -227,7 +240,9 @@ def _cpu_ops(report: Report, words: _Words, width: int) -> Iterator[RenderableTy
     yield _heading(words, "CPU-placed ops")
     causes = _causes(report)
     columns: dict[str, Callable[[Mapping[str, Cell]], Text]] = {
-        "Op": lambda row: words.name(str(row.get("name"))),
+        "Op": lambda row: words.op(
+            str(row.get("name")), _place(row.get("source_file"), row.get("source_line"))
+        ),
         "Runs": lambda row: words.count(row.get("occurrences")),
         "Host time": lambda row: words.time(row.get("host_self_us")),
         "GPU waits": lambda row: words.time(row.get("exposed_us")),
@@ -288,7 +303,7 @@ def _unexplained(report: Report, words: _Words, width: int) -> Iterator[Renderab
         return
     ops = unexplained.ops[:UNEXPLAINED_SHOWN]
     columns: dict[str, Callable[[UnexplainedOp], Text]] = {
-        "Op": lambda op: words.name(op.name),
+        "Op": lambda op: words.op(op.name, _place(op.file, op.line)),
         "Host time": lambda op: words.time(op.cost.host_us),
         "Copied": lambda op: words.size(op.cost.copy_bytes),
     }

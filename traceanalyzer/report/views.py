@@ -259,7 +259,7 @@ def top_ops_grid(report: Report) -> Grid:
         key=lambda row: -(_figure(row, "host_self_us") + _figure(row, "kernel_us")),
     )
     shown = grid(table, _TOP_OP_COLUMNS, rows=rows, limit=TOP_OPS_SHOWN)
-    return replace(shown, folded=("type",))
+    return replace(shown, folded=("type", "source_file"))
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,7 @@ class GraphNodes:
         """Take the sidecar; what is needed of it is indexed when it is first asked for."""
         self._sidecar = sidecar
         self._called_eagerly = {s.op for s in sidecar.signatures if s.is_function}
+        self._lacks_functions = any("function" in what for what in sidecar.omitted)
         self._reached: dict[str, tuple[str, ...]] = {}
         self._holders: dict[str, list[str]] | None = None
 
@@ -79,13 +80,13 @@ class GraphNodes:
 
     def find_in_datasets(self, name: str, op_type: str) -> Node | None:
         """Return the node of an op that tf.data called, of whichever function that is alike."""
-        if self._sidecar.omitted.get("functions"):
+        if self._lacks_functions:
             return None  # the one that it is of may be missing
         return self._find_anywhere(name, op_type, lambda f: f not in self._called_eagerly)
 
     def find_in_any(self, name: str, op_type: str) -> Node | None:
         """Return the node of an op whose function is not known: a session's, or all alike."""
-        if role_of_type(op_type) == Role.TRANSFER or self._sidecar.omitted.get("functions"):
+        if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
         return self._find_anywhere(name, op_type, lambda _: True)
 
