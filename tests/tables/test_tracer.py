@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -31,7 +31,9 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.tables.host_tables import host_tables
-from traceanalyzer.tables.tracer import ProfileOptions, TracerFacts, profile_options
+
+if TYPE_CHECKING:
+    from traceanalyzer.tables.tracer import TracerFacts
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"
@@ -41,34 +43,6 @@ DEVICE_OFF = b"\x08\x01\x10\x02\x28\x01"
 
 def facts_of(*planes: Any, **more: Any) -> TracerFacts:  # noqa: ANN401  # words of the language
     return host_tables("h", 0, decode(xspace(*planes, **more))).facts
-
-
-def test_the_recorded_options_are_read() -> None:
-    trace = decode(xspace(task_environment(options=LEVEL_3)))
-
-    assert profile_options(trace) == ProfileOptions(
-        host_tracer_level=3, device_tracer_level=1, python_tracer_level=1
-    )
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        b"\x10\x02\x18",  # ends within a field
-        b"\x10\x02\x18\x80\x80",
-        b"\x10\x02\x0b\x18\x01",  # a group, which the message does not have
-        b"\x10\x02\x52\xff\xff\xff\xff\x0f",  # text longer than the message
-    ],
-)
-def test_options_that_are_cut_short_tell_what_they_still_tell(options: bytes) -> None:
-    found = profile_options(decode(xspace(task_environment(options=options))))
-
-    assert found is not None
-    assert found.host_tracer_level == 2
-
-
-def test_without_options_there_are_none() -> None:
-    assert profile_options(decode(xspace(task_environment(), host()))) is None
 
 
 class TestHostLevel:

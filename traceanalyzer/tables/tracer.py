@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.trace.message import BrokenMessageError, fields
+from traceanalyzer.trace.profile_options import profile_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,10 +17,10 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Trace
+    from traceanalyzer.trace.profile_options import ProfileOptions
 
-__all__ = ["ProfileOptions", "TracerFacts", "logical_devices", "profile_options", "tracer_facts"]
+__all__ = ["TracerFacts", "logical_devices", "tracer_facts"]
 
-_ENVIRONMENT_PLANE: Final = "Task Environment"
 # Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
 _LEVEL_3_EVENTS: Final = ("ExecutorPropagateOutputs", "ExecutorState::ScheduleReady")
 # Pinned memory, `gpu_host_bfc`, is made only where there is a GPU (gpu_process_state.cc).
@@ -31,15 +30,6 @@ _GPU_TRACER: Final = re.compile(r"cupti|roctracer|rocprofiler", re.IGNORECASE)
 _OWN_PLANE: Final = re.compile(r"/host:CPU$|/device:[A-Z_]+:\d+$")
 _PLUGGABLE: Final = re.compile(r"pluggable_device_\w*bfc")
 _GPU_DEVICE: Final = re.compile(r"/device:GPU:\d+$")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileOptions:
-    """The levels that were in force, as the trace itself recorded them (profiler_options.proto)."""
-
-    host_tracer_level: int
-    device_tracer_level: int
-    python_tracer_level: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,19 +91,6 @@ def tracer_facts(
     )
 
 
-def profile_options(trace: Trace) -> ProfileOptions | None:
-    """Read the serialised ProfileOptions that TensorFlow 2.19 and later leave in the trace."""
-    for plane in trace.planes:
-        if plane.name == _ENVIRONMENT_PLANE and (data := plane.own_bytes("profile_options")):
-            numbers = _whole_numbers(data)
-            return ProfileOptions(
-                host_tracer_level=numbers.get(2, 0),
-                device_tracer_level=numbers.get(3, 0),
-                python_tracer_level=numbers.get(4, 0),
-            )
-    return None
-
-
 def logical_devices(sidecar: Sidecar) -> tuple[str, ...] | None:
     """Return the names of TensorFlow's logical devices, or None where they were not recorded."""
     devices = (sidecar.devices or {}).get("logical")
@@ -126,16 +103,6 @@ def logical_devices(sidecar: Sidecar) -> tuple[str, ...] | None:
 def _listed_gpu(devices: tuple[str, ...] | None) -> str:
     gpu = next((d for d in devices or () if _GPU_DEVICE.search(d)), None)
     return f"devices such as {gpu} in TensorFlow's own list" if gpu else ""
-
-
-def _whole_numbers(data: bytes) -> dict[int, int]:
-    """Return the whole-number fields of a message, up to the first thing unreadable."""
-    numbers: dict[int, int] = {}
-    with suppress(BrokenMessageError):  # cut short: what was read stands
-        for number, value, _ in fields(memoryview(data)):
-            if isinstance(value, int):
-                numbers[number] = value  # noqa: PERF403 - keeps what precedes the damage
-    return numbers
 
 
 def _tracer_in_doubt(trace: Trace, options: ProfileOptions | None) -> bool:
