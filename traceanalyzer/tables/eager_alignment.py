@@ -158,8 +158,7 @@ class _Records:
         for k, each in enumerate(self.sequences):
             size = self.offset[k + 1] - self.offset[k]
             place = markers.index - each.first_index
-            # A thread's index at the end of its sequence is one of which no op followed.
-            within = (markers.thread == each.thread) & (place >= 0) & (place <= size)
+            within = (markers.thread == each.thread) & (place >= 0) & (place < size)
             several = within & (sequence >= 0)
             sequence = np.where(within, k, sequence)
             sequence[several] = -2
