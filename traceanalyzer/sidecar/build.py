@@ -1,0 +1,193 @@
+"""Makes a sidecar of what the recorder and TensorFlow left while the script ran."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.sidecar.decode import DamagedDocumentError, Decoder
+from traceanalyzer.sidecar.document import Definition, Levels, Note, Session, Sidecar
+from traceanalyzer.sidecar.dumps import read_dumps
+from traceanalyzer.sidecar.journal import read_journal
+from traceanalyzer.sidecar.limits import bounded
+from traceanalyzer.sidecar.pools import Pools, facts
+from traceanalyzer.trace.printable import printable
+from traceanalyzer.trace.profile_options import profile_options_in
+from traceanalyzer.wording import counted, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias, TypeVar
+
+    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.sidecar.journal import Journal
+
+    _Object: TypeAlias = dict[str, Json]
+    _Record = TypeVar("_Record")
+
+__all__ = ["GRAPHS", "JOURNAL", "build"]
+
+JOURNAL: Final = "journal.jsonl"
+GRAPHS: Final = "graphs"
+
+# They stand where a record is damaged to which others point by number.
+_NO_SESSION: Final[_Object] = {"method": "unknown", "start_ns": 0, "reason": "not recorded"}
+_NO_SIGNATURE: Final[_Object] = {
+    "op": "",
+    "is_function": False,
+    "scope": "",
+    "scope_frame": -1,
+    "frame": -1,
+    "attributes": -1,
+    "inputs": [],
+    "outputs": [],
+}
+_NO_RESOURCE: Final[_Object] = {"signature": -1, "name": "", "dtype": "", "device": ""}
+
+
+def build(  # noqa: PLR0913 - each keyword is of another source
+    work: Path,
+    host: str,
+    *,
+    log: Sequence[str] = (),
+    log_source: str = "none",
+    gpus: Sequence[Mapping[str, Json]] = (),
+    folder: Path | None = None,
+) -> Sidecar:
+    """Make the sidecar of a capture; what is missing or broken is told in its notes.
+
+    Args:
+        work: The capture's working folder, with `journal.jsonl` and `graphs/`.
+        host: Name of the host, as in the trace's file name.
+        log: TensorFlow's lines about devices.
+        log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
+        gpus: What NVML says of each GPU.
+        folder: Where the sidecar will lie; by default where the first session's trace does.
+
+    Returns:
+        The sidecar, within its size limit.
+    """
+    journal, pools, reader = read_journal(work / JOURNAL), Pools(), _Reader()
+    definitions = _first_of_each_name(
+        d for record in journal.many["function"] if (d := pools.definition(record)) is not None
+    )
+    if folder is None:
+        folder = _folder_of_first(journal.many["session"])
+    dumped = read_dumps(work / GRAPHS, pools.attributes, [d.name for d in definitions])
+    eager = pools.eager(journal.last.get("eager", {}))
+    errors = [pools.error(record) for record in journal.many["error"]]
+    decoder = Decoder(
+        strings=[],
+        frames=pools.frames,
+        scopes=pools.scopes,
+        attributes=[dict(attributes) for attributes in pools.attributes.sets],
+        signatures=len(eager["signatures"]),
+        resources=len(eager["resources"]),
+        sessions=len(journal.many["session"]),
+    )
+    sidecar = Sidecar(
+        tool=version("traceanalyzer"),
+        host=host,
+        complete="finished" in journal.last,
+        environment=_facts(journal, "environment"),
+        devices=_facts(journal, "devices"),
+        gpus=tuple(facts(gpu) for gpu in gpus),
+        log=tuple(log),
+        log_source=log_source,
+        sessions=tuple(
+            _with_levels(session, folder)
+            for session in reader.all_of(journal.many["session"], decoder.session, _NO_SESSION)
+        ),
+        errors=reader.all_of(errors, decoder.error),
+        frames=decoder.frames,
+        scopes=decoder.scopes,
+        attributes=decoder.attributes,
+        definitions=definitions,
+        functions=dumped.functions,
+        signatures=reader.all_of(eager["signatures"], decoder.signature, _NO_SIGNATURE),
+        resources=reader.all_of(eager["resources"], decoder.resource, _NO_RESOURCE),
+        sequences=reader.all_of(eager["sequences"], decoder.sequence),
+        notes=reader.all_of(journal.many["note"], decoder.note),
+    )
+    notes = _notes(journal, pools.damaged + reader.damaged)
+    return bounded(replace(sidecar, notes=(*sidecar.notes, *dumped.notes, *notes)))
+
+
+class _Reader:
+    """Decodes records and counts those that are damaged.
+
+    Attributes:
+        damaged: How many were.
+    """
+
+    def __init__(self) -> None:
+        self.damaged = 0
+
+    def all_of(
+        self,
+        records: Iterable[Json],
+        decode: Callable[[_Object], _Record],
+        stand_in: _Object | None = None,
+    ) -> tuple[_Record, ...]:
+        """Decode records; a damaged one is left out, or replaced so that numbers stay right."""
+        return tuple(self._decoded(records, decode, stand_in))
+
+    def _decoded(
+        self,
+        records: Iterable[Json],
+        decode: Callable[[_Object], _Record],
+        stand_in: _Object | None,
+    ) -> Iterator[_Record]:
+        for record in records:
+            try:
+                yield decode(record if isinstance(record, dict) else {})
+            except DamagedDocumentError:
+                self.damaged += 1
+                if stand_in is not None:
+                    yield decode(stand_in)
+
+
+def _facts(journal: Journal, kind: str) -> _Object | None:
+    return facts(journal.last[kind]) if kind in journal.last else None
+
+
+def _first_of_each_name(definitions: Iterable[Definition]) -> tuple[Definition, ...]:
+    found: dict[str, Definition] = {}
+    for definition in definitions:
+        found.setdefault(definition.name, definition)
+    return tuple(found.values())
+
+
+def _with_levels(session: Session, folder: Path | None) -> Session:
+    """Name the trace as seen from the sidecar, and read off it what was in force."""
+    if session.trace is None or folder is None or not Path(session.trace).is_file():
+        return replace(session, trace=None)
+    options = profile_options_in(Path(session.trace))
+    return replace(
+        session,
+        trace=os.path.relpath(session.trace, folder),
+        effective=None if options is None else Levels(**asdict(options)),
+    )
+
+
+def _folder_of_first(sessions: Iterable[_Object]) -> Path | None:
+    traces = (s.get("trace") for s in sessions)
+    return next((Path(trace).parent for trace in traces if isinstance(trace, str)), None)
+
+
+def _notes(journal: Journal, damaged: int) -> Iterator[Note]:
+    if "finished" not in journal.last:
+        message = (
+            "the script ended before the recorder could: what it had written until then is kept"
+        )
+        yield Note(id="recording_cut_short", severity="warning", message=message)
+    if broken := journal.broken + damaged:
+        message = f"{counted(broken, 'record')} of the recorder cannot be read"
+        yield Note(id="records_damaged", severity="warning", message=message)
+    if journal.unknown:
+        kinds = listed([printable(kind) for kind in sorted(journal.unknown)])
+        message = f"the recorder wrote records of kinds that are not known here: {kinds}"
+        yield Note(id="records_unknown", severity="info", message=message)

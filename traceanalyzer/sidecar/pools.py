@@ -1,0 +1,165 @@
+"""Brings the recorder's records to the sidecar's pools: each record numbers its own frames."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.sidecar.attributes import AttributePool, finite
+from traceanalyzer.sidecar.document import UNKNOWN, Definition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    from traceanalyzer.sidecar.document import Json
+
+    _Object: TypeAlias = dict[str, Json]
+
+__all__ = ["Pools", "facts"]
+
+
+class Pools:
+    """Collects frames, scopes and attribute sets, each distinct one once.
+
+    What a record holds that is not as the journal has it becomes unknown: -1, or an empty text.
+
+    Attributes:
+        attributes: The attribute sets.
+        damaged: How many records were not as the journal has them.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.attributes = AttributePool()
+        self.damaged = 0
+        self._frames: dict[tuple[str, int, str, int], int] = {}
+        self._scopes: dict[tuple[str, int], int] = {}
+
+    @property
+    def frames(self) -> list[Json]:
+        """The frames, as the document has them."""
+        return [list(frame) for frame in self._frames]
+
+    @property
+    def scopes(self) -> list[Json]:
+        """The scopes, as the document has them."""
+        return [list(scope) for scope in self._scopes]
+
+    def definition(self, record: _Object) -> Definition | None:
+        """Return a journal's `function`; None where it is none."""
+        name, nodes = record.get("name"), _texts(record.get("nodes"))
+        if not isinstance(name, str) or nodes is None:
+            self.damaged += 1
+            return None
+        frames = [self._frame(frame) for frame in _list(record.get("frames"))]
+        scopes = [self._scope(scope, frames) for scope in _list(record.get("scope_pool"))]
+        size = len(nodes)
+        places = [_at(frames, i) for i in _list(record.get("frame"))][:size]
+        stacks = [_stack(stack, scopes) for stack in _list(record.get("scopes"))][:size]
+        return Definition(
+            name=name,
+            nodes=tuple(nodes),
+            frames=(*places, *(UNKNOWN,) * (size - len(places))),
+            scopes=(*stacks, *(None,) * (size - len(stacks))),
+        )
+
+    def eager(self, record: _Object) -> dict[str, list[Json]]:
+        """Return signatures, resources and sequences of a journal's `eager`, as the document's."""
+        frames = [self._frame(frame) for frame in _list(record.get("frames"))]
+        return {
+            "signatures": [self._signature(s, frames) for s in _list(record.get("signatures"))],
+            "resources": [_resource(r) for r in _list(record.get("resources"))],
+            "sequences": _list(record.get("sequences")),
+        }
+
+    def error(self, record: _Object) -> _Object:
+        """Return a journal's `error`, as the document's."""
+        raised = [self._frame(frame) for frame in _list(record.get("raised"))]
+        handler = record.get("handler")
+        return {
+            **record,
+            "raised": [at for at in raised if at != UNKNOWN],
+            "handler": UNKNOWN if handler is None else self._frame(handler),
+        }
+
+    def _frame(self, value: Json) -> int:
+        match value:
+            case [str(file), int(line), str(code), *rest]:
+                is_user = int(bool(rest[0])) if rest else 1  # handlers are the user's
+                return self._frames.setdefault((file, line, code, is_user), len(self._frames))
+        return UNKNOWN
+
+    def _scope(self, value: Json, frames: list[int]) -> int:
+        match value:
+            case [str(device), frame]:
+                return self._scopes.setdefault((device, _at(frames, frame)), len(self._scopes))
+        return UNKNOWN
+
+    def _signature(self, record: Json, frames: list[int]) -> Json:
+        if not isinstance(record, dict):
+            return record
+        attributes = record.get("attributes")
+        known = _finite(attributes) if isinstance(attributes, dict) else {}
+        return {
+            **record,
+            "scope": record.get("scope") or "",
+            "frame": _at(frames, record.get("frame")),
+            "scope_frame": _at(frames, record.get("scope_frame")),
+            "attributes": self.attributes.add(known if isinstance(known, dict) else {}),
+            "inputs": [_tensor(t) for t in _list(record.get("inputs"))],
+            "outputs": [_tensor(t) for t in _list(record.get("outputs"))],
+        }
+
+
+def facts(record: Mapping[str, Json]) -> _Object:
+    """Return a journal's `environment` or `devices` as the document has it."""
+    return {key: _finite(value) for key, value in record.items() if key != "kind"}
+
+
+def _tensor(record: Json) -> Json:
+    """Return a tensor as the document has it: the recorder knows nothing of Python values."""
+    if not isinstance(record, dict):
+        return record
+    texts = {key: record.get(key) or "" for key in ("dtype", "device", "backing_device")}
+    return {**record, **texts}
+
+
+def _resource(record: Json) -> Json:
+    if not isinstance(record, dict):
+        return record
+    signature = record.get("signature")
+    texts = {key: record.get(key) or "" for key in ("name", "dtype", "device")}
+    return {**record, **texts, "signature": UNKNOWN if signature is None else signature}
+
+
+def _finite(value: Json) -> Json:
+    """Return a value without the floats that JSON has no number for."""
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return value
+
+
+def _stack(value: Json, scopes: list[int]) -> tuple[int, ...] | None:
+    if not isinstance(value, list):
+        return None
+    return tuple(at for at in (_at(scopes, i) for i in value) if at != UNKNOWN)
+
+
+def _at(pool: list[int], index: Json) -> int:
+    """Return the entry at an index, -1 where there is none."""
+    return pool[index] if isinstance(index, int) and 0 <= index < len(pool) else UNKNOWN
+
+
+def _texts(value: Json) -> list[str] | None:
+    if not isinstance(value, list):
+        return None
+    texts = [each for each in value if isinstance(each, str)]
+    return texts if len(texts) == len(value) else None
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
