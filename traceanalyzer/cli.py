@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ __all__ = ["main"]
 _DONE, _ERROR, _INTERRUPTED = 0, 2, 130
 _PAGE = "traceanalyzer-report.html"
 _PROGRESS_AFTER_S = 1.0
+_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_FOR_S = 10.0  # what --after records unless told otherwise
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
@@ -46,6 +49,36 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # generic in click's ne
         if size <= 0:
             self.fail(f"{value!r} is no size; write it like 500M or 8G", param, ctx)
         return size
+
+
+class _Time(click.ParamType):  # type: ignore[type-arg]
+    """A time with a unit: `500ms`, `30s`, `2m`; seconds without one."""
+
+    name = "time"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number of seconds."""
+        found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|)", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is no time; write it like 30s, 500ms or 2m", param, ctx)
+        return float(found[1]) * _SECONDS[found[2]]
+
+
+class _Steps(click.ParamType):  # type: ignore[type-arg]
+    """A range of steps: `10:20`."""
+
+    name = "steps"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return the first and the last step."""
+        found = re.fullmatch(r"(\d+):(\d+)", str(value))
+        if found is None or int(found[1]) >= int(found[2]):
+            self.fail(f"{value!r} is no range of steps; write it like 10:20", param, ctx)
+        return int(found[1]), int(found[2])
 
 
 _run_option = click.option(
@@ -155,6 +188,104 @@ def tables(
         raise click.exceptions.Exit(_ERROR)
 
 
+@cli.command(context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [-m]")
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with python -m.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter of the script's environment, with its options if any; this one else.",
+)
+@click.option(
+    "--logdir",
+    type=click.Path(path_type=Path),
+    default="traceanalyzer-logs",
+    metavar="DIR",
+    help="Log directory, for TensorBoard too; traceanalyzer-logs else.",
+)
+@click.option("--run", "run_name", metavar="NAME", help="Name of the run; the time else.")
+@click.option(
+    "--report",
+    "page",
+    type=click.Path(path_type=Path),
+    default=_PAGE,
+    metavar="HTML",
+    help=f"The page; {_PAGE} else.",
+)
+@click.option("--no-report", is_flag=True, help="Write no page.")
+@click.option("--steps", type=_Steps(), metavar="A:B", help="Record from step A until step B.")
+@click.option("--after", type=_Time(), metavar="TIME", help="Record from then on, like 30s.")
+@click.option("--for", "for_s", type=_Time(), metavar="TIME", help="Record for so long; 10s else.")
+@click.option(
+    "--host-tracer-level",
+    type=click.IntRange(1, 3),
+    default=3,
+    metavar="LEVEL",
+    help="1 to 3; 3 else, the only one at which a trace holds types, shapes and cheap ops.",
+)
+@click.option("--python-tracer/--no-python-tracer", help="Record calls of Python functions.")
+@click.option(
+    "--device-tracer/--no-device-tracer", default=True, help="Record what runs on GPUs (it does)."
+)
+def capture(  # noqa: PLR0913 - as many as it has options
+    *,
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    python: str | None,
+    logdir: Path,
+    run_name: str | None,
+    page: Path,
+    no_report: bool,
+    steps: tuple[int, int] | None,
+    after: float | None,
+    for_s: float | None,
+    host_tracer_level: int,
+    python_tracer: bool,
+    device_tracer: bool,
+) -> int:
+    """Run a script under TensorFlow's profiler: the trace, the evidence, and the report.
+
+    SCRIPT and its ARGUMENTS are as for python. It runs as without the capture, which passes its
+    exit code on.
+    """
+    from traceanalyzer.launch.command import Program, interpreter
+    from traceanalyzer.launch.orchestrate import Request, record
+    from traceanalyzer.launch.supervise import end_like
+
+    request = Request(
+        program=Program(
+            interpreter=interpreter(python),
+            target=script,
+            is_module=is_module,
+            arguments=arguments,
+        ),
+        logdir=logdir,
+        run=run_name,
+        host_tracer_level=host_tracer_level,
+        python_tracer=python_tracer,
+        device_tracer=device_tracer,
+        window=_window(steps, after, for_s),
+        report=None if no_report else _writable(page),
+    )
+    return end_like(record(request, _tell))
+
+
+def _window(
+    steps: tuple[int, int] | None, after: float | None, for_s: float | None
+) -> dict[str, object]:
+    """Return which part of a script is recorded, as the recorder is told."""
+    if steps is not None and (after is not None or for_s is not None):
+        msg = "--steps and --after or --for exclude each other; give steps or times"
+        raise click.UsageError(msg)
+    if steps is not None:
+        return {"kind": "steps", "first": steps[0], "last": steps[1]}
+    if after is not None or for_s is not None:
+        return {"kind": "time", "after_s": after or 0.0, "for_s": for_s or _FOR_S}
+    return {"kind": "auto"}
+
+
 def _report(
     path: Path,
     run_name: str | None,
@@ -247,6 +378,12 @@ def main(arguments: list[str] | None = None) -> None:
 def _fail(message: str, code: int = _ERROR) -> None:
     _complain(message)
     sys.exit(code)
+
+
+def _tell(line: str) -> None:
+    """Write a line to stderr, whatever became of that while the script ran."""
+    with suppress(OSError):
+        os.write(2, f"traceanalyzer: {line}\n".encode("utf-8", "replace"))
 
 
 def _complain(message: str) -> None:

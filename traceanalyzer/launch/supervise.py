@@ -15,7 +15,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.launch.witness import Witness, die_with_parent
+from traceanalyzer.launch.witness import Witness, before_exec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,12 +78,6 @@ def run(
     Raises:
         OSError: It cannot be started.
     """
-    parent = os.getpid()
-
-    def prepare() -> None:
-        die_with_parent(parent)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
     witness = Witness(_PASSED_ON)
     try:
         child = subprocess.Popen(  # noqa: S603 - what the user named
@@ -92,7 +86,7 @@ def run(
             stdout=channel.descriptor_of_stdout if channel else None,
             stderr=channel.descriptor_of_stderr if channel else None,
             close_fds=False,  # what the shell opened for the script stays open
-            preexec_fn=prepare,  # noqa: PLW1509 - no thread has been started yet
+            preexec_fn=before_exec(mask),  # noqa: PLW1509 - no thread has been started yet
         )
         started(child.pid)
         if channel:

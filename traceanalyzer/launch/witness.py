@@ -17,9 +17,9 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
-__all__ = ["Witness", "die_with_parent"]
+__all__ = ["Witness", "before_exec"]
 
 _PR_SET_PDEATHSIG: Final = 1
 _LATE_S: Final = 0.05  # by then the other process has run, on any machine that is not at a halt
@@ -28,7 +28,22 @@ _OLD_S: Final = 1.0  # a mark older than that belongs to another signal
 _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent(parent: int) -> None:
+def before_exec(mask: Collection[int]) -> Callable[[], None]:
+    """Return what a process that we start does before it becomes another program.
+
+    Args:
+        mask: The signals that are to be blocked in it.
+    """
+    parent = os.getpid()
+
+    def prepare() -> None:
+        _die_with(parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    return prepare
+
+
+def _die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent dies, however that comes about."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -80,6 +95,6 @@ class Witness:
 def _report(signals: Collection[int], write_end: int, parent: int) -> None:
     os.dup2(write_end, 0)
     os.closerange(1, os.sysconf("SC_OPEN_MAX"))  # nobody waits for our end of the script's pipes
-    die_with_parent(parent)
+    _die_with(parent)
     while True:
         os.write(0, bytes([signal.sigwait(signals)]))

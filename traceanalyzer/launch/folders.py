@@ -1,0 +1,113 @@
+"""Where a capture writes: the log directory, the run in it, and a temporary folder to work in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.errors import TraceAnalyzerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["host_name", "reserved_run", "work_folder"]
+
+_ANOTHER: Final = "give another with --logdir"
+
+
+def host_name() -> str:
+    """Return this machine's name, as part of a file's name."""
+    return re.sub(r"[^\w.-]", "_", socket.gethostname(), flags=re.ASCII).lstrip(".") or "localhost"
+
+
+@contextlib.contextmanager
+def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
+    """Make the folder of a run, before the script starts; take away again what stayed empty.
+
+    Args:
+        logdir: Log directory, which may not exist.
+        name: Name of the run; None for the time, as TensorFlow names its runs.
+
+    Yields:
+        The run's folder, `LOGDIR/plugins/profile/NAME`.
+
+    Raises:
+        TraceAnalyzerError: It cannot be made or written to, or there is such a run.
+    """
+    if name is not None and (not name.strip(".") or re.search(r"[/\0\n]", name)):
+        msg = f"--run {name!r}: this cannot name a folder; take letters and digits"
+        raise TraceAnalyzerError(msg)
+    made: list[Path] = []
+    try:
+        try:
+            runs = logdir.resolve() / "plugins" / "profile"
+            _make(runs, made)
+            folder = _make_run(runs, name, made)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            msg = f"{logdir}: nothing can be written there ({reason}); {_ANOTHER}"
+            raise TraceAnalyzerError(msg) from None
+        yield folder
+    finally:
+        for each in reversed(made):
+            with contextlib.suppress(OSError):  # not empty: that is what was recorded
+                each.rmdir()
+
+
+def _make(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it, noting which were not there."""
+    if not folder.is_dir():
+        _make(folder.parent, made) if folder.parent != folder else None
+        folder.mkdir(exist_ok=True)
+        made.append(folder)
+
+
+def _make_run(runs: Path, name: str | None, made: list[Path]) -> Path:
+    if name is None:
+        name = stamp = time.strftime("%Y_%m_%d_%H_%M_%S")
+        number = 1
+        while (runs / name).exists():
+            number += 1
+            name = f"{stamp}_{number}"
+    folder = runs / name
+    if folder.is_dir() and any(folder.iterdir()):
+        msg = f"--run {name}: {runs} has such a run; give another name, or leave --run out"
+        raise TraceAnalyzerError(msg)
+    if not folder.is_dir():
+        folder.mkdir()
+        made.append(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def work_folder() -> Iterator[Path]:
+    """Make a temporary folder, for what the recorder and TensorFlow write while the script runs.
+
+    Raises:
+        TraceAnalyzerError: There is no room for one.
+    """
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="traceanalyzer-")).resolve()
+        (folder / "graphs").mkdir()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        where = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - a word in a message
+        msg = f"{where}: no temporary folder can be made ({reason}); set TMPDIR to one with room"
+        raise TraceAnalyzerError(msg) from None
+    try:
+        yield folder
+    finally:
+        # What the script left behind may still be writing there.
+        for _ in range(3):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break

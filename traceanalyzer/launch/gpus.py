@@ -1,0 +1,176 @@
+"""What the driver says of the GPUs while the script runs, through NVML (nvidia-ml-py).
+
+TensorFlow cannot tell who else uses a GPU or how much of its memory. Without a driver there is
+nothing to tell, and whatever fails is left out: this never disturbs the capture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["GpuWatch"]
+
+_EVERY_S: Final = 1.0
+_PATIENCE_S: Final = 3.0  # a driver in trouble can take for ever to answer
+
+
+@dataclass(kw_only=True)
+class _Gpu:
+    """One GPU: what it is, and what was seen of it so far."""
+
+    handle: Any
+    facts: dict[str, Any]
+    peak_bytes: int = 0
+    utilisation: list[int] = field(default_factory=list)
+    processes: dict[int, dict[str, Any]] = field(default_factory=dict)
+    samples: int = 0
+
+
+class GpuWatch:
+    """Looks at the GPUs once a second, in a thread of its own."""
+
+    def __init__(self) -> None:
+        """Set up; nothing is asked yet."""
+        self._ended = threading.Event()
+        self._gpus: list[_Gpu] = []
+        self._script = 0
+        self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
+
+    def start(self, script: int) -> None:
+        """Begin.
+
+        Args:
+            script: The script's process id: it and its descendants are not the others.
+        """
+        self._script = script
+        self._thread.start()
+
+    def finish(self) -> list[dict[str, Any]]:
+        """Stop.
+
+        Returns:
+            A record for each GPU, of JSON's types: `index, name, uuid, driver_version,
+            compute_capability, memory_total_bytes, memory_used_bytes` (when the script started),
+            `memory_peak_bytes` (of all processes), `utilisation_percent: {mean, max}` and
+            `other_processes: [{pid, name, memory_bytes}]`, with null for what is not known.
+        """
+        if self._thread.ident is None:
+            return []
+        self._ended.set()
+        self._thread.join(_PATIENCE_S)
+        return [_record(gpu) for gpu in self._gpus]
+
+    def _run(self) -> None:
+        with contextlib.suppress(Exception):  # no library, no driver, no permission
+            import pynvml  # noqa: PLC0415 - opens the driver's library, if there is one
+
+            pynvml.nvmlInit()
+            try:
+                self._gpus = _gpus(pynvml)
+                while True:
+                    for gpu in self._gpus:
+                        _sample(pynvml, gpu, self._script)
+                    if self._ended.wait(_EVERY_S):
+                        break
+            finally:
+                pynvml.nvmlShutdown()
+
+
+def _gpus(nvml: Any) -> list[_Gpu]:  # noqa: ANN401 - the module pynvml, or a test's
+    driver = _asked(lambda: _text(nvml.nvmlSystemGetDriverVersion()))
+    gpus = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        capability = _asked(nvml.nvmlDeviceGetCudaComputeCapability, handle)
+        memory = _asked(nvml.nvmlDeviceGetMemoryInfo, handle)
+        facts = {
+            "index": index,
+            "name": _asked(lambda gpu: _text(nvml.nvmlDeviceGetName(gpu)), handle),
+            "uuid": _asked(lambda gpu: _text(nvml.nvmlDeviceGetUUID(gpu)), handle),
+            "driver_version": driver,
+            "compute_capability": ".".join(map(str, capability)) if capability else None,
+            "memory_total_bytes": memory and int(memory.total),
+            "memory_used_bytes": memory and int(memory.used),
+        }
+        gpus.append(_Gpu(handle=handle, facts=facts))
+    return gpus
+
+
+def _sample(nvml: Any, gpu: _Gpu, script: int) -> None:  # noqa: ANN401
+    memory = _asked(nvml.nvmlDeviceGetMemoryInfo, gpu.handle)
+    if memory:
+        gpu.peak_bytes = max(gpu.peak_bytes, int(memory.used))
+    rates = _asked(nvml.nvmlDeviceGetUtilizationRates, gpu.handle)
+    if rates:
+        gpu.utilisation.append(int(rates.gpu))
+    for process in _asked(nvml.nvmlDeviceGetComputeRunningProcesses, gpu.handle) or []:
+        if not _is_other(process.pid, script, is_first=gpu.samples == 0):
+            continue
+        used = process.usedGpuMemory
+        known = gpu.processes.setdefault(
+            process.pid,
+            {
+                "pid": int(process.pid),
+                "name": _asked(lambda pid: _text(nvml.nvmlSystemGetProcessName(pid)), process.pid),
+                "memory_bytes": None,
+            },
+        )
+        if used is not None:
+            known["memory_bytes"] = max(known["memory_bytes"] or 0, int(used))
+    gpu.samples += 1
+
+
+def _is_other(pid: int, script: int, *, is_first: bool) -> bool:
+    """Whether a process on the GPU is not the script's.
+
+    In a container the driver may name processes by numbers of the machine outside. Of such a number
+    only this is known: if it was there before the script can have got so far, it is another's.
+    """
+    ancestor = pid
+    while ancestor > 1:
+        if ancestor == script:
+            return False
+        parent = _parent(ancestor)
+        if parent is None:
+            return is_first
+        ancestor = parent
+    return True
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        return int(stat.rpartition(")")[2].split()[1])  # the name before may hold anything
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _record(gpu: _Gpu) -> dict[str, Any]:
+    seen = gpu.utilisation
+    return gpu.facts | {
+        "memory_peak_bytes": gpu.peak_bytes or None,
+        "utilisation_percent": (
+            {"mean": round(sum(seen) / len(seen), 1), "max": max(seen)} if seen else None
+        ),
+        "other_processes": [dict(process) for process in gpu.processes.values()],
+    }
+
+
+def _asked(question: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - NVML has no types
+    """Return the driver's answer, or None where it has none for this GPU."""
+    try:
+        return question(*arguments)
+    except Exception:  # noqa: BLE001 - each question has errors of its own
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    """Return a text; older versions of the binding give bytes."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

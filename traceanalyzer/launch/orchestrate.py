@@ -1,0 +1,300 @@
+"""A capture from beginning to end: prepare, run the script, gather, report."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.launch import command, probe
+from traceanalyzer.launch.aside import run_aside
+from traceanalyzer.launch.channel import Channel
+from traceanalyzer.launch.folders import host_name, reserved_run, work_folder
+from traceanalyzer.launch.gpus import GpuWatch
+from traceanalyzer.launch.journal import read_journal
+from traceanalyzer.launch.sessions import (
+    recorded_sessions,
+    session_to_report,
+    set_aside_unfinished,
+)
+from traceanalyzer.launch.stderr import StderrFilter
+from traceanalyzer.launch.supervise import holding_signals, run
+from traceanalyzer.trace.printable import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from traceanalyzer.launch.command import Program
+    from traceanalyzer.launch.sessions import Recorded
+
+__all__ = ["Request", "record"]
+
+_FINDS_TENSORFLOW: Final = (
+    "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
+)
+_PATIENCE_S: Final = 10.0
+_NOTHING: Final = "nothing was recorded"
+
+# Runs our command line with our own module path, wherever the user stands.
+_REPORT: Final = """
+import json, sys
+sys.path[:] = json.loads(sys.argv.pop(1))
+from traceanalyzer.cli import main
+main(sys.argv[1:])
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the user asked for.
+
+    Attributes:
+        program: What to run.
+        logdir: Log directory.
+        run: Name of the run; None for the time.
+        host_tracer_level: 1 to 3.
+        python_tracer: Whether calls of Python functions are recorded.
+        device_tracer: Whether kernels and copies on the GPU are recorded.
+        window: What part of the script is recorded, as the recorder takes it.
+        report: The page to write; None for none.
+    """
+
+    program: Program
+    logdir: Path
+    run: str | None = None
+    host_tracer_level: int = 3
+    python_tracer: bool = False
+    device_tracer: bool = True
+    window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
+    report: Path | None = None
+
+
+def record(request: Request, say: Callable[[str], None]) -> int:
+    """Run a script and record it.
+
+    Args:
+        request: What to run, and what to write.
+        say: Takes each line of ours, once the script has ended.
+
+    Returns:
+        How the script ended: its exit code, or the negative number of the signal that killed it.
+
+    Raises:
+        TraceAnalyzerError: It was not started, and why.
+    """
+    request.program.check()
+    with (
+        work_folder() as work,
+        reserved_run(request.logdir, request.run) as folder,
+        holding_signals() as mask,
+    ):
+        capture = _Capture(request=request, work=work, folder=folder, mask=mask)
+        status = capture.run_script()
+        try:
+            for line in capture.conclude(status):
+                say(line)
+        except Exception as error:  # noqa: BLE001 - a fault of ours is not to be the script's
+            say(f"the capture could not be finished: {type(error).__name__}: {printable(error)}")
+    return status
+
+
+@dataclass(kw_only=True)
+class _Capture:
+    """One capture while it goes on."""
+
+    request: Request
+    work: Path
+    folder: Path
+    mask: set[signal.Signals]
+    filter: StderrFilter | None = None
+    gpus: list[dict[str, Any]] = field(default_factory=list)
+    journal: list[dict[str, Any]] = field(default_factory=list)
+
+    def run_script(self) -> int:
+        """Run the script to its end."""
+        program = self.request.program
+        token = secrets.token_hex(8)
+        channel = None
+        variables: Mapping[str, str] = os.environ
+        if not command.obstacle(program.interpreter):
+            channel = self._channel(token)
+            settings = self._write_settings(token, is_filtered=channel is not None)
+            variables = command.environment(os.environ, settings)
+        watch = GpuWatch()
+        try:
+            status = run(program.words, variables, self.mask, channel, started=watch.start)
+        except OSError as error:
+            if channel:
+                channel.abandon()
+            reason = (error.strerror or str(error)).lower()
+            msg = f"{program.interpreter[0]}: this cannot be started ({reason})"
+            raise TraceAnalyzerError(msg) from None
+        self.gpus = watch.finish()
+        self.journal = read_journal(self.work / "journal.jsonl")
+        return status
+
+    def _channel(self, token: str) -> Channel | None:
+        """Return the way for the script's stderr; None where it has to be left as it is."""
+        self.filter = StderrFilter(
+            token,
+            (str(self.work / "graphs"), "/proc/self/fd/"),
+            with_placer="placer" not in os.environ.get("TF_CPP_VMODULE", ""),
+        )
+        try:
+            return Channel(self.filter)
+        except OSError:
+            return None
+
+    def _write_settings(self, token: str, *, is_filtered: bool) -> Path:
+        request = self.request
+        settings = {
+            "work": str(self.work),
+            "logdir": str(self.folder.parents[2]),
+            "run": self.folder.name,
+            "host": host_name(),
+            "host_tracer_level": request.host_tracer_level,
+            "python_tracer_level": int(request.python_tracer),
+            "device_tracer_level": int(request.device_tracer),
+            "window": dict(request.window),
+            "python_path": os.environ.get("PYTHONPATH"),
+            "startup": str(command.STARTUP),
+            "quiet": {"fd_is_filtered": is_filtered, "token": token},
+        }
+        file = self.work / "settings.json"
+        try:
+            file.write_text(json.dumps(settings), encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            msg = f"{file}: cannot be written ({reason}); set TMPDIR to a folder with room"
+            raise TraceAnalyzerError(msg) from None
+        return file
+
+    # ------------------------------------------------------------------ after the script
+
+    def conclude(self, status: int) -> Iterator[str]:
+        """Make the files, and yield what to tell the user, as soon as it is known."""
+        sessions = recorded_sessions(self.journal)
+        yield from map(_told, sessions)
+        for trace in set_aside_unfinished(self.folder, [session.trace for session in sessions]):
+            yield f"{_near(trace)}: TensorFlow did not come to finish this trace"
+        for note in self._records("note"):
+            if note.get("severity") == "warning":
+                yield printable(note.get("message", ""))
+        if not self._records("environment"):
+            yield f"{self._why_nothing(status)}: {_NOTHING}"
+            return
+        yield from self._write_sidecars(sessions, status)
+        if not sessions:
+            yield "no trace was recorded"
+        yield from self._report(sessions)
+
+    def _records(self, kind: str) -> list[dict[str, Any]]:
+        return [record for record in self.journal if record["kind"] == kind]
+
+    def _why_nothing(self, status: int) -> str:
+        program = self.request.program
+        obstacle = command.obstacle(program.interpreter)
+        if obstacle:
+            return obstacle
+        if not self._records("started"):
+            return f"{program.interpreter[0]} did not start the recorder"
+        if self._records("attached"):
+            return "TensorFlow could not be recorded"
+        if status >= 0:
+            try:
+                words = [*program.interpreter, "-c", _FINDS_TENSORFLOW]
+                ended = run_aside(words, os.environ, self.mask, _PATIENCE_S)
+            except OSError:
+                pass
+            else:
+                if ended.code == 1 and not ended.is_late:
+                    return f"TensorFlow is not installed for {program.interpreter[0]}"
+        return "the script did not import TensorFlow"
+
+    def _write_sidecars(self, sessions: Sequence[Recorded], status: int) -> list[str]:
+        """Write the evidence beside each trace; return what has to be told."""
+        from traceanalyzer.sidecar.build import build  # noqa: PLC0415 - loads numpy: not before
+        from traceanalyzer.sidecar.files import path_beside, write  # noqa: PLC0415
+
+        log, source, lines = self._log(status)
+        without_trace = self.folder / f"{host_name()}.xplane.pb"
+        for trace in [session.trace for session in sessions] or [without_trace]:
+            try:
+                sidecar = build(
+                    self.work,
+                    host_name(),
+                    log=log,
+                    log_source=source,
+                    gpus=self.gpus,
+                    folder=trace.parent,
+                )
+                write(sidecar, path_beside(trace))
+            except (OSError, TraceAnalyzerError) as error:
+                lines.append(f"the evidence of placement is missing: {printable(error)}")
+        return lines
+
+    def _log(self, status: int) -> tuple[list[str], str, list[str]]:
+        """Return TensorFlow's lines about devices, where they are from, and what to tell."""
+        of_script = self.filter.log if self.filter else []
+        variables = dict(os.environ)
+        for record in self._records("environment"):
+            variables |= record.get("variables") or {}
+        asked_to_end = status < 0 and -status in {
+            *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+        }
+        if not probe.is_suppressed(variables) or asked_to_end:
+            return of_script, "script" if of_script else "none", []
+        try:
+            of_probe = probe.device_lines(self.request.program.interpreter, variables, self.mask)
+        except OSError as error:
+            told = f"TensorFlow's lines about devices are missing: {printable(error)}"
+            return of_script, "script" if of_script else "none", [told]
+        both = [*of_script, *(line for line in of_probe if line not in of_script)]
+        return both, "script+probe" if of_script else "probe", []
+
+    def _report(self, sessions: Sequence[Recorded]) -> list[str]:
+        """Write the page, in a process that may fail; return what has to be told."""
+        chosen = session_to_report(sessions)
+        page = self.request.report
+        if page is None or chosen is None:
+            return []
+        again = f"traceanalyzer report {_near(chosen.trace.parent)}"
+        words = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
+        words += ["report", str(chosen.trace), "-o", str(page)]
+        try:
+            ended = run_aside(words, os.environ, self.mask)
+        except OSError as error:
+            return [f"no report: {printable(error)}; try {again}"]
+        if ended.code == 0:
+            verdict = ended.out.decode("utf-8", "replace").partition("\n")[0]
+            return [verdict, f"the report: {page}"]
+        if ended.is_interrupted or ended.code == -signal.SIGINT:
+            return [f"no report: interrupted; for one, {again}"]
+        said = ended.err.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        reason = said.removeprefix("traceanalyzer: ") or f"exit code {ended.code}"
+        return [f"no report: {printable(reason)}; try {again}"]
+
+
+def _told(session: Recorded) -> str:
+    """Return the line that tells of a session."""
+    size = session.trace.stat().st_size
+    megabytes = f"{max(size / 1e6, 0.1):.1f} MB"
+    if session.is_the_scripts:
+        return f"the script profiled itself: {_near(session.trace.parent)} ({megabytes})"
+    took = "" if session.duration_s is None else f"{session.duration_s:.1f} s, "
+    reason = f", {printable(session.reason)}" if session.reason else ""
+    return f"recorded {took}{megabytes} in {_near(session.trace.parent)}{reason}"
+
+
+def _near(path: Path) -> str:
+    """Return a path as seen from the working directory, where it is below that."""
+    try:
+        return printable(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return printable(path)
