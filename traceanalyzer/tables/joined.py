@@ -41,7 +41,7 @@ class OpRecord:
         output_types: Types of its outputs; likewise.
         device: The device it was placed on, full string; None where not known.
         is_on_host: Whether all it made was in host memory, although its device is no CPU.
-        has_host_inputs: Whether all it took was there too.
+        has_host_inputs: Whether, if so, all it took was there too.
         function: The function that was instantiated; "" for an eager op.
         node: The node of its graph; likewise.
         signatures: The signatures of an eager op; empty for one of a graph.
@@ -175,7 +175,15 @@ def _distinct_records(
     for k, numbers in enumerate(alike.values()):
         of_signature[numbers] = k
     records = tuple(
-        replace(record, signatures=tuple(numbers)) for (_, record), numbers in alike.items()
+        replace(
+            record,
+            signatures=tuple(numbers),
+            has_host_inputs=record.is_on_host
+            and all(
+                _is_cpu(t.backing_device) for n in numbers for t in sidecar.signatures[n].inputs
+            ),
+        )
+        for (_, record), numbers in alike.items()
     )
     return records, of_signature
 
@@ -192,7 +200,6 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
         output_types=_types(signature.outputs),
         device=device or None,
         is_on_host=away and all(_is_cpu(t.backing_device) for t in signature.outputs),
-        has_host_inputs=all(_is_cpu(t.backing_device) for t in signature.inputs),
     )
 
 

@@ -133,7 +133,9 @@ def _signatures(input_types: pd.Series, records: Sequence[OpRecord | None]) -> p
 def _signature(record: OpRecord) -> str:
     frame = record.frame
     where = f"{_name(frame.file)}:{frame.line}" if frame else ""
-    parts = (f"{record.input_types} -> {record.output_types}", record.requested_device, where)
+    memory = "in host memory" if record.is_on_host else ""
+    types = f"{record.input_types} -> {record.output_types}"
+    parts = (types, record.requested_device, memory, where)
     return ", ".join(part for part in parts if part)
 
 
@@ -190,24 +192,30 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
     """
     parts = rows[["function", "name", "type", "input_types"]].fillna("").copy()
     parts["is_eager"] = rows["is_eager"].astype(str)
+    parts["asked"] = [_asked(record) for record in records] if records else ""
     order = rows["device"].fillna("").argsort(kind="stable")
     if records:
-        eager = [r if r is not None and r.signatures else None for r in records]
-        frames = [r.frame if r else None for r in eager]
-        parts["output_types"] = [(r.output_types or "") if r else "" for r in eager]
-        parts["scope"] = [(r.requested_device or "") if r else "" for r in eager]
-        parts["place"] = [f"{_name(f.file)} {f.code}" if f else "" for f in frames]
-        lines = np.array([f.line if f else 0 for f in frames], np.int64)
+        eager = [r.frame if r is not None and r.signatures else None for r in records]
+        lines = np.array([frame.line if frame else 0 for frame in eager], np.int64)
         order = order.iloc[np.argsort(lines[order.to_numpy()], kind="stable")]
     number = parts.iloc[order].groupby(list(parts.columns), sort=False).cumcount().sort_index()
     texts = [
-        "\0".join((str(host_index), *values, str(k)))
-        for values, k in zip(parts.itertuples(index=False), number, strict=True)
+        "\0".join((str(host_index), *values, str(k))) + asked
+        for (*values, asked), k in zip(parts.itertuples(index=False), number, strict=True)
     ]
     return pd.Series(
         [blake2b(t.encode(errors="surrogatepass"), digest_size=6).hexdigest() for t in texts],
         dtype=object,
     )
+
+
+def _asked(record: OpRecord | None) -> str:
+    """Return what tells an eager op apart, but for its line; nothing for one of a graph."""
+    if record is None or not record.signatures:
+        return ""
+    frame = record.frame
+    place = (_name(frame.file), frame.code) if frame else ("", "")
+    return "\0".join(("", record.output_types or "", record.requested_device or "", *place))
 
 
 def _name(path: str) -> str:

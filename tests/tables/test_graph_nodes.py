@@ -1,0 +1,294 @@
+"""Which node an op of a trace is, and what must be the same before anything is said."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.sidecars import CPU, GPU, Book, Node, cpu_partition, node, partition
+from traceanalyzer.sidecar.document import Function, Sidecar
+from traceanalyzer.tables.graph_nodes import GraphNodes, base_names
+from traceanalyzer.tables.graph_nodes import Node as Found
+
+F = "__inference_f_91"
+
+
+def told(found: Found | None) -> tuple[int | None, str | None, str | None] | None:
+    """Line, request and device of what was found."""
+    if found is None:
+        return None
+    return (found.frame.line if found.frame else None, found.requested_device, found.device)
+
+
+def find(book: Book, name: str, op_type: str, function: str = F) -> tuple | None:
+    return told(GraphNodes(book.sidecar()).find(function, name, op_type))
+
+
+class TestInItsFunction:
+    def test_line_request_and_device(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7, asked="/device:GPU:0"))
+
+        assert find(book, "mm", "MatMul") == (7, "/device:GPU:0", CPU)
+
+    def test_nothing_asked_for_is_told_from_nothing_known(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7))
+
+        assert find(book, "mm", "MatMul") == (7, "", CPU)
+
+    def test_a_node_of_another_type_is_another(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7))
+
+        assert find(book, "mm", "Mul") is None
+
+    def test_what_ran_decides_on_the_type_and_the_input_on_the_request(self) -> None:
+        """OneDNN's rewrite and grappler's fusions keep the name of what they compute."""
+        book = Book()
+        book.function(
+            F,
+            node("mm", "MatMul", line=7, asked="/CPU:0"),
+            ran=(cpu_partition(node("mm", "_MklMatMul")),),
+        )
+
+        assert find(book, "mm", "_MklMatMul") == (7, "/CPU:0", CPU)
+
+    def test_a_node_that_was_inlined_is_its_functions(self) -> None:
+        book = Book()
+        book.define("__inference_inner_42", node("inner_mm", "MatMul", line=30))
+        inlined = node(
+            "StatefulPartitionedCall/inner_mm",
+            "MatMul",
+            asked="/device:GPU:0",
+            origin=("__inference_inner_42", "inner_mm"),
+        )
+        bare = node("StatefulPartitionedCall/inner_mm", "_MklMatMul")
+        book.function(
+            F,
+            node("StatefulPartitionedCall", "NoOp", line=12),
+            inlined,
+            ran=(cpu_partition(bare),),
+        )
+
+        assert find(book, inlined.name, "_MklMatMul") == (30, "/device:GPU:0", CPU)
+
+    def test_the_partition_may_tell_the_origin_too(self) -> None:
+        book = Book()
+        book.define("while_body_5", node("while/Tanh", "Tanh", line=31))
+        ran = node("while/body/_5/while/Tanh", "Tanh", origin=("while_body_5", "while/Tanh"))
+        book.function(F, node("x", "_Arg"), ran=(cpu_partition(ran),))
+
+        assert find(book, ran.name, "Tanh") == (31, None, CPU)
+
+    def test_an_argument_is_asked_for_nowhere(self) -> None:
+        """Of an `_Arg` the graph holds the device it is assigned to."""
+        book = Book()
+        book.function(F, node("x", "_Arg", line=3, asked=CPU))
+
+        assert find(book, "x", "_Arg") == (3, None, CPU)
+
+    def test_a_definition_that_was_not_recorded_leaves_the_line_open(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", asked="/CPU:0"))
+
+        assert find(book, "mm", "MatMul") == (None, "/CPU:0", CPU)
+
+    def test_a_definition_alone_tells_the_line(self) -> None:
+        book = Book()
+        book.define(F, node("mm", "MatMul", line=7))
+
+        assert find(book, "mm", "MatMul") == (7, None, None)
+
+    def test_a_transfer_is_no_node_of_the_program(self) -> None:
+        book = Book()
+        book.function(F, node("mm/_3", "_Send", line=7))
+
+        assert find(book, "mm/_3", "_Send") is None
+
+    def test_an_unknown_function(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7))
+
+        assert find(book, "mm", "MatMul", "__inference_g_92") is None
+
+    def test_a_function_that_it_calls(self) -> None:
+        book = Book()
+        book.function("__inference_g_92", node("mm", "MatMul", line=40))
+        book.function(F, node("call", "PartitionedCall", line=7))
+        sidecar = book.sidecar()
+        assert GraphNodes(sidecar).find(F, "mm", "MatMul") is None
+
+        calling = book.sidecar(
+            attributes=({"f": {"func": "__inference_g_92"}},),
+            functions=tuple(with_attributes(f, 0) if f.name == F else f for f in sidecar.functions),
+        )
+
+        assert told(GraphNodes(calling).find(F, "mm", "MatMul")) == (40, "", CPU)
+
+
+def with_attributes(function: Function, number: int) -> Function:
+    (instance,) = function.instances
+    graph = replace(instance.input, attributes=(number,) * len(instance.input))
+    return replace(function, instances=(replace(instance, input=graph),))
+
+
+class TestWithoutPartitions:
+    """As with TensorFlow 2.12, which does not write down what ran."""
+
+    @pytest.mark.parametrize(("name", "op_type"), [("mm", "MatMul"), ("mm", "_MklMatMul")])
+    def test_the_placers_input_is_enough_for_a_line(self, name: str, op_type: str) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7, asked="/CPU:0"), ran=())
+
+        assert find(book, name, op_type) == (7, "/CPU:0", None)
+
+    def test_what_is_of_another_type_is_not(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7), ran=())
+
+        assert find(book, "mm", "Mul") is None
+
+
+class TestSeveralInstances:
+    def book(self, second: Node, ran: tuple) -> Book:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7, asked="/CPU:0"))
+        book.instance(F, second, ran=ran)
+        return book
+
+    def test_that_agree(self) -> None:
+        again = node("mm", "MatMul", asked="/CPU:0")
+
+        assert find(self.book(again, (cpu_partition(again),)), "mm", "MatMul") == (7, "/CPU:0", CPU)
+
+    def test_on_different_devices_prove_none(self) -> None:
+        again = node("mm", "MatMul", asked="/CPU:0")
+
+        book = self.book(again, (partition(GPU, again),))
+
+        assert find(book, "mm", "MatMul") == (7, "/CPU:0", None)
+
+    def test_one_whose_partitions_were_left_out_proves_none(self) -> None:
+        book = self.book(node("mm", "MatMul", asked="/CPU:0"), ())
+
+        assert find(book, "mm", "MatMul") == (7, "/CPU:0", None)
+
+    def test_with_different_requests_tell_nothing(self) -> None:
+        again = node("mm", "MatMul", asked="/GPU:0")
+
+        assert find(self.book(again, (cpu_partition(again),)), "mm", "MatMul") is None
+
+    def test_one_that_lost_the_node_does_not_count(self) -> None:
+        book = self.book(node("other", "Mul"), (cpu_partition(node("other", "Mul")),))
+
+        assert find(book, "mm", "MatMul") == (7, "/CPU:0", CPU)
+
+
+class TestGrapplersNames:
+    @pytest.mark.parametrize(
+        ("made", "op_type", "base"),
+        [
+            ("a/Tanh/unary_ops_composition", "_UnaryOpsComposition", "a/Tanh"),
+            ("a/ArithmeticOptimizer/AddOpsRewrite_Add_1", "AddN", "a/Add_1"),
+            ("ArithmeticOptimizer/AddOpsRewrite_Leaf_0_add", "AddV2", "add"),
+            ("a/ArithmeticOptimizer/HoistCommonFactor_Mul_add", "Mul", "a/add"),
+            ("ConstantFolding/a/truediv_recip", "Reciprocal", "a/truediv"),
+            ("ConstantFolding/a/concat-folded", "Const", "a/concat"),
+            ("conv-0-0-TransposeNHWCToNCHW-LayoutOptimizer", "Transpose", "conv"),
+            ("mm-0-CastToFp16-AutoMixedPrecision", "Cast", "mm"),
+        ],
+    )
+    def test_lead_to_the_node_they_were_made_from(self, made: str, op_type: str, base: str) -> None:
+        book = Book()
+        book.function(
+            F,
+            node(base, "Any", line=7, asked="/CPU:0"),
+            node("elsewhere", "Any", line=8),
+            ran=(cpu_partition(node(made, op_type)),),
+        )
+
+        assert find(book, made, op_type) == (7, "/CPU:0", CPU)
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "Func/a/call/input/_3",
+            "Func/a/call/output_control_node/_12",
+            "a/call/enter/_9",
+            "a/call/body/_5",
+        ],
+    )
+    def test_what_stands_in_for_a_call_or_a_loop_is_of_its_line(self, name: str) -> None:
+        book = Book()
+        book.define(F, node("a/call", "While", line=7), node("a/other", "Mul", line=8))
+        book.function(F, node(name, "Identity", asked=CPU))
+
+        assert find(book, name, "Identity") == (7, CPU, CPU)
+
+    @pytest.mark.parametrize(
+        "name", ["ArithmeticOptimizer/New_thing", "remapped/x", "mm_1", "x/mm", "Func/b/input/_1"]
+    )
+    def test_others_are_left_open(self, name: str) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=7), ran=(cpu_partition(node(name, "MatMul")),))
+
+        assert find(book, name, "MatMul") == (None, None, CPU)
+
+    def test_a_plain_name_is_made_of_none(self) -> None:
+        assert list(base_names("dense_1/MatMul")) == []
+
+
+class TestWhereTheFunctionIsNotKnown:
+    def datasets(self, *lines: int) -> GraphNodes:
+        book = Book()
+        for k, line in enumerate(lines):
+            book.function(f"__inference_map_{k}", node("mul", "Mul", line=line))
+        book.function(F, node("mul", "Mul", line=99))
+        book.thread(0, F)
+        return GraphNodes(book.sidecar())
+
+    def test_a_datasets_op_is_of_a_function_that_is_never_called_eagerly(self) -> None:
+        assert told(self.datasets(5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
+
+    def test_functions_that_differ_leave_it_open(self) -> None:
+        assert self.datasets(5, 6).find_in_datasets("mul", "Mul") is None
+        assert told(self.datasets(5, 5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
+
+    def test_so_does_one_that_may_have_been_left_out(self) -> None:
+        book = Book()
+        book.function("__inference_map_0", node("mul", "Mul", line=5))
+        nodes = GraphNodes(book.sidecar(omitted={"functions": 1}))
+
+        assert nodes.find_in_datasets("mul", "Mul") is None
+        assert nodes.find_in_any("mul", "Mul") is None
+
+    def test_a_sessions_graph_has_no_name(self) -> None:
+        book = Book()
+        book.define("", node("logits/MatMul", "MatMul", line=14))
+        nodes = GraphNodes(book.sidecar())
+
+        assert told(nodes.find_in_any("logits/MatMul", "MatMul")) == (14, None, None)
+        assert nodes.find_in_any("logits/Add", "AddV2") is None
+
+    def test_a_sessions_graph_as_it_was_placed(self) -> None:
+        book = Book()
+        book.function("", node("mm", "MatMul", line=14, asked="/CPU:0"))
+
+        assert told(GraphNodes(book.sidecar()).find_in_any("mm", "MatMul")) == (14, "/CPU:0", CPU)
+
+    def test_a_function_that_may_as_well_be_meant(self) -> None:
+        book = Book()
+        book.define("", node("mul", "Mul", line=14))
+        book.function(F, node("mul", "Mul", line=99))
+
+        assert GraphNodes(book.sidecar()).find_in_any("mul", "Mul") is None
+
+
+def test_an_empty_sidecar_knows_nothing() -> None:
+    nodes = GraphNodes(Sidecar(tool="0", host="h", complete=True))
+
+    assert nodes.find(F, "mm", "MatMul") is None
+    assert nodes.find_in_datasets("mm", "MatMul") is None
+    assert nodes.find_in_any("mm", "MatMul") is None

@@ -1,0 +1,383 @@
+"""The op table of a captured program: rows, what they are told of, and their keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.sidecars import CPU, GPU, SCRIPT, Book, cpu_partition, eager_op, node, partition
+from tests.tables.reading import HOST, rows
+from tests.traces import (
+    call,
+    decode,
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    op,
+    stream,
+    task_environment,
+    thread,
+    us,
+    xspace,
+)
+from traceanalyzer.tables.eager_alignment import MARKER
+from traceanalyzer.tables.host_tables import HostTables, host_tables
+
+if TYPE_CHECKING:
+    from traceanalyzer.sidecar.document import Sidecar
+
+F = "__inference_f_91"
+LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
+
+
+def tables(sidecar: Sidecar | None, *planes: Any) -> HostTables:  # noqa: ANN401  # words nest
+    return host_tables(HOST, 0, decode(xspace(*planes)), sidecar, 0)
+
+
+def python(*ops: str) -> Any:  # noqa: ANN401  # a word of the language
+    """A thread that ran these eager ops, 10 µs each, from the first of its sequence on."""
+    return line("python")(
+        event(MARKER, us(0), thread=0, index=0),
+        [eager(name, us(10 + 10 * k, 9)) for k, name in enumerate(ops)],
+    )
+
+
+def in_function(*ops: Any, function: str = F) -> Any:  # noqa: ANN401  # as above
+    """A call of a function, and a thread that ran these ops of it."""
+    return (
+        line("python")(call(function, us(0, 900), step=-5)),
+        thread("tf_Compute", 1)(executor(us(0, 900), step=-5)(*ops)),
+    )
+
+
+class TestEagerOps:
+    def test_of_one_type_at_two_lines_are_two_rows(self) -> None:
+        book = Book()
+        book.thread(0, "MatMul @7", "MatMul @9", "MatMul @7")
+
+        ops = tables(book.sidecar(), host(python("MatMul", "MatMul", "MatMul"))).ops
+
+        assert rows(ops, "type", "source_file", "source_line", "occurrences", "host_self_ps") == [
+            ("MatMul", SCRIPT, 7, 2, 18_000_000),
+            ("MatMul", SCRIPT, 9, 1, 9_000_000),
+        ]
+        assert ops["op_id"].is_unique
+
+    def test_types_scopes_and_requests_tell_them_apart_too(self) -> None:
+        book = Book()
+        book.thread(
+            0,
+            eager_op("Cast", 7, inputs="int32", outputs="float"),
+            eager_op("Cast", 7, inputs="int32", outputs="half"),
+            eager_op("Cast", 7, inputs="int32", outputs="half", scope="/CPU:0"),
+        )
+
+        ops = tables(book.sidecar(), host(python("Cast", "Cast", "Cast"))).ops
+
+        assert rows(ops, "input_types", "output_types", "requested_device", "signature") == [
+            ("int32", "float", "", "int32 -> float, train.py:7"),
+            ("int32", "half", "", "int32 -> half, train.py:7"),
+            ("int32", "half", "/CPU:0", "int32 -> half, /CPU:0, train.py:7"),
+        ]
+
+    def test_that_differ_by_nothing_shown_are_one_row(self) -> None:
+        """Signatures also tell resources and attributes apart, which rows do not."""
+        book = Book()
+        book.thread(0, eager_op("MatMul", 7), eager_op("MatMul", 7, taken_from=GPU))
+
+        found = tables(
+            book.sidecar(), host(python("MatMul", "MatMul")), gpu(0)(stream(7)(kernel("k", us(0))))
+        )
+
+        assert rows(found.ops, "source_line", "occurrences") == [(7, 2)]
+
+    def test_one_that_is_not_sure_is_a_row_of_its_own(self) -> None:
+        book = Book()
+        book.thread(0, "Add @1", "Cast @2", "Sub @3")
+
+        ops = tables(book.sidecar(), host(python("Add", "Cast", "Cast", "Sub"))).ops
+
+        assert sorted(rows(ops, "type", "source_line", "input_types", "occurrences")) == [
+            ("Add", 1, "float", 1),
+            ("Cast", None, None, 2),
+            ("Sub", 3, "float", 1),
+        ]
+
+    def test_what_they_made_tells_the_device(self) -> None:
+        book = Book()
+        book.thread(0, eager_op("MatMul", 7), eager_op("Abs", 8, device=GPU))
+
+        found = tables(book.sidecar(), host(python("MatMul", "Abs")))
+
+        assert sorted(
+            rows(found.ops, "device", "placement", "placement_certainty", "placement_source")
+        ) == [
+            (CPU, "cpu", "certain", "sidecar"),
+            (GPU, "gpu:0", "certain", "sidecar"),
+        ]
+
+    @pytest.mark.parametrize(("taken_from", "certainty"), [(CPU, "certain"), (GPU, "likely")])
+    def test_what_is_made_in_host_memory_was_computed_there(
+        self, taken_from: str, certainty: str
+    ) -> None:
+        book = Book()
+        book.thread(0, eager_op("AddV2", 7, device=GPU, memory=CPU, taken_from=taken_from))
+
+        ops = tables(book.sidecar(), host(python("AddV2"))).ops
+
+        assert rows(ops, "device", "placement", "placement_certainty") == [
+            (GPU, "host_memory", certainty)
+        ]
+
+    def test_unless_it_launched_a_kernel(self) -> None:
+        book = Book()
+        book.thread(0, eager_op("Where", 7, device=GPU, memory=CPU))
+        ran = eager("Where", us(10, 9))(launch(us(11, 2), 7))
+
+        ops = tables(
+            book.sidecar(),
+            host(line("python")(event(MARKER, us(0), thread=0, index=0), ran)),
+            gpu(0)(stream(7, "Compute")(kernel("k", us(20, 3), correlation=7))),
+        ).ops
+
+        assert rows(ops, "device", "placement", "placement_source", "source_line", "kernels") == [
+            (GPU, "gpu:0", "kernel", 7, 1)
+        ]
+
+    def test_one_that_makes_nothing_leaves_the_device_open(self) -> None:
+        book = Book()
+        book.thread(0, eager_op("AssignVariableOp", 7, inputs="resource;float", outputs=""))
+
+        ops = tables(book.sidecar(), host(python("AssignVariableOp"))).ops
+
+        assert rows(ops, "device", "output_types", "placement_source", "source_line") == [
+            (None, "", "no_gpu", 7)
+        ]
+
+    def test_kernels_go_to_the_line_that_launched_them(self) -> None:
+        book = Book()
+        book.thread(0, eager_op("MatMul", 7, device=GPU), eager_op("MatMul", 9, device=GPU))
+        first = eager("MatMul", us(10, 9))(launch(us(11, 2), 71))
+        second = eager("MatMul", us(20, 9))(launch(us(21, 2), 72))
+
+        ops = tables(
+            book.sidecar(),
+            host(line("python")(event(MARKER, us(0), thread=0, index=0), first, second)),
+            gpu(0)(
+                stream(7, "Compute")(
+                    kernel("k", us(30, 3), correlation=71), kernel("k", us(40, 5), correlation=72)
+                )
+            ),
+        ).ops
+
+        assert rows(ops, "source_line", "kernels", "kernel_ps") == [
+            (7, 1, 3_000_000),
+            (9, 1, 5_000_000),
+        ]
+
+    def test_the_calls_of_a_function_are_kept(self) -> None:
+        book = Book()
+        book.thread(0, "Add @1", f"{F} @2 /CPU:0", f"{F} @3")
+        calls = [call(F, us(10 + 10 * k, 9)) for k in (1, 2)]
+
+        found = tables(
+            book.sidecar(),
+            host(
+                line("python")(
+                    event(MARKER, us(0), thread=0, index=0), eager("Add", us(10, 9)), calls
+                )
+            ),
+        )
+
+        assert found.joined is not None
+        assert found.joined.calls == {F: (1, 2)}
+
+
+class TestGraphOps:
+    def test_are_told_line_request_and_device(self) -> None:
+        book = Book()
+        book.function(F, node("dense/MatMul", "MatMul", line=21, asked="/device:GPU:0"))
+
+        ops = tables(
+            book.sidecar(), host(in_function(op("dense/MatMul", "MatMul", us(10, 5)))), LEVEL_3
+        ).ops
+
+        assert rows(ops, "function", "source_line", "requested_device", "device") == [
+            ("f", 21, "/device:GPU:0", CPU)
+        ]
+        assert rows(ops, "placement", "placement_certainty", "placement_source") == [
+            ("cpu", "certain", "sidecar")
+        ]
+        assert rows(ops, "output_types", "signature") == [(None, None)]
+
+    def test_of_two_functions_may_bear_one_name(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=21))
+        book.function("__inference_f_95", node("mm", "MatMul", line=21))
+        book.function("__inference_g_99", node("mm", "MatMul", line=31, asked="/CPU:0"))
+        called = [
+            (call(name, us(100 * k, 90), step=-k), executor(us(100 * k, 90), step=-k))
+            for k, name in enumerate((F, "__inference_f_95", "__inference_g_99"), 1)
+        ]
+
+        ops = tables(
+            book.sidecar(),
+            host(
+                line("python")(c for c, _ in called),
+                thread("tf_Compute", 1)(
+                    turn(op("mm", "MatMul", us(100 * k + 10, 5)))
+                    for k, (_, turn) in enumerate(called, 1)
+                ),
+            ),
+        ).ops
+
+        assert rows(ops, "function", "name", "source_line", "requested_device") == [
+            ("f", "mm", 21, ""),
+            ("f#2", "mm", 21, ""),
+            ("g", "mm", 31, "/CPU:0"),
+        ]
+
+    def test_of_tf_data(self) -> None:
+        book = Book()
+        book.function("__inference_Dataset_map_21", node("mul", "Mul", line=40))
+        book.function(F, node("mul", "Mul", line=50))
+        book.thread(0, F)
+        captured = event("InstantiatedCapturedFunction::Run", us(5, 50), id=-9)
+
+        ops = tables(
+            book.sidecar(),
+            host(
+                thread("tf_data_iterator", 3)(captured),
+                thread("tf_Compute", 1)(executor(us(6, 40), step=-9)(op("mul", "Mul", us(10, 5)))),
+            ),
+        ).ops
+
+        assert rows(ops, "function", "source_line", "in_input_pipeline", "placement") == [
+            ("tf.data", 40, True, "cpu")
+        ]
+
+    def test_of_a_session(self) -> None:
+        book = Book()
+        book.define("", node("logits", "MatMul", line=14))
+
+        ops = tables(
+            book.sidecar(), host(thread("tf_Compute", 1)(op("logits", "MatMul", us(10, 5))))
+        ).ops
+
+        assert rows(ops, "function", "source_line") == [(None, 14)]
+
+    def test_a_kernel_is_told_too_where_no_host_event_is(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=21), ran=(partition(GPU, node("mm", "MatMul")),))
+
+        ops = tables(
+            book.sidecar(),
+            host(in_function(launch(us(20, 2), 7))),
+            gpu(0)(stream(7, "Compute")(kernel("gemm", us(40, 3), "mm:MatMul", correlation=7))),
+        ).ops
+
+        assert rows(ops, "name", "placement", "placement_source", "source_line") == [
+            ("mm", "gpu:0", "sidecar", 21)
+        ]
+
+    def test_a_kernel_elsewhere_than_recorded_stands(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=21))
+
+        ops = tables(
+            book.sidecar(),
+            host(in_function(launch(us(20, 2), 7))),
+            gpu(0)(stream(7, "Compute")(kernel("gemm", us(40, 3), "mm:MatMul", correlation=7))),
+        ).ops
+
+        assert rows(ops, "device", "placement", "placement_source") == [
+            ("/device:GPU:0", "gpu:0", "kernel")
+        ]
+
+
+class TestKeys:
+    def keys(self, *ops: Any) -> list[str]:  # noqa: ANN401  # an op, in words or not
+        book = Book()
+        book.thread(0, *ops)
+        found = tables(book.sidecar(), host(python(*("MatMul" for _ in ops)))).ops
+        assert found["op_id"].is_unique
+        return rows(found, "op_id")
+
+    def test_do_not_hang_on_the_line(self) -> None:
+        assert self.keys("MatMul @7", "MatMul @9") == self.keys("MatMul @107", "MatMul @109")
+
+    def test_nor_on_the_order_in_which_lines_ran(self) -> None:
+        assert self.keys("MatMul @9", "MatMul @7") == self.keys("MatMul @7", "MatMul @9")[::-1]
+
+    def test_hang_on_the_python_function(self) -> None:
+        one, other = (
+            self.keys(eager_op("MatMul", 7, code=code), "MatMul @90") for code in ("f", "g")
+        )
+
+        assert one[0] != other[0]
+        assert one[1] == other[1]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            eager_op("MatMul", 7, scope="/CPU:0"),
+            eager_op("MatMul", 7, inputs="half"),
+            eager_op("MatMul", 7, outputs="half"),
+        ],
+    )
+    def test_hang_on_scope_and_types(self, other: object) -> None:
+        assert self.keys(eager_op("MatMul", 7)) != self.keys(other)
+
+    def test_of_graph_ops_are_those_without_a_sidecar(self) -> None:
+        book = Book()
+        book.function(F, node("mm", "MatMul", line=21))
+        plane = host(in_function(op("mm", "MatMul", us(10, 5))))
+
+        assert rows(tables(book.sidecar(), plane).ops, "op_id") == rows(
+            tables(None, plane).ops, "op_id"
+        )
+
+
+class TestDevicesThatTensorFlowListed:
+    def listing(self, *names: str) -> Sidecar:
+        return Book().sidecar(
+            devices={"logical": [{"name": n, "type": n.split(":")[1]} for n in names]}
+        )
+
+    def test_a_gpu_among_them_was_there(self) -> None:
+        facts = tables(self.listing("/device:CPU:0", "/device:GPU:0"), host(python("Abs"))).facts
+
+        assert facts.gpu_used
+        assert "/device:GPU:0" in facts.gpu_witness
+
+    def test_none_among_them_leaves_no_doubt(self) -> None:
+        off = task_environment(options=b"\x10\x02")
+
+        assert tables(None, host(python("Abs")), off).facts.gpu_may_be_missed
+        assert not tables(
+            self.listing("/device:CPU:0"), host(python("Abs")), off
+        ).facts.gpu_may_be_missed
+
+
+def test_an_empty_sidecar_changes_nothing() -> None:
+    plane = host(python("Abs", "Neg"), in_function(op("mm", "MatMul", us(10, 5)))[1])
+
+    with_it, without = tables(Book().sidecar(), plane), tables(None, plane)
+
+    assert with_it.ops.equals(without.ops)
+    assert without.joined is None
+
+
+def test_nothing_on_the_host_is_no_obstacle() -> None:
+    book = Book()
+    book.function(F, node("mm", "MatMul", line=21), ran=(cpu_partition(),))
+
+    found = tables(book.sidecar(), gpu(0)(stream(7)(kernel("k", us(0, 1), "mm:MatMul"))))
+
+    assert rows(found.ops, "name", "source_line") == [("mm", 21)]
