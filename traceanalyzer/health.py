@@ -257,24 +257,6 @@ def _capture(host: Host) -> Iterator[Health]:
             severity="warning" if note.severity == "warning" else "info",
             message=f"{host.name}: {note.message}",
         )
-    if not sidecar.complete:
-        yield Health(
-            id="capture_incomplete",
-            severity="warning",
-            message=(
-                f"{host.name}: the program ended before the recorder could finish; what came last "
-                "is not recorded"
-            ),
-        )
-    if sidecar.omitted:
-        left_out = [f"{number:,} {what}" for what, number in sidecar.omitted.items()]
-        yield Health(
-            id="capture_cut",
-            severity="warning",
-            message=(
-                f"{host.name}: left out of the sidecar, whose size is limited: {listed(left_out)}"
-            ),
-        )
     yield from _joined_share(host)
 
 

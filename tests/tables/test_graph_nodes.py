@@ -273,8 +273,10 @@ class TestWhereTheFunctionIsNotKnown:
         assert nodes.find_in_any("logits/Add", "AddV2") is None
 
     def test_a_sessions_graph_as_it_was_placed(self) -> None:
+        """TensorFlow calls what it dumps of it `unknown_graph`."""
         book = Book()
-        book.function("", node("mm", "MatMul", line=14, asked="/CPU:0"))
+        book.define("", node("mm", "MatMul", line=14))
+        book.function("unknown_graph", node("mm", "MatMul", asked="/CPU:0"))
 
         assert told(GraphNodes(book.sidecar()).find_in_any("mm", "MatMul")) == (14, "/CPU:0", CPU)
 

@@ -369,3 +369,36 @@ def test_the_corpus_as_a_whole() -> None:
         "trace.json": 3,
         "local.trace": 1,
     }
+
+
+# What a capture recorded beside a trace.
+
+
+class TestSidecars:
+    def test_belong_to_the_host_of_their_name(self, tmp_path: Path) -> None:
+        put(tmp_path, "r/a.xplane.pb", "r/b.xplane.pb", "r/a.placement.json.gz")
+
+        (run,) = find_runs(tmp_path)
+
+        assert [h.sidecar for h in run.hosts] == [tmp_path / "r/a.placement.json.gz", None]
+
+    def test_are_found_beside_a_file_given_by_itself(self, tmp_path: Path) -> None:
+        put(tmp_path, "a.xplane.pb", "b.xplane.pb", "a.placement.json.gz")
+
+        found = [find_runs(tmp_path / f"{h}.xplane.pb")[0].hosts[0].sidecar for h in "ab"]
+
+        assert found == [tmp_path / "a.placement.json.gz", None]
+
+    @pytest.mark.parametrize("folder", ["plugins/profile/run", "elsewhere"])
+    def test_without_a_trace_are_named_as_what_is_there(self, tmp_path: Path, folder: str) -> None:
+        put(tmp_path, f"{folder}/a.placement.json.gz")
+
+        said = error(tmp_path)
+
+        assert "1 sidecar (HOST.placement.json.gz) of a capture, but no trace beside it" in said
+        assert "`traceanalyzer capture script.py`" in said
+
+    def test_are_no_traces(self, tmp_path: Path) -> None:
+        put(tmp_path, "a.xplane.pb", "a.placement.json.gz")
+
+        assert "recorded beside its trace, not the trace" in error(tmp_path / "a.placement.json.gz")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["GraphNodes", "Node", "base_names"]
 
 _SESSION: Final = ""  # the recorder's name for the graph of a `tf.compat.v1.Session`
+_DUMPED_SESSION: Final = "unknown_graph"  # TensorFlow's, where it dumps it
 
 # unary_ops_composition: arithmetic_optimizer.cc names the fused op after the last of the chain.
 _COMPOSITION: Final = re.compile(r"(.+)/unary_ops_composition")
@@ -112,6 +113,8 @@ class GraphNodes:
 
     def _in_function(self, function: str, name: str, op_type: str) -> Node | None:
         instantiated = self._sidecar.function(function)
+        if instantiated is None and function == _SESSION:
+            instantiated = self._sidecar.function(_DUMPED_SESSION)
         if instantiated is None:
             return self._in_definition(function, name)
         return _agreed(
@@ -238,10 +241,11 @@ def _holders(sidecar: Sidecar) -> dict[str, list[str]]:
             holders.setdefault(name, {})[function] = None
 
     for function in sidecar.functions:
+        known_as = _SESSION if function.name == _DUMPED_SESSION else function.name
         for instance in function.instances:
-            add(instance.input.names, function.name)
+            add(instance.input.names, known_as)
             for partition in instance.partitions:
-                add(partition.names, function.name)
+                add(partition.names, known_as)
     session = sidecar.definition(_SESSION)
     if session is not None:
         add(session.nodes, _SESSION)

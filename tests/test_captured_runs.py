@@ -1,0 +1,284 @@
+"""A run with the sidecar of a capture beside its trace: read, joined, and its limits told."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.console import Console
+
+import traceanalyzer as ta
+from tests.sidecars import GPU, Book, eager_op
+from tests.tables.reading import rows
+from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us, write, xspace
+from traceanalyzer.health import trace_health
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.page import render_page
+from traceanalyzer.report.summary import print_summary
+from traceanalyzer.sidecar import files
+from traceanalyzer.sidecar.document import Frame, Levels, Note, Session, Sidecar
+from traceanalyzer.tables.eager_alignment import MARKER
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.model import Health, Report
+    from traceanalyzer.run import Run
+
+LEVEL_3 = Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
+LEVEL_2 = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+
+
+def python(*ops: str) -> Any:  # noqa: ANN401  # a word of the language
+    return line("python")(
+        event(MARKER, us(0), thread=0, index=0),
+        step(1, us(1, 900))(eager(name, us(10 + 10 * k, 9)) for k, name in enumerate(ops)),
+    )
+
+
+def book() -> Book:
+    made = Book()
+    made.thread(0, "MatMul @7", "MatMul @9 /CPU:0")
+    return made
+
+
+def session(trace: str | None = "host.xplane.pb", **more: Any) -> Session:  # noqa: ANN401  # fields
+    held: dict[str, Any] = {
+        "method": "server",
+        "requested": LEVEL_3,
+        "effective": LEVEL_3,
+        "start_ns": 10**18,
+        "stop_ns": 10**18 + 2_500_000_000,
+        "reason": "steps 10 to 20, as asked for",
+    }
+    return Session(trace=trace, **held | more)
+
+
+class Captured:
+    """Writes traces with a sidecar beside them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.sidecar_file = folder / "plugins/profile/run/host.placement.json.gz"
+
+    def __call__(self, sidecar: Sidecar | bytes, *planes: Any) -> Run:  # noqa: ANN401  # words
+        write(self.folder, xspace(*(planes or (host(python("MatMul", "MatMul")),))))
+        if isinstance(sidecar, bytes):
+            self.sidecar_file.write_bytes(sidecar)
+        else:
+            files.write(sidecar, self.sidecar_file)
+        return ta.load(self.folder)
+
+
+@pytest.fixture
+def captured(tmp_path: Path) -> Captured:
+    return Captured(tmp_path)
+
+
+def told(run: Run) -> dict[str, Health]:
+    return {h.id: h for h in trace_health(run)}
+
+
+def report(run: Run) -> Report:
+    return assemble(ta.diagnose(run))
+
+
+class TestReading:
+    def test_the_ops_have_their_lines(self, captured: Captured) -> None:
+        run = captured(book().sidecar())
+
+        assert rows(run.ops, "source_line", "requested_device") == [(7, ""), (9, "/CPU:0")]
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            (b"", "the file is empty"),
+            (gzip.compress(b"{]"), "not JSON"),
+            (gzip.compress(b"[]"), "not a sidecar"),
+            (
+                gzip.compress(
+                    json.dumps({"format": "traceanalyzer.placement", "version": 2}).encode()
+                ),
+                "version is 2",
+            ),
+        ],
+    )
+    def test_one_that_cannot_be_read_costs_itself_alone(
+        self, captured: Captured, content: bytes, said: str
+    ) -> None:
+        run = captured(content)
+
+        assert rows(run.ops, "type", "source_line") == [("MatMul", None)]
+        health = told(run)["sidecar_unreadable"]
+        assert health.severity == "warning"
+        assert said in health.message
+        assert "from the trace alone" in health.message
+
+    def test_the_version_of_tensorflow_is_the_recorded_one(self, captured: Captured) -> None:
+        run = captured(book().sidecar(environment={"tensorflow": {"version": "2.21.0"}}))
+
+        assert (run.version.value, run.version.source) == ("2.21.0", "sidecar")
+        assert "tf_version_unknown" not in told(run)
+
+    @pytest.mark.parametrize("environment", [None, {}, {"tensorflow": None}])
+    def test_a_version_that_was_not_recorded(self, captured: Captured, environment: Any) -> None:  # noqa: ANN401  # JSON
+        assert captured(book().sidecar(environment=environment)).version is None
+
+    def test_of_several_sessions_that_of_the_trace_counts(self, captured: Captured) -> None:
+        made = Book()
+        made.thread(0, "MatMul @7", "MatMul @7", session=0)
+        made.thread(0, "MatMul @107", "MatMul @107", session=1)
+        before = session("../earlier/host.xplane.pb")
+
+        run = captured(made.sidecar(sessions=(before, session())))
+
+        assert rows(run.ops, "source_line") == [107]
+        assert run.hosts[0].session == 1
+        assert "1 other part of it lie" in told(run)["capture_window"].message
+
+    def test_of_several_none_of_which_is_the_traces_none_counts(self, captured: Captured) -> None:
+        made = Book()
+        made.thread(0, "MatMul @7", "MatMul @7", session=0)
+        made.thread(0, "MatMul @107", "MatMul @107", session=1)
+
+        run = captured(made.sidecar(sessions=(session(None), session("other.xplane.pb"))))
+
+        assert rows(run.ops, "source_line") == [None]
+        assert "capture_window" not in told(run)
+
+
+class TestHealth:
+    def test_a_whole_join_is_no_cause_for_alarm(self, captured: Captured) -> None:
+        health = told(captured(book().sidecar()))["unjoined"]
+
+        assert health.severity == "info"
+        assert "100.0% of the self time of CPU-placed compute ops was joined" in health.message
+
+    def test_a_rest_is_said_to_be_what_it_is(self, captured: Captured) -> None:
+        made = Book()
+        made.thread(0, "Add @1", eager_op("Neg"), "Sub @3")
+
+        run = captured(made.sidecar(), host(python("Add", "Neg", "Foo", "Sub")))
+
+        health = told(run)["unjoined"]
+        assert health.severity == "warning"
+        assert "75.0% of the self time" in health.message
+        assert "25.0% is of eager ops" in health.message
+        assert "25.0% has a record but no line" in health.message
+
+    def test_what_the_capture_noted(self, captured: Captured) -> None:
+        notes = (
+            Note(id="eager_off", severity="warning", message="eager ops were not recorded"),
+            Note(id="fork", severity="info", message="two processes were started"),
+        )
+
+        health = told(captured(book().sidecar(notes=notes)))
+
+        assert (health["eager_off"].severity, health["fork"].severity) == ("warning", "info")
+        assert health["fork"].message == "host: two processes were started"
+
+    def test_the_window(self, captured: Captured) -> None:
+        health = told(captured(book().sidecar(sessions=(session(),))))["capture_window"]
+
+        assert health.severity == "info"
+        assert "2.50 s: steps 10 to 20, as asked for" in health.message
+
+    def test_a_window_that_the_program_ended(self, captured: Captured) -> None:
+        run = captured(book().sidecar(sessions=(session(stop_ns=None),)))
+
+        assert "recorded: steps 10" in told(run)["capture_window"].message
+
+    def test_levels_that_were_in_force(self, captured: Captured) -> None:
+        assert "tracer_level_ignored" not in told(captured(book().sidecar(sessions=(session(),))))
+
+    def test_levels_that_were_not(self, captured: Captured) -> None:
+        run = captured(book().sidecar(sessions=(session(effective=LEVEL_2),)))
+
+        health = told(run)["tracer_level_ignored"]
+        assert health.severity == "warning"
+        assert "host tracer level 3, in force was 2" in health.message
+
+    def test_levels_of_a_tensorflow_that_does_not_say(self, captured: Captured) -> None:
+        run = captured(book().sidecar(sessions=(session(effective=None),)))
+
+        health = told(run)["tracer_level_ignored"]
+        assert "host tracer level 3, the trace shows no more than 2" in health.message
+
+    def test_a_scripts_own_levels_are_not_judged(self, captured: Captured) -> None:
+        run = captured(book().sidecar(sessions=(session(requested=None),)))
+
+        assert "tracer_level_ignored" not in told(run)
+
+
+class TestTheReport:
+    def test_shows_lines_as_seen_from_the_program(self, captured: Captured) -> None:
+        """And no folder above it, which is its author's."""
+        sidecar = book().sidecar(
+            environment={"cwd": "/far/away", "script": "project/train.py"},
+            frames=tuple(
+                Frame(file=f"/far/away/project/{name}", line=n, code="f", is_user=True)
+                for n, name in ((7, "train.py"), (9, "lib/model.py"))
+            ),
+        )
+        run = captured(sidecar)
+        made = report(run)
+
+        shown = [(r["source_file"], r["source_line"]) for r in made.tables.ops.records()]
+        assert sorted(shown) == [("lib/model.py", 9), ("train.py", 7)]
+        (finding,) = made.findings
+        assert sorted((op.file, op.line) for op in finding.ops) == sorted(shown)
+        assert rows(run.ops, "source_file")[0] == "/far/away/project/train.py"
+
+    def test_names_the_line_on_the_page_and_in_the_terminal(self, captured: Captured) -> None:
+        made = report(captured(book().sidecar()))
+        out = io.StringIO()
+        print_summary(made, Console(file=out, width=100))
+
+        assert "train.py:7" in out.getvalue()
+        assert "train.py:9" in out.getvalue()
+        assert "train.py:<wbr>9" in render_page(made) or "train.py:9" in render_page(made)
+
+    def test_names_the_gpus_that_tensorflow_had(self, captured: Captured) -> None:
+        devices = {
+            "logical": [{"name": f"/device:{d}:0", "type": d} for d in ("CPU", "GPU")],
+            "details": {"/physical_device:GPU:0": {"device_name": "NVIDIA H100"}},
+        }
+        made = report(captured(book().sidecar(devices=devices)))
+
+        assert next((d.name, d.kind, d.model) for d in made.run.devices) == (
+            *("/device:GPU:0", "gpu", "NVIDIA H100"),
+        )
+        assert [f.cause for f in made.findings] == []
+        assert {op.settled_by for op in made.unexplained.ops} == {None}
+
+    def test_names_a_traced_gpus_model(self, captured: Captured) -> None:
+        devices = {"details": {"/physical_device:GPU:0": {"device_name": "NVIDIA H100"}}}
+        plane = gpu(0)(stream(7, "Compute")(kernel("k", us(0, 3), "a:Abs")))
+
+        made = report(captured(book().sidecar(devices=devices), plane))
+
+        assert made.run.devices[0].model == "NVIDIA H100"
+
+    def test_keeps_its_findings_ids_when_lines_move(
+        self, captured: Captured, tmp_path: Path
+    ) -> None:
+        moved = Book()
+        moved.thread(0, "MatMul @107", "MatMul @109 /CPU:0")
+
+        one = report(captured(book().sidecar()))
+        other = report(Captured(tmp_path / "moved")(moved.sidecar()))
+
+        assert [f.id for f in one.findings] == [f.id for f in other.findings]
+        assert {o.op_id for o in one.findings[0].ops} == {o.op_id for o in other.findings[0].ops}
+
+
+def test_an_op_on_a_gpu_is_no_cpu_op(captured: Captured) -> None:
+    made = Book()
+    made.thread(0, eager_op("MatMul", 7, device=GPU))
+
+    run = captured(made.sidecar(), host(python("MatMul")))
+
+    assert rows(run.ops, "placement", "placement_source") == [("gpu:0", "sidecar")]
