@@ -17,16 +17,26 @@ _SETTINGS = "TRACEANALYZER_CAPTURE"
 
 
 def _restore_environment(here: str) -> str | None:
+    settings = os.environ.pop(_SETTINGS, None)
     value = os.environ.get("PYTHONPATH", "")
     first, _, rest = value.partition(os.pathsep)
     if first == here:
-        if rest or value.endswith(os.pathsep):
+        if value != here or _was_empty(settings):
             os.environ["PYTHONPATH"] = rest
         else:
             del os.environ["PYTHONPATH"]
     sys.path[:] = [entry for entry in sys.path if entry != here]
     sys.path_importer_cache.pop(here, None)
-    return os.environ.pop(_SETTINGS, None)
+    return settings
+
+
+def _was_empty(settings: str | None) -> bool:
+    """Tell whether PYTHONPATH was set, to nothing: Python would read another folder into `x:`."""
+    import json  # noqa: PLC0415 - the recorder needs it too
+
+    with suppress(Exception), open(settings or "", encoding="utf-8") as file:
+        return bool(json.load(file)["python_path"] == "")
+    return False
 
 
 def _import_the_users_own() -> None:
