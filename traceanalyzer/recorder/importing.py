@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
@@ -19,8 +18,8 @@ def watch_import(name: str, before: Callable[[], None], after: Callable[[], None
 
     Args:
         name: The module.
-        before: Called before its code runs.
-        after: Called when it has been imported without error.
+        before: Called once, before its code runs for the first time.
+        after: Called once, when it has been imported without error.
     """
     if name in sys.modules:
         before()
@@ -30,40 +29,54 @@ def watch_import(name: str, before: Callable[[], None], after: Callable[[], None
 
 
 class _Finder(MetaPathFinder):
-    """Finds one module, by way of the other finders, and takes itself off the list."""
+    """Finds one module, by way of the other finders; off the list when it has been imported.
+
+    Not sooner: programs ask for a module's spec, to learn whether it is installed, long before
+    they import it.
+    """
 
     def __init__(self, name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
         self._name = name
-        self._before = before
+        self._before: Optional[Callable[[], None]] = before
         self._after = after
 
     def find_spec(
         self,
         fullname: str,
-        path: Optional[Sequence[str]] = None,  # noqa: ARG002 - the protocol's
-        target: Optional[ModuleType] = None,  # noqa: ARG002
+        path: Optional[Sequence[str]] = None,
+        target: Optional[ModuleType] = None,
     ) -> Optional[ModuleSpec]:
         if fullname != self._name:
             return None
+        for finder in list(sys.meta_path):
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, self)
+                return spec
+        return None
+
+    def begin(self) -> None:
+        """The module's code is about to run."""
+        before, self._before = self._before, None
+        if before is not None:
+            before()
+
+    def end(self) -> None:
+        """The module's code has run."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is None or spec.loader is None or not hasattr(spec.loader, "exec_module"):
-            sys.meta_path.insert(0, self)  # not installed (yet): a later attempt may find it
-            return None
-        spec.loader = _Loader(spec.loader, self._before, self._after)
-        return spec
+            self._after()
 
 
 class _Loader(Loader):
-    """Runs a module's own loader between two callbacks."""
+    """Runs a module's own loader, and tells the finder."""
 
-    def __init__(
-        self, loader: Loader, before: Callable[[], None], after: Callable[[], None]
-    ) -> None:
+    def __init__(self, loader: Loader, finder: _Finder) -> None:
         self._loader = loader
-        self._before = before
-        self._after = after
+        self._finder = finder
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module's loader has
         return getattr(self._loader, name)
@@ -75,6 +88,6 @@ class _Loader(Loader):
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
-        self._before()
+        self._finder.begin()
         self._loader.exec_module(module)
-        self._after()
+        self._finder.end()
