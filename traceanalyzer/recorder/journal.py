@@ -20,7 +20,8 @@ class Journal:
             path: File to append to; its folder exists.
         """
         self._path = path
-        self._lock = threading.Lock()
+        # A signal's handler may write while its thread is writing.
+        self._lock = threading.RLock()
         self._noted: Set[str] = set()
         self._process = os.getpid()
 

@@ -1,0 +1,127 @@
+"""The journal: whole lines from any thread, and silence rather than an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceanalyzer.recorder import journal as journal_module
+from traceanalyzer.recorder.journal import Journal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_appends_a_line_for_each_record(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_text('{"kind":"earlier"}\n')
+    journal = Journal(str(path))
+    journal.write("attached", pid=1, text="zwei\nZeilen \udcff")
+    journal.write("finished", reason=None)
+    assert _lines(path) == [
+        {"kind": "earlier"},
+        {"kind": "attached", "pid": 1, "text": "zwei\nZeilen \udcff"},
+        {"kind": "finished", "reason": None},
+    ]
+
+
+def test_what_json_does_not_know_is_written_as_text(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    journal.write("odd", path=tmp_path, raw=b"x", several={1: {2}, "c": 1j})
+    assert _lines(tmp_path / "journal") == [
+        {"kind": "odd", "path": str(tmp_path), "raw": "b'x'", "several": {"1": "{2}", "c": "1j"}}
+    ]
+
+
+def test_what_cannot_be_written_at_all_is_left_out(tmp_path: Path) -> None:
+    class Mute:
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    endless: list[Any] = []
+    endless.append(endless)
+    journal = Journal(str(tmp_path / "journal"))
+    for value in (Mute(), endless, {(1, 2): 3}):
+        journal.write("odd", value=value)
+    journal.write("next")
+    assert _lines(tmp_path / "journal") == [{"kind": "next"}]
+
+
+def test_threads_do_not_write_into_each_others_lines(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    text = "x" * 100_000
+
+    def write(number: int) -> None:
+        for k in range(20):
+            journal.write("piece", thread=number, k=k, text=text)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = _lines(tmp_path / "journal")
+    assert {len(record["text"]) for record in found} == {len(text)}
+    for n in range(8):
+        assert [record["k"] for record in found if record["thread"] == n] == list(range(20))
+
+
+def test_a_signal_may_write_while_its_thread_is_writing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+
+    def interrupted(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `open`
+        monkeypatch.delattr(journal_module, "open")
+        journal.write("by the handler")
+        return open(*args, **kwargs)  # noqa: PTH123
+
+    monkeypatch.setattr(journal_module, "open", interrupted, raising=False)
+    writing = threading.Thread(target=journal.write, args=("by the program",), daemon=True)
+    writing.start()
+    writing.join(timeout=30)
+    assert not writing.is_alive()
+    kinds = [record["kind"] for record in _lines(tmp_path / "journal")]
+    assert kinds == ["by the handler", "by the program"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_is_silent(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    journal.write("parent")
+    child = os.fork()
+    if child == 0:
+        journal.write("child")
+        journal.note("child", "info", "child")
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert _lines(tmp_path / "journal") == [{"kind": "parent"}]
+
+
+@pytest.mark.parametrize("path", ["/dev/full", "absent/journal", "."])
+def test_where_nothing_can_be_written_nothing_is_raised(tmp_path: Path, path: str) -> None:
+    journal = Journal(str(tmp_path / path))
+    journal.write("attached")
+    journal.failed("everything", ValueError("why"))
+
+
+def test_a_note_is_written_once(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    for _ in range(3):
+        journal.note("limit", "info", "told once")
+        journal.failed("an op", ValueError("x" * 1000))
+    notes = _lines(tmp_path / "journal")
+    assert [(n["kind"], n["id"], n["severity"]) for n in notes] == [
+        ("note", "limit", "info"),
+        ("note", "recorder_failed:an op", "warning"),
+    ]
+    assert notes[1]["message"].startswith("an op was not recorded: ValueError: xxx")
+    assert len(notes[1]["message"]) < 400
