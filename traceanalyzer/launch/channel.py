@@ -66,6 +66,7 @@ class Channel:
         self.descriptor_of_stdout = self._script_end if _is_same(_STDOUT, _STDERR) else None
         self.descriptor_of_stderr = self._script_end
         self._wake_source, self._wake = os.pipe()
+        self._last = b""
         self._thread = threading.Thread(target=self._run, name="stderr", daemon=True)
         self.resize()
 
@@ -102,11 +103,17 @@ class Channel:
             if descriptor >= 0:
                 os.close(descriptor)
 
+    def end_line(self) -> None:
+        """Begin a new line, if the script has not: ours are to stand for themselves."""
+        if self._last not in (b"", b"\n"):
+            with contextlib.suppress(OSError):
+                self._write(b"\n")
+
     def _run(self) -> None:
         is_open = True
         try:
             is_open = self._pass_on()
-            _write(self._filter.flush())
+            self._write(self._filter.flush())
         except OSError:
             is_open = False  # nobody reads our stderr: the script is to find that out
         if is_open:
@@ -130,9 +137,9 @@ class Channel:
                 data = self._read()
                 if not data:
                     return False
-                _write(self._filter.feed(data))
+                self._write(self._filter.feed(data))
             elif not ready:
-                _write(self._filter.flush())
+                self._write(self._filter.flush())
                 if last is not None:
                     break
         return True
@@ -144,6 +151,16 @@ class Channel:
             if error.errno == errno.EIO:  # so ends a pseudo-terminal that nobody holds
                 return b""
             raise
+
+    def _write(self, data: bytes) -> None:
+        """Write to stderr, all of it, as a blocking write does."""
+        self._last = data[-1:] or self._last
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(_STDERR, view) :]
+            except BlockingIOError:  # somebody who shares it has made it so
+                select.select([], [_STDERR], [])
 
     def _hand_over(self) -> None:
         """Leave the channel to a process that passes on for as long as others write."""
@@ -174,13 +191,3 @@ def _change_nothing(terminal: int) -> None:
     modes = termios.tcgetattr(terminal)
     modes[_OUTPUT_FLAGS] &= ~termios.OPOST
     termios.tcsetattr(terminal, termios.TCSANOW, modes)
-
-
-def _write(data: bytes) -> None:
-    """Write to stderr, all of it, as a blocking write does."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(_STDERR, view) :]
-        except BlockingIOError:  # somebody who shares it has made it so
-            select.select([], [_STDERR], [])

@@ -135,6 +135,8 @@ class _Capture:
             reason = (error.strerror or str(error)).lower()
             msg = f"{program.interpreter[0]}: this cannot be started ({reason})"
             raise TraceAnalyzerError(msg) from None
+        if channel:
+            channel.end_line()
         self.gpus = watch.finish()
         self.journal = read_journal(self.work / "journal.jsonl")
         return status
