@@ -22,6 +22,7 @@ from traceanalyzer.sidecar.document import Function, Graph, Instance, Note, Part
 from traceanalyzer.sidecar.graphs import parse_graph
 from traceanalyzer.trace.message import BrokenMessageError
 from traceanalyzer.trace.printable import printable
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +107,7 @@ def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[st
     notes = list(reader.notes())
     texts = sum(1 for _ in folder.glob("*placer_input*.pbtxt"))
     if texts:
-        message = f"{texts} graphs were left as text, which cannot be read here"
+        message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
         notes.append(Note(id="graphs_as_text", severity="warning", message=message))
     return Dumped(functions=tuple(functions), notes=tuple(notes))
 
@@ -146,7 +147,9 @@ class _Reader:
     def notes(self) -> Iterable[Note]:
         if self._unreadable:
             count, first = len(self._unreadable), printable(self._unreadable[0])
-            message = f"{count} dumped graphs are cut short or damaged, the first is {first}"
+            are = "is" if count == 1 else "are"
+            which = f"{counted(count, 'dumped graph')} {are} cut short or damaged"
+            message = f"{which}, the first of them {first}"
             yield Note(id="graphs_damaged", severity="warning", message=message)
 
     def instances(self, dumps: _Dumps) -> tuple[Instance, ...]:
