@@ -13,7 +13,7 @@ import linecache
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
-from .frames import is_user_file
+from .frames import is_user_file, place
 from .patches import Patches
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = ["ErrorRecorder"]
 
 _LONGEST = 2000
 _MOST_ERRORS = 100
+_TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 _CONTEXT_METHODS = (  # what `tf.config` calls (python/framework/config.py)
     "set_visible_devices",
     "set_memory_growth",
@@ -100,7 +101,7 @@ class ErrorRecorder:
                 where=where,
                 type=type(error).__name__,
                 message=str(error)[:_LONGEST],
-                raised=[[f.f_code.co_filename, f.f_lineno, f.f_code.co_name, 1] for f in running],
+                raised=[[*place(frame), 1] for frame in running],
                 handler=_handler(running, type(error)),
                 call=call,
             )
@@ -118,18 +119,23 @@ def _user_frames(frame: Optional[FrameType]) -> Iterator[FrameType]:
 def _handler(running: List[FrameType], error: type) -> Optional[List[Any]]:
     """Return where the error will be caught: file, line of the `except`, name of the code."""
     for frame in running:
-        file = frame.f_code.co_filename
-        for handler in _handlers_around(file, frame.f_lineno):
+        file, line, name = place(frame)
+        code = frame.f_code
+        first = code.co_firstlineno if file == code.co_filename else 0
+        for handler in _handlers_around(file, first, line):
             if _catches(handler.type, frame, error):
-                return [file, handler.lineno, frame.f_code.co_name]
+                return [file, handler.lineno, name]
     return None
 
 
 _trees: Dict[str, Optional[ast.AST]] = {}
 
 
-def _handlers_around(file: str, line: int) -> List[ast.ExceptHandler]:
-    """Return the handlers of the `try` statements around a line, innermost first."""
+def _handlers_around(file: str, first: int, line: int) -> List[ast.ExceptHandler]:
+    """Return the handlers around a line of a function that begins at line `first`, innermost first.
+
+    A `try` around the function's own definition guards that, and not what the function does.
+    """
     if file not in _trees:
         try:
             _trees[file] = ast.parse("".join(linecache.getlines(file)))
@@ -141,7 +147,9 @@ def _handlers_around(file: str, line: int) -> List[ast.ExceptHandler]:
     around = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Try) and node.body[0].lineno <= line <= _end(node.body[-1])
+        if isinstance(node, _TRY)
+        and first <= node.lineno
+        and node.body[0].lineno <= line <= _end(node.body[-1])
     ]
     around.sort(key=lambda node: node.lineno, reverse=True)
     return [handler for node in around for handler in node.handlers]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["Frame", "FramePool", "is_user_file", "known_files", "user_frame"]
+__all__ = ["Frame", "FramePool", "is_user_file", "known_files", "place", "user_frame"]
 
 Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
 
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
 
@@ -48,6 +50,23 @@ def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
     return frame
 
 
+def place(frame: FrameType) -> Tuple[str, int, str]:
+    """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
+
+    A function that AutoGraph has converted runs from a generated file, also where it runs eagerly:
+    within `tf.init_scope`.
+    """
+    code = frame.f_code
+    found = (code.co_filename, frame.f_lineno, code.co_name)
+    if _GENERATED in code.co_filename:
+        from tensorflow.python.util import tf_stack  # noqa: PLC0415 - imported: AutoGraph runs
+
+        mappers = tf_stack._source_mapper_stacks.get(threading.get_ident())  # noqa: SLF001
+        sources = mappers[-1].get_effective_source_map() if mappers else {}
+        found = sources.get(found[:2], found)
+    return found
+
+
 class FramePool:
     """Numbers frames, each once."""
 
@@ -69,7 +88,7 @@ class FramePool:
         """Return the number of a running frame, -1 for none."""
         if frame is None:
             return -1
-        return self.add(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        return self.add(*place(frame))
 
     def to_list(self, start: int = 0) -> List[Frame]:
         """Return the frames in the order of their numbers, from `start` on."""

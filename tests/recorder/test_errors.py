@@ -1,0 +1,278 @@
+"""Which handler will catch an error, read from the source of what is running."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceanalyzer.recorder import errors
+from traceanalyzer.recorder.errors import ErrorRecorder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Record = dict[str, Any]
+
+
+class Journal:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.failures: list[BaseException] = []
+
+    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401
+        self.records.append({"kind": kind, **fields})
+
+    def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002
+        self.records.append({"kind": "note", "id": id, "severity": severity, "message": message})
+
+    def failed(self, what: str, error: BaseException) -> None:
+        del what
+        self.failures.append(error)
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return Journal()
+
+
+def _run(folder: Path, journal: Journal, program: str) -> list[Record]:
+    """Run a program in which `fail(error)` raises as a recorded function of TensorFlow does."""
+    path = folder / "program.py"
+    path.write_text(textwrap.dedent(program))
+    return _run_file(str(path), path.read_text(), journal)
+
+
+def _run_file(file: str, source: str, journal: Journal) -> list[Record]:
+    recorder = ErrorRecorder(journal)  # type: ignore[arg-type]
+
+    def fail(error: BaseException) -> None:
+        raise error
+
+    names = {"__name__": "__main__", "fail": recorder._watched(fail, "set_memory_growth")}  # noqa: SLF001
+    errors._trees.clear()  # noqa: SLF001
+    exec(compile(source, file, "exec"), names)  # noqa: S102
+    assert journal.failures == []
+    return journal.records
+
+
+def _handlers(folder: Path, journal: Journal, program: str) -> list[tuple[int, str] | None]:
+    """Return the line of the `except`, and the code it stands in, of each error."""
+    found = _run(folder, journal, program)
+    assert {r["handler"][0] for r in found if r["handler"]} <= {str(folder / "program.py")}
+    return [(r["handler"][1], r["handler"][2]) if r["handler"] else None for r in found]
+
+
+def test_an_error_is_journalled_with_the_users_frames(tmp_path: Path, journal: Journal) -> None:
+    (record,) = _run(
+        tmp_path,
+        journal,
+        """\
+        def configure():
+            fail(RuntimeError("x" * 5000))
+        try:
+            configure()
+        except RuntimeError:
+            pass
+        """,
+    )
+    file = str(tmp_path / "program.py")
+    assert record["where"] == "tf.config"
+    assert record["call"] == "set_memory_growth"
+    assert (record["type"], record["message"]) == ("RuntimeError", "x" * 2000)
+    # This test is the user's as well: it calls the program.
+    assert record["raised"][:2] == [[file, 2, "configure", 1], [file, 4, "<module>", 1]]
+    assert record["handler"] == [file, 5, "<module>"]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "line"),
+    [
+        ("except:", 3),
+        ("except ValueError:\n    pass\nexcept RuntimeError as error:", 5),
+        ("except (KeyError, RuntimeError):", 3),
+        ("except OURS:", 3),
+        ("except own.RuntimeError:", 3),
+        ("except Exception:", 3),
+    ],
+)
+def test_a_clause_that_names_the_errors_class_catches_it(
+    tmp_path: Path, journal: Journal, clauses: str, line: int
+) -> None:
+    head = "import builtins as own; OURS = (ValueError, RuntimeError)"
+    program = f"{head}\ntry: fail(NotImplementedError())\n{clauses}\n    pass\n"
+    assert _handlers(tmp_path, journal, program) == [(line, "<module>")]
+
+
+@pytest.mark.parametrize("clause", ["KeyError", "(KeyError, OSError)", "make()"])
+def test_a_clause_that_does_not_catch_it_is_passed_over(
+    tmp_path: Path, journal: Journal, clause: str
+) -> None:
+    program = f"""\
+    def make():
+        made.append(1)
+        return KeyError
+    made = []
+    def inner():
+        try:
+            fail(RuntimeError())
+        except {clause}:
+            pass
+    try:
+        inner()
+    except RuntimeError:
+        assert len(made) == {int(clause == "make()")}  # by the program: nothing is run to find out
+    """
+    assert _handlers(tmp_path, journal, program) == [(12, "<module>")]
+
+
+@pytest.mark.parametrize("clause", ["unknown", "own.Error", "own[0]"])
+def test_a_clause_that_is_an_error_itself_is_passed_over(
+    tmp_path: Path, journal: Journal, clause: str
+) -> None:
+    program = f"""\
+    try:
+        try:
+            fail(RuntimeError())
+        except {clause}:
+            pass
+    except RuntimeError:
+        pass
+    except (NameError, AttributeError, TypeError):
+        pass
+    """
+    assert _handlers(tmp_path, journal, "own = object()\n" + textwrap.dedent(program)) == [
+        (7, "<module>")
+    ]
+
+
+def test_the_innermost_try_comes_first(tmp_path: Path, journal: Journal) -> None:
+    program = """\
+    try:
+        try:
+            fail(RuntimeError())
+        except ValueError:
+            pass
+        except RuntimeError:
+            pass
+        fail(RuntimeError())
+    except RuntimeError:
+        pass
+    """
+    assert _handlers(tmp_path, journal, program) == [(6, "<module>"), (9, "<module>")]
+
+
+def test_only_the_body_of_a_try_is_guarded_by_it(tmp_path: Path, journal: Journal) -> None:
+    program = """\
+    try:
+        try:
+            pass
+        except RuntimeError:
+            pass
+        else:
+            fail(RuntimeError())
+    except RuntimeError:
+        pass
+    try:
+        try:
+            fail(RuntimeError())
+        except RuntimeError:
+            fail(RuntimeError())
+        finally:
+            pass
+    except RuntimeError:
+        pass
+    try:
+        try:
+            pass
+        except RuntimeError:
+            pass
+        finally:
+            fail(RuntimeError())
+    except RuntimeError:
+        pass
+    """
+    found = _handlers(tmp_path, journal, program)
+    assert [at and at[0] for at in found] == [8, 13, 17, 26]
+
+
+def test_a_try_around_a_functions_definition_does_not_guard_its_calls(
+    tmp_path: Path, journal: Journal
+) -> None:
+    program = """\
+    try:
+        def step():
+            fail(RuntimeError())
+        steps = [lambda: fail(RuntimeError())]
+    except RuntimeError:
+        pass
+
+    def main(step):
+        try:
+            step()
+        except RuntimeError:
+            pass
+
+    main(step)
+    main(steps[0])
+    """
+    assert _handlers(tmp_path, journal, program) == [(11, "main")] * 2
+
+
+def test_a_try_around_a_comprehension_guards_it(tmp_path: Path, journal: Journal) -> None:
+    program = """\
+    def main():
+        try:
+            return [fail(RuntimeError()) for _ in range(2)]
+        except RuntimeError:
+            pass
+    main()
+    """
+    assert _handlers(tmp_path, journal, program) == [(4, "main")]
+
+
+def test_an_error_that_nobody_catches_has_no_handler(tmp_path: Path, journal: Journal) -> None:
+    with pytest.raises(RuntimeError):
+        _run(tmp_path, journal, "fail(RuntimeError())\n")
+    assert [r["handler"] for r in journal.records] == [None]
+
+
+@pytest.mark.parametrize("file", ["<stdin>", "/absent/generated.py", "<string>"])
+def test_code_without_a_source_has_no_handler(journal: Journal, file: str) -> None:
+    linecache.clearcache()
+    source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
+    (record,) = _run_file(file, source, journal)
+    assert record["handler"] is None
+    assert record["raised"][0] == [file, 2, "<module>", 1]
+
+
+def test_a_file_that_is_no_longer_python_has_no_handler(tmp_path: Path, journal: Journal) -> None:
+    path = tmp_path / "program.py"
+    path.write_text("this is no Python")
+    source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
+    (record,) = _run_file(str(path), source, journal)
+    assert record["handler"] is None
+
+
+def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) -> None:
+    program = """\
+    for _ in range(150):
+        try:
+            fail(RuntimeError())
+        except RuntimeError:
+            pass
+    """
+    found = _run(tmp_path, journal, program)
+    assert sum(r["kind"] == "error" for r in found) == 100
+    assert {r.get("id") for r in found} == {None, "errors_left_out"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="except* came with Python 3.11")
+def test_an_exception_groups_clause_catches_it(tmp_path: Path, journal: Journal) -> None:
+    program = "try:\n    fail(RuntimeError())\nexcept* RuntimeError:\n    pass\n"
+    assert _handlers(tmp_path, journal, program) == [(3, "<module>")]

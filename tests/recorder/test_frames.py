@@ -1,0 +1,109 @@
+"""Which code is the user's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceanalyzer.recorder import frames
+from traceanalyzer.recorder.frames import FramePool, is_user_file, place, user_frame
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+HERE = __file__
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "known_files", {})
+
+
+@pytest.mark.parametrize(
+    ("file", "is_users"),
+    [
+        (HERE, True),
+        ("script.py", True),
+        ("/home/user/project/train.py", True),
+        ("/home/user/site-packages.py", True),
+        ("<stdin>", True),
+        ("<string>", True),
+        ("<ipython-input-1-abc>", True),
+        ("<frozen importlib._bootstrap>", False),
+        ("<frozen runpy>", False),
+        (json.__file__, False),
+        (os.__file__, False),
+        (pytest.__file__, False),
+        ("/home/user/project/.venv/lib/python3.11/site-packages/keras/src/layer.py", False),
+        ("/usr/lib/python3/dist-packages/six.py", False),
+        (frames.__file__, False),
+        (str(Path(frames.__file__).parent / "eager.py"), False),
+    ],
+)
+def test_the_users_files_are_neither_pythons_nor_installed_nor_ours(
+    file: str, *, is_users: bool
+) -> None:
+    assert is_user_file(file) is is_users
+    assert is_user_file(file) is is_users  # known now
+
+
+def test_a_file_is_named_relative_to_where_the_program_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "site-packages").mkdir()
+    monkeypatch.chdir(tmp_path / "site-packages")
+    assert not is_user_file("module.py")
+
+
+def test_tensorflow_may_lie_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = ModuleType("tensorflow")
+    module.__file__ = str(tmp_path / "build" / "tensorflow" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "tensorflow", module)
+    assert not is_user_file(str(tmp_path / "build" / "tensorflow" / "python" / "ops.py"))
+    assert is_user_file(str(tmp_path / "build" / "tensorflow_models.py"))
+
+
+def _frame_in(file: str, then: str) -> FrameType | None:
+    """Return what `then` makes of the running frame, in code of a file that is not there."""
+    names: dict[str, object] = {"sys": sys, "user_frame": user_frame}
+    exec(compile(f"def inner():\n    return {then}\n", file, "exec"), names)  # noqa: S102
+    inner = names["inner"]
+    assert callable(inner)
+    found: FrameType | None = inner()
+    return found
+
+
+def test_the_innermost_frame_that_is_the_users() -> None:
+    then = "user_frame(sys._getframe())"
+    found = _frame_in("/usr/lib/python3/dist-packages/six.py", then)
+    assert found is not None
+    assert found.f_code.co_name == "_frame_in"
+    found = _frame_in("/home/user/train.py", then)
+    assert found is not None
+    assert place(found) == ("/home/user/train.py", 2, "inner")
+    assert user_frame(None) is None
+
+
+def test_frames_are_numbered_once() -> None:
+    pool = FramePool()
+    numbers = [
+        pool.add("train.py", 3, "step"),
+        pool.add(os.__file__, 9, "walk"),
+        pool.add(str(Path.cwd() / "train.py"), 3, "step"),
+        pool.add("<stdin>", 1, "<module>"),
+        pool.add_frame(None),
+    ]
+    assert numbers == [0, 1, 0, 2, -1]
+    assert pool.to_list() == [
+        (str(Path.cwd() / "train.py"), 3, "step", 1),
+        (os.__file__, 9, "walk", 0),
+        ("<stdin>", 1, "<module>", 1),
+    ]
+    assert pool.to_list(2) == [("<stdin>", 1, "<module>", 1)]
+    assert len(pool) == 3
