@@ -17,7 +17,7 @@ import os
 import re
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, FrozenSet, Mapping, Set, Tuple
+from typing import TYPE_CHECKING, Any, FrozenSet, List, Mapping, Set, Tuple
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -112,7 +112,10 @@ class Dumps:
 
     def _delete_unneeded(self) -> int:
         deleted, kept_bytes = 0, 0
-        for name in os.listdir(self._folder):
+        names: List[str] = []
+        with suppress(OSError):  # never made, or the program deleted it
+            names = os.listdir(self._folder)
+        for name in names:
             path = os.path.join(self._folder, name)
             with suppress(OSError):  # another thread was faster, or TensorFlow is writing it
                 if _KEPT.search(name):
@@ -137,19 +140,25 @@ class Dumps:
         TensorFlow 2.12 names the files by a number of its own (`pflr_optmz_...`), so the function
         is told by the names of its nodes, and eager ops' graphs by being none.
         """
-        try:
-            inputs = [n for n in os.listdir(self._folder) if n.endswith("placer_input.pbtxt")]
-            for index, name in enumerate(sorted(inputs)):
+        names: List[str] = []
+        with suppress(OSError):  # see above
+            names = os.listdir(self._folder)
+        inputs = sorted(n for n in names if "placer_input" in n and n.endswith(".pbtxt"))
+        for index, name in enumerate(inputs):
+            answer = name.replace("placer_input", "placer_output")
+            try:
                 graph = self._read_text(name)
                 function = _function_of({node.name for node in graph.node}, definitions)
-                answer = name.replace("placer_input", "placer_output")
-                if function:
+                if function and answer in names:  # no answer: it could not be placed
+                    placed = self._read_text(answer)
                     self._write(f"{function}placer_input_{index}.pb", graph)
-                    self._write(f"{function}placer_output_{index}.pb", self._read_text(answer))
-                os.unlink(os.path.join(self._folder, name))
-                os.unlink(os.path.join(self._folder, answer))
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
-            self._journal.failed("a graph", error)
+                    self._write(f"{function}placer_output_{index}.pb", placed)
+            except Exception as error:  # noqa: BLE001 - ours, not the program's
+                self._journal.failed("a graph", error)
+        for name in names:
+            if name.endswith(".pbtxt"):
+                with suppress(OSError):
+                    os.unlink(os.path.join(self._folder, name))
 
     def _read_text(self, name: str) -> Any:  # noqa: ANN401 - a GraphDef
         from google.protobuf import text_format  # noqa: PLC0415 - a dependency of TensorFlow

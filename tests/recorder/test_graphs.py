@@ -1,0 +1,191 @@
+"""TensorFlow's dumps: asked for in the C library's environment alone; those needed are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceanalyzer.recorder import graphs
+from traceanalyzer.recorder.graphs import Dumps, _function_of
+from traceanalyzer.recorder.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KEPT = {
+    "__inference_f_91.0005.main.before_placer.pb",
+    "__inference_f_91.0012.main.before_post_placement_passes.pb",
+    "__inference_f_91_partition__job:localhost_device:CPU:0.0003.main.after_partition_passes.pb",
+    "__inference_f_91placer_input_3.pb",
+}
+NOT_KEPT = {
+    "__inference_f_91.0001.main.initial.pb",
+    "__inference_f_91.0006.main.after_placer.pb",
+    "__inference_f_91.0007.main.mlir_op_graph.mlir",
+    "__inference_f_91colocation_graph.txt",
+    "something.else",
+}
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the C library's environment is given, instead of giving it to this process."""
+    found: dict[str, str] = {}
+    own = SimpleNamespace(**vars(os))
+    own.putenv = found.__setitem__
+    own.register_at_fork = lambda **_: None
+    monkeypatch.setattr(graphs, "os", own)
+    monkeypatch.delenv("TF_CPP_VMODULE", raising=False)
+    return found
+
+
+@pytest.fixture
+def dumps(tmp_path: Path, variables: dict[str, str]) -> Iterator[Dumps]:
+    del variables
+    found = Dumps(str(tmp_path / "graphs"), Journal(str(tmp_path / "journal")))
+    yield found
+    found.finish({})
+
+
+def _write(folder: Path, names: set[str]) -> None:
+    for name in names:
+        (folder / name).write_bytes(b"x")
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_dumps_that_nobody_needs_are_deleted_as_they_come(tmp_path: Path, dumps: Dumps) -> None:
+    dumps.ask((2, 21))
+    folder = tmp_path / "graphs"
+    _write(folder, KEPT | NOT_KEPT)
+    dumps.expect()
+    _wait(lambda: _names(folder) == KEPT)
+    dumps.finish({})
+    _write(folder, NOT_KEPT)
+    dumps.finish({})
+    assert _names(folder) == KEPT
+
+
+def test_the_prefix_names_the_folder_and_then_nothing(
+    tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+) -> None:
+    before = dict(os.environ)
+    dumps.ask((2, 21))
+    assert dict(os.environ) == before
+    prefix = variables.pop("TF_DUMP_GRAPH_PREFIX")
+    assert variables == {"TF_DUMP_GRAPH_FMT": "BIN", "TF_DUMP_GRAPH_NAME_FILTER": "*"}
+    assert os.path.realpath(prefix) == str(tmp_path / "graphs")
+    assert int(Path(prefix).name) >= 200
+    told = subprocess.run(
+        [sys.executable, "-c", f"import os; print(os.path.exists({prefix!r}))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        close_fds=False,
+    )
+    assert told.stdout == "False\n"
+    dumps.finish({})
+    with pytest.raises(OSError, match="Not a directory"):
+        (Path(prefix) / "graph.pb").write_bytes(b"")
+
+
+def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
+    program = f"""
+import os
+from traceanalyzer.recorder.graphs import Dumps
+from traceanalyzer.recorder.journal import Journal
+os.putenv = lambda name, value: prefixes.setdefault(name, value)
+prefixes = {{}}
+dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
+dumps.ask((2, 21))
+prefix = prefixes["TF_DUMP_GRAPH_PREFIX"]
+if os.fork() == 0:
+    os._exit(os.path.isdir(prefix))
+print(os.wait()[1], os.path.isdir(prefix))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.check_output(command, text=True) == "0 True\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"), [(None, "placer=3"), ("executor=1", "executor=1,placer=3")]
+)
+def test_an_old_tensorflow_is_asked_by_its_log_level(
+    dumps: Dumps,
+    variables: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    given: str | None,
+    asked: str,
+) -> None:
+    if given is not None:
+        monkeypatch.setenv("TF_CPP_VMODULE", given)
+    dumps.ask((2, 12))
+    assert set(variables) == {"TF_DUMP_GRAPH_PREFIX", "TF_CPP_VMODULE"}
+    assert variables["TF_CPP_VMODULE"] == asked
+
+
+def test_too_many_bytes_end_the_dumps(
+    tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphs, "_MOST_BYTES", 3)
+    dumps.ask((2, 21))
+    _write(tmp_path / "graphs", KEPT)
+    dumps.expect()
+    _wait(lambda: not Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir())
+    _wait((tmp_path / "journal").exists)
+    (note,) = map(json.loads, (tmp_path / "journal").read_text().splitlines())
+    assert (note["id"], note["severity"]) == ("graphs_left_out", "warning")
+    assert _names(tmp_path / "graphs") == KEPT
+
+
+def test_without_being_asked_finishing_does_nothing(dumps: Dumps, tmp_path: Path) -> None:
+    dumps.finish({})
+    assert not (tmp_path / "graphs").exists()
+    assert not (tmp_path / "journal").exists()
+
+
+def test_a_program_may_delete_the_folder(tmp_path: Path, dumps: Dumps) -> None:
+    dumps.ask((2, 21))
+    (tmp_path / "graphs").rmdir()
+    dumps.expect()
+    time.sleep(0.3)  # an error in the thread would fail this test (threading.excepthook)
+    dumps.finish({})
+    assert not (tmp_path / "journal").exists()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "function"),
+    [
+        ({"x", "mm", "out"}, "f"),
+        ({"x", "mm", "out", "added/by/inlining"}, "f"),
+        ({"mm", "out"}, "f"),  # without what nothing needs
+        ({"x"}, ""),
+        ({"x", "y", "z", "sum"}, "g"),
+        ({"AddV2"}, ""),
+        (set(), ""),
+    ],
+)
+def test_a_graph_is_the_functions_whose_nodes_it_has(nodes: set[str], function: str) -> None:
+    definitions: dict[str, frozenset[str]] = {
+        "f": frozenset({"x", "mm", "out"}),
+        "g": frozenset({"x", "y", "z", "sum"}),
+        "empty": frozenset(),
+    }
+    assert _function_of(nodes, definitions) == function
