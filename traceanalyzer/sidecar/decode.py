@@ -245,7 +245,7 @@ class Decoder:
             ops=self._column(record, "ops"),
             inputs=tuple([inputs[begin:end] for begin, end in pairwise(ends)]),
             devices=self._column(record, "devices"),
-            attributes=tuple(_indices(record, "attributes", len(self.attributes))),
+            attributes=self._sets(record),
             origin_functions=self._column(record, "origin_functions"),
             origin_nodes=self._column(record, "origin_nodes"),
             producer=_whole(record.get("producer", 0), "producer"),
@@ -258,7 +258,7 @@ class Decoder:
             device=_text(record, "device"),
             names=self._column(record, "names"),
             ops=self._column(record, "ops"),
-            attributes=tuple(_indices(record, "attributes", len(self.attributes))),
+            attributes=self._sets(record),
             origin_functions=self._column(record, "origin_functions"),
             origin_nodes=self._column(record, "origin_nodes"),
         )
@@ -268,6 +268,11 @@ class Decoder:
     def _column(self, record: _Object, key: str) -> tuple[str, ...]:
         indices = _indices(record, key, len(self._strings), low=0)
         return tuple(map(self._strings.__getitem__, indices))
+
+    def _sets(self, record: _Object) -> tuple[int, ...]:
+        if record.get("attributes") is None:
+            return (UNKNOWN,) * len(_list(record, "names"))
+        return tuple(_indices(record, "attributes", len(self.attributes)))
 
     def _stack(self, value: Json) -> tuple[int, ...] | None:
         if value is None:

@@ -23,7 +23,7 @@ refuses another `format` or `version` and ignores keys it does not know.
                   "scopes": [[SCOPE, outermost first] | null]}],
  "functions": [{"name": text, "instances": [{"count": int, "input": GRAPH, "assigned": [STRING],
                   "partitions": [{"device": text, "names": [STRING], "ops": [STRING],
-                                  "attributes": [SET or -1], "origin_functions": [STRING],
+                                  "attributes": SETS, "origin_functions": [STRING],
                                   "origin_nodes": [STRING]}]}]}],
  "signatures": [{"op": text, "is_function": bool, "scope": text, "scope_frame": FRAME or -1,
                  "frame": FRAME or -1, "attributes": SET,
@@ -36,8 +36,9 @@ refuses another `format` or `version` and ignores keys it does not know.
 
 GRAPH:  {"producer": int, "names": [STRING], "ops": [STRING],
          "arity": [number of inputs], "inputs": [STRING, those of all nodes, one after another],
-         "devices": [STRING], "attributes": [SET or -1],
+         "devices": [STRING], "attributes": SETS,
          "origin_functions": [STRING], "origin_nodes": [STRING]}
+SETS:   [SET or -1] | null where they were left out
 LEVELS: {"host_tracer_level": int, "device_tracer_level": int, "python_tracer_level": int}
 TENSOR: {"dtype": text, "device": text, "backing_device": text, "resource": int | null,
          "shape": SHAPE}
@@ -46,7 +47,8 @@ VALUE:  a type is plain text, as TensorFlow's DataType in lower case without `DT
         "int32", "resource", "float_ref"); int, float, bool as such; a list a list;
         a string {"s": text}; a shape {"shape": SHAPE}; a tensor {"tensor": type, "shape": SHAPE},
         its contents are never kept; a function {"func": name};
-        a float that JSON has no number for {"float": "nan" | "inf" | "-inf"}.
+        a float that JSON has no number for {"float": "nan" | "inf" | "-inf"};
+        null where it is not set.
 ```
 
 Texts over 1000 characters are cut in attributes. Devices are in TensorFlow's full form
@@ -334,7 +336,7 @@ class Tensor:
     """An input or output of an eager op.
 
     Attributes:
-        dtype: Type, named as in attributes.
+        dtype: Type, named as in attributes; "" where not recorded (a Python value).
         device: The device it is on for TensorFlow.
         backing_device: The one that holds its memory: the CPU for an int32 "on" a GPU.
         resource: For a handle, the index of its resource; None for other tensors.

@@ -6,7 +6,7 @@ from base64 import b64encode
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from traceanalyzer.sidecar.document import FORMAT, VERSION
+from traceanalyzer.sidecar.document import FORMAT, UNKNOWN, VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -111,10 +111,11 @@ def _instance(instance: Instance, strings: _Strings) -> Json:
 
 
 def _shared_columns(graph: Graph | Partition, strings: _Strings) -> dict[str, Json]:
+    known = set(graph.attributes)
     return {
         "names": strings.column(graph.names),
         "ops": strings.column(graph.ops),
-        "attributes": list(graph.attributes),
+        "attributes": None if known == {UNKNOWN} else list(graph.attributes),
         "origin_functions": strings.column(graph.origin_functions),
         "origin_nodes": strings.column(graph.origin_nodes),
     }

@@ -1,0 +1,326 @@
+"""From the recorder's journal and TensorFlow's dumps to a sidecar."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from tests.sidecar.graph_proto import GraphDef
+from tests.sidecar.sidecars import CPU, GPU
+from tests.traces import host, task_environment, xspace
+from traceanalyzer.sidecar import files
+from traceanalyzer.sidecar.build import build
+from traceanalyzer.sidecar.document import (
+    CaughtError,
+    Definition,
+    Frame,
+    Levels,
+    Note,
+    Resource,
+    Scope,
+    Session,
+    Sidecar,
+    Signature,
+    Tensor,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEP = ["/home/me/train.py", 11, "step", 1]
+MAIN = ["/home/me/train.py", 30, "<module>", 1]
+LEVELS = {"host_tracer_level": 3, "device_tracer_level": 1, "python_tracer_level": 0}
+
+
+def packed(*numbers: int) -> str:
+    return base64.b64encode(np.array(numbers, "<u4").tobytes()).decode()
+
+
+def tensor(dtype: str | None, device: str = GPU, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    parts = {"dtype": dtype, "device": device, "backing_device": device, "shape": [2]}
+    return {**parts, "resource": None, **more}
+
+
+FUNCTION = {
+    "kind": "function",
+    "name": "__inference_step_9",
+    "nodes": ["x", "mm"],
+    "frame": [-1, 0],
+    "scopes": [None, [0]],
+    "frames": [STEP],
+    "scope_pool": [["/CPU:0", 0]],
+}
+EAGER = {
+    "kind": "eager",
+    "frames": [MAIN, STEP],
+    "signatures": [
+        {
+            "op": "VarHandleOp",
+            "is_function": False,
+            "scope": "",
+            "scope_frame": -1,
+            "frame": 0,
+            "attributes": {"dtype": "float", "scale": float("inf")},
+            "inputs": [],
+            "outputs": [tensor("resource", resource=0, shape=[])],
+        },
+        {
+            "op": "__inference_step_9",
+            "is_function": True,
+            "scope": "/GPU:0",
+            "scope_frame": 0,
+            "frame": 1,
+            "attributes": {},
+            "inputs": [tensor("float"), tensor(None, "", shape=None)],
+            "outputs": [],
+        },
+    ],
+    "resources": [
+        {
+            "signature": 0,
+            "name": "weights",
+            "dtype": "float",
+            "shape": [2],
+            "bytes": 8,
+            "device": GPU,
+        }
+    ],
+    "sequences": [
+        {
+            "thread": 0,
+            "name": "MainThread",
+            "session": 0,
+            "first_index": 0,
+            "signatures": packed(0, 1),
+            "counts": packed(1, 2),
+        }
+    ],
+}
+
+
+def write_journal(work: Path, *records: dict[str, Any], end: str = "") -> None:
+    lines = [json.dumps(record) + "\n" for record in records]
+    (work / "journal.jsonl").write_text("".join(lines) + end)
+
+
+def session(trace: Path | None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {
+        "kind": "session",
+        "trace": None if trace is None else str(trace),
+        "method": "server",
+        "requested": LEVELS,
+        "start_ns": 1,
+        "stop_ns": 2,
+        "reason": "the script ended",
+        **more,
+    }
+
+
+def finished(*records: dict[str, Any]) -> tuple[dict[str, Any], ...]:
+    return (*records, {"kind": "finished", "reason": "exit"})
+
+
+def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
+    write_journal(
+        tmp_path,
+        *finished(
+            {"kind": "attached", "tf_version": "2.21.0"},
+            {"kind": "environment", "cpu_count": 2},
+            session(None),
+            FUNCTION,
+            EAGER,
+            {
+                "kind": "error",
+                "where": "tf.config",
+                "type": "RuntimeError",
+                "message": "too late",
+                "raised": [STEP, MAIN],
+                "handler": ["/home/me/train.py", 33, "<module>"],
+                "call": "set_visible_devices",
+            },
+            {"kind": "note", "id": "threads", "severity": "info", "message": "one went on"},
+            {"kind": "devices", "soft_device_placement": True},
+        ),
+    )
+
+    found = build(tmp_path, "h", log=["a line"], log_source="script", gpus=[{"name": "H100"}])
+
+    assert (found.host, found.complete) == ("h", True)
+    assert (found.log, found.log_source, found.gpus) == (("a line",), "script", ({"name": "H100"},))
+    assert found.environment == {"cpu_count": 2}
+    assert found.devices == {"soft_device_placement": True}
+    assert found.frames == (
+        Frame(file="/home/me/train.py", line=11, code="step", is_user=True),
+        Frame(file="/home/me/train.py", line=30, code="<module>", is_user=True),
+        Frame(file="/home/me/train.py", line=33, code="<module>", is_user=True),
+    )
+    assert found.scopes == (Scope(device="/CPU:0", frame=0),)
+    assert found.definitions == (
+        Definition(
+            name="__inference_step_9", nodes=("x", "mm"), frames=(-1, 0), scopes=(None, (0,))
+        ),
+    )
+    assert found.attributes == ({"dtype": "float", "scale": {"float": "inf"}}, {})
+    assert found.signatures == (
+        Signature(
+            op="VarHandleOp",
+            is_function=False,
+            scope="",
+            scope_frame=-1,
+            frame=1,
+            attributes=0,
+            inputs=(),
+            outputs=(
+                Tensor(dtype="resource", device=GPU, backing_device=GPU, resource=0, shape=()),
+            ),
+        ),
+        Signature(
+            op="__inference_step_9",
+            is_function=True,
+            scope="/GPU:0",
+            scope_frame=1,
+            frame=0,
+            attributes=1,
+            inputs=(
+                Tensor(dtype="float", device=GPU, backing_device=GPU, resource=None, shape=(2,)),
+                Tensor(dtype="", device="", backing_device="", resource=None, shape=None),
+            ),
+            outputs=(),
+        ),
+    )
+    assert found.resources == (
+        Resource(signature=0, name="weights", dtype="float", shape=(2,), bytes=8, device=GPU),
+    )
+    (sequence,) = found.sequences
+    assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
+    assert found.errors == (
+        CaughtError(
+            where="tf.config",
+            type="RuntimeError",
+            message="too late",
+            raised=(0, 1),
+            handler=2,
+            call="set_visible_devices",
+        ),
+    )
+    assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
+    assert found.omitted == {}
+
+
+def test_graphs_and_signatures_share_the_attributes(tmp_path: Path) -> None:
+    (tmp_path / "graphs").mkdir()
+    graph = GraphDef()
+    graph.node.add(name="x", op="_Arg", device=CPU).attr["dtype"].type = 1
+    dump = tmp_path / "graphs" / "__inference_step_9.0005.main.before_placer.pb"
+    dump.write_bytes(graph.SerializeToString())
+    same = {**EAGER["signatures"][0], "attributes": {"dtype": "float"}}  # type: ignore[index]
+    write_journal(tmp_path, *finished(FUNCTION, {**EAGER, "signatures": [same], "sequences": []}))
+
+    found = build(tmp_path, "h")
+
+    assert found.attributes == ({"dtype": "float"},)
+    function = found.function("__inference_step_9")
+    assert function is not None
+    assert function.instances[0].input.attributes == (0,)
+    assert found.signatures[0].attributes == 0
+
+
+class TestSessions:
+    def test_the_levels_in_force_are_read_off_the_trace(self, tmp_path: Path) -> None:
+        run = tmp_path / "logs" / "run"
+        run.mkdir(parents=True)
+        trace = run / "h.xplane.pb"
+        options = b"\x10\x02\x18\x01"
+        trace.write_bytes(xspace(task_environment(options=options), host()).SerializeToString())
+        other = tmp_path / "logs" / "other" / "h.xplane.pb"
+        other.parent.mkdir()
+        other.write_bytes(xspace(host()).SerializeToString())
+        write_journal(
+            tmp_path, *finished(session(trace), session(other, method="script", requested=None))
+        )
+
+        first, second = build(tmp_path, "h").sessions
+
+        assert first == Session(
+            trace="h.xplane.pb",
+            method="server",
+            requested=Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0),
+            effective=Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0),
+            start_ns=1,
+            stop_ns=2,
+            reason="the script ended",
+        )
+        assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
+
+    def test_a_trace_that_was_not_written_is_not_named(self, tmp_path: Path) -> None:
+        write_journal(tmp_path, *finished(session(tmp_path / "h.xplane.pb", stop_ns=None)))
+
+        (found,) = build(tmp_path, "h").sessions
+
+        assert (found.trace, found.effective, found.stop_ns) == (None, None, None)
+
+
+class TestDamage:
+    def test_nothing_recorded_is_told(self, tmp_path: Path) -> None:
+        found = build(tmp_path, "h")
+
+        assert not found.complete
+        assert [note.id for note in found.notes] == ["recording_cut_short"]
+
+    def test_a_last_line_that_was_cut_is_passed_over(self, tmp_path: Path) -> None:
+        write_journal(tmp_path, FUNCTION, end='{"kind": "eager", "signat')
+
+        found = build(tmp_path, "h")
+
+        assert len(found.definitions) == 1
+        assert [note.id for note in found.notes] == ["recording_cut_short"]
+
+    def test_garbage_and_unknown_kinds_are_told(self, tmp_path: Path) -> None:
+        write_journal(
+            tmp_path, FUNCTION, {"kind": "later"}, {"none": 1}, *finished(), end="?\n[]\n"
+        )
+
+        found = build(tmp_path, "h")
+
+        assert len(found.definitions) == 1
+        assert [(note.id, note.message) for note in found.notes] == [
+            ("records_damaged", "3 records of the recorder cannot be read"),
+            (
+                "records_unknown",
+                "the recorder wrote records of kinds that are not known here: later",
+            ),
+        ]
+
+    @pytest.mark.parametrize("wrong", [None, 7, "text", [], {}, [None], [[]], True])
+    @pytest.mark.parametrize("record", [FUNCTION, EAGER, session(None)])
+    def test_wrong_values_never_do_more_than_a_note(
+        self,
+        tmp_path: Path,
+        record: dict[str, Any],
+        wrong: Any,  # noqa: ANN401
+    ) -> None:
+        for key in record.keys() - {"kind"}:
+            write_journal(tmp_path, *finished({**record, key: wrong}))
+
+            found = build(tmp_path, "h")
+
+            assert {note.id for note in found.notes} <= {"records_damaged"}
+            files.write(found, tmp_path / "h.placement.json.gz")
+            assert isinstance(files.read(tmp_path / "h.placement.json.gz"), Sidecar)
+
+    def test_a_damaged_signature_keeps_its_number(self, tmp_path: Path) -> None:
+        signatures: Any = EAGER["signatures"]
+        write_journal(tmp_path, *finished({**EAGER, "signatures": [{"op": 3}, signatures[1]]}))
+
+        found = build(tmp_path, "h")
+
+        assert [s.op for s in found.signatures] == ["", "__inference_step_9"]
+
+    def test_the_last_eager_record_counts(self, tmp_path: Path) -> None:
+        write_journal(tmp_path, *finished({**EAGER, "signatures": []}, session(None), EAGER))
+
+        assert len(build(tmp_path, "h").signatures) == 2

@@ -1,0 +1,99 @@
+"""What a sidecar leaves out to stay small, and that it says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from tests.sidecar.sidecars import sample
+from traceanalyzer.sidecar.document import EagerSequence, Function, Sidecar
+from traceanalyzer.sidecar.files import packed, serialised
+from traceanalyzer.sidecar.limits import bounded
+
+
+def with_functions(*sizes: int) -> Sidecar:
+    """A sidecar with functions of so many nodes."""
+    (instance,) = sample().functions[0].instances
+    functions = []
+    for at, size in enumerate(sizes):
+        names = tuple(f"function_{at}/node_{i}" for i in range(size))
+        columns = {"names": names, "ops": ("Op",) * size, "attributes": (0,) * size}
+        origins = {"origin_functions": ("",) * size, "origin_nodes": ("",) * size}
+        graph = replace(
+            instance.input, **columns, **origins, inputs=((),) * size, devices=("",) * size
+        )
+        partition = replace(instance.partitions[0], **columns, **origins)
+        found = replace(instance, input=graph, assigned=("",) * size, partitions=(partition,))
+        functions.append(Function(name=f"function_{at}", instances=(found,)))
+    return replace(sample(), functions=tuple(functions), omitted={})
+
+
+def size_of(sidecar: Sidecar) -> int:
+    return len(serialised(sidecar))
+
+
+def test_what_fits_is_left_alone() -> None:
+    sidecar = sample()
+
+    assert bounded(sidecar) is sidecar
+
+
+def test_the_attributes_of_what_ran_go_first() -> None:
+    sidecar = with_functions(1000)
+
+    found = bounded(sidecar, max_json_bytes=size_of(sidecar) - 1)
+
+    assert found.omitted == {"partition_attributes": 1000}
+    assert set(found.functions[0].instances[0].partitions[0].attributes) == {-1}
+    assert found.attributes[found.functions[0].instances[0].input.attributes[0]] == {"T": "float"}
+    assert found.attribute_set(found.signatures[0].attributes) == {}
+    assert {"T": "float", "index": 0} not in found.attributes
+    assert found.notes[-1].message == (
+        "to keep the evidence small these were left out: the attributes of 1,000 nodes that ran"
+    )
+
+
+def test_then_the_largest_functions() -> None:
+    sidecar = with_functions(100, 5000, 200, 3000)
+
+    found = bounded(sidecar, max_json_bytes=size_of(sidecar) // 4)
+
+    assert [f.name for f in found.functions] == ["function_0", "function_2"]
+    assert found.omitted["functions"] == 2
+    assert size_of(found) < size_of(sidecar) // 4
+
+
+def test_the_length_of_the_file_counts_as_well() -> None:
+    sidecar = with_functions(100, 5000)
+
+    found = bounded(sidecar, max_packed_bytes=len(packed(serialised(sidecar))) // 2)
+
+    assert [f.name for f in found.functions] == ["function_0"]
+
+
+def test_sequences_go_where_they_are_too_large() -> None:
+    numbers = np.random.default_rng(0).integers(0, 2, 100_000).astype(np.uint32)
+    sequence = EagerSequence(
+        thread=0, name="", session=0, first_index=0, signatures=numbers, counts=numbers
+    )
+    sidecar = replace(with_functions(10), sequences=(sequence,))
+
+    found = bounded(sidecar, max_json_bytes=100_000)
+
+    assert found.sequences == ()
+    assert found.omitted["eager_ops"] == int(numbers.sum())
+    assert len(found.functions) == len(found.definitions) == 1
+
+
+def test_definitions_go_where_they_are_too_large() -> None:
+    sidecar = with_functions(10)
+    nodes = tuple(f"node_{i}" for i in range(10_000))
+    definition = replace(
+        sidecar.definitions[0], nodes=nodes, frames=(0,) * 10_000, scopes=(None,) * 10_000
+    )
+
+    found = bounded(replace(sidecar, definitions=(definition,)), max_json_bytes=50_000)
+
+    assert (found.definitions, found.omitted["definitions"]) == ((), 1)
+    assert len(found.functions) == 1
