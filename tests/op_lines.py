@@ -21,7 +21,7 @@ from tensorflow.python import pywrap_tfe
 from tensorflow.python.eager import context
 from tensorflow.python.framework import ops
 
-_TRIALS = ("keras_graph", "scratch_graph")  # as Keras 2 and Keras 3 call them
+_TRIAL = ("keras_graph", "scratch_graph")  # parts of their names, in Keras 2 and Keras 3
 # The last two run what the first cannot: ops with a fallback, and calls of functions.
 _EAGER = ("TFE_Py_FastPathExecute", "TFE_Py_Execute", "TFE_Py_ExecuteCancelable")
 
@@ -42,7 +42,8 @@ class Lines:
         def noting(graph: ops.Graph, op: ops.Operation, *args: object, **kwargs: object) -> object:
             result = plain(graph, op, *args, **kwargs)
             if not is_trial(graph):
-                own = [frame[1] for frame in op.traceback if frame[0] == self.program]
+                # An op of a loaded function has no traceback.
+                own = [frame[1] for frame in op.traceback or () if frame[0] == self.program]
                 self.lines[op.type].update(own[-1:])
             return result
 
@@ -55,7 +56,9 @@ class Lines:
         @functools.wraps(plain)
         def noting(*args: object, **kwargs: object) -> object:
             if context.executing_eagerly():
-                self.lines[str(args[position])].update(self._running())
+                name = args[position]
+                op_type = name.decode() if isinstance(name, bytes) else str(name)
+                self.lines[op_type].update(self._running())
             return plain(*args, **kwargs)
 
         setattr(pywrap_tfe, function, noting)
@@ -77,7 +80,7 @@ class Lines:
 def is_trial(graph: ops.Graph | None) -> bool:
     """Whether a graph lies in one that Keras made only to learn shapes."""
     while graph is not None:
-        if getattr(graph, "name", "").startswith(_TRIALS):
+        if any(part in getattr(graph, "name", "") for part in _TRIAL):
             return True
         graph = getattr(graph, "outer_graph", None)
     return False

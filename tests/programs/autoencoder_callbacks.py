@@ -18,9 +18,9 @@ class WorstSample(tf.keras.callbacks.Callback):
         self.samples = tf.constant(samples)
 
     def on_epoch_end(self, epoch, logs=None):
-        restored = self.model(self.samples, training=False)
+        restored = self.model(self.samples, training=False)  # op: MatMul
         error = tf.reduce_mean(tf.square(restored - self.samples), axis=1)
-        worst, index = tf.math.top_k(error, k=1)
+        worst, index = tf.math.top_k(error, k=1)  # op: TopKV2
         print(
             f"epoch {epoch}: loss {logs['loss']:.2f}, worst {int(index[0])} {float(worst[0]):.2f}"
         )
@@ -61,10 +61,11 @@ def main():
             tf.keras.callbacks.EarlyStopping(monitor="loss", patience=3),
             WorstSample(samples[:16]),
         ]
-        model.fit(samples, samples, batch_size=50, epochs=4, callbacks=callbacks, verbose=0)
+        fit = {"batch_size": 50, "epochs": 4, "callbacks": callbacks}
+        model.fit(samples, samples, **fit, verbose=0)  # op: MatMul
         again = build(20)
         again.load_weights(str(best))
-    restored = again(samples[:4])
+    restored = again(samples[:4])  # op: MatMul
     print("restored", restored.shape, "from the best weights")
     if not np.isfinite(restored.numpy()).all():
         logger.warning("the network diverged")

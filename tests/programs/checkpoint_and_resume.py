@@ -26,10 +26,10 @@ class Training(tf.Module):
     @tf.function
     def step(self, x, y):
         with tf.GradientTape() as tape:
-            guess = tf.matmul(x, self.kernel)
-            loss = tf.reduce_mean(tf.math.squared_difference(guess, y))
-        slope = tape.gradient(loss, self.kernel)
-        tf.raw_ops.ResourceApplyKerasMomentum(
+            guess = tf.matmul(x, self.kernel)  # op: MatMul
+            loss = tf.reduce_mean(tf.math.squared_difference(guess, y))  # op: SquaredDifference
+        slope = tape.gradient(loss, self.kernel)  # op: MatMul
+        tf.raw_ops.ResourceApplyKerasMomentum(  # op: ResourceApplyKerasMomentum
             var=self.kernel.handle, accum=self.momentum.handle, lr=0.05, grad=slope, momentum=0.8
         )
         self.steps.assign_add(1)

@@ -6,7 +6,7 @@ import tensorflow as tf
 @tf.custom_gradient
 def quantise(x):
     """Rounds to steps of an eighth; the gradient passes straight through."""
-    rounded = tf.round(x * 8.0) / 8.0
+    rounded = tf.round(x * 8.0) / 8.0  # op: Round
 
     def gradient(upstream):
         inside = tf.cast(tf.abs(x) <= 1.0, x.dtype)
@@ -34,9 +34,9 @@ class Quantised(tf.Module):
         self.second = tf.Variable(0.4 * tf.random.stateless_normal((width, 1), (12, 2)))
 
     def __call__(self, x):
-        hidden = tf.nn.elu(tf.matmul(x, quantise(self.first)))
+        hidden = tf.nn.elu(tf.matmul(x, quantise(self.first)))  # op: Elu, MatMul
         hidden = tame(hidden)
-        return tf.matmul(hidden, quantise(self.second))
+        return tf.matmul(hidden, quantise(self.second))  # op: MatMul
 
 
 @tf.function
@@ -45,9 +45,9 @@ def train(model, x, y):
         guess = model(x)
         error = tf.math.squared_difference(guess, y)
         loss = tf.reduce_mean(error)
-    gradients = tape.gradient(loss, model.trainable_variables)
+    gradients = tape.gradient(loss, model.trainable_variables)  # op: MatMul
     for index, variable in enumerate(model.trainable_variables):
-        variable.assign_sub(0.1 * gradients[index])
+        variable.assign_sub(0.1 * gradients[index])  # op: AssignSubVariableOp
     return loss
 
 
@@ -64,7 +64,8 @@ def main():
         total = tf.reduce_sum(quantise(value))
     print("straight through:", tape.gradient(total, value).numpy().tolist())
     levels = tf.unique(tf.reshape(quantise(model.first), [-1])).y
-    print("levels are eighths:", bool(tf.reduce_all(levels * 8.0 == tf.round(levels * 8.0))))
+    eighths = tf.round(levels * 8.0)  # op: Round
+    print("levels are eighths:", bool(tf.reduce_all(levels * 8.0 == eighths)))
 
 
 if __name__ == "__main__":

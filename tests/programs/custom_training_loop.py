@@ -18,9 +18,9 @@ class Classifier(tf.Module):
         self.b2 = tf.Variable(tf.zeros(classes), name="b2")
 
     def __call__(self, x):
-        hidden = tf.matmul(x, self.w1)
+        hidden = tf.matmul(x, self.w1)  # op: MatMul
         hidden = tf.nn.relu(tf.nn.bias_add(hidden, self.b1))
-        logits = tf.matmul(hidden, self.w2)
+        logits = tf.matmul(hidden, self.w2)  # op: MatMul
         return tf.nn.bias_add(logits, self.b2)
 
 
@@ -28,18 +28,19 @@ class Classifier(tf.Module):
 def train_step(model, images, labels, rate):
     with tf.GradientTape() as tape:
         logits = model(images)
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+        truth = tf.one_hot(labels, 4)
+        losses = tf.nn.softmax_cross_entropy_with_logits(truth, logits)
         loss = tf.reduce_mean(losses)
     variables = model.trainable_variables
-    gradients = tape.gradient(loss, variables)
+    gradients = tape.gradient(loss, variables)  # op: MatMul
     for index, variable in enumerate(variables):
-        variable.assign_sub(rate * gradients[index])
+        variable.assign_sub(rate * gradients[index])  # op: AssignSubVariableOp
     return loss
 
 
 @tf.function
 def accuracy(model, images, labels):
-    guess = tf.argmax(model(images), axis=1, output_type=tf.int32)
+    guess = tf.argmax(model(images), axis=1, output_type=tf.int32)  # op: ArgMax
     return tf.reduce_mean(tf.cast(tf.equal(guess, labels), tf.float32))
 
 

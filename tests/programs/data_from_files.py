@@ -34,14 +34,14 @@ def write_shards(folder, shards=3, each=64):
 
 
 def parse(serialized):
-    parsed = tf.io.parse_single_example(serialized, FEATURES)
-    pixels = tf.io.decode_raw(parsed["pixels"], tf.float32)
+    parsed = tf.io.parse_single_example(serialized, FEATURES)  # op: ParseExampleV2
+    pixels = tf.io.decode_raw(parsed["pixels"], tf.float32)  # op: DecodeRaw
     pixels = tf.ensure_shape(pixels, (36,))
     return pixels, parsed["label"]
 
 
 def parse_name(line):
-    number, name = tf.io.decode_csv(line, [0, ""])
+    number, name = tf.io.decode_csv(line, [0, ""])  # op: DecodeCSV
     return number, name
 
 
@@ -57,8 +57,9 @@ def main():
         counts = np.zeros(10, int)
         for epoch in range(2):
             for pixels, labels in dataset:
-                means = tf.reduce_mean(pixels, axis=1)
-                totals += tf.math.unsorted_segment_sum(means, labels, 10).numpy()
+                means = tf.reduce_mean(pixels, axis=1)  # op: Mean
+                sums = tf.math.unsorted_segment_sum(means, labels, 10)  # op: UnsortedSegmentSum
+                totals += sums.numpy()
                 counts += tf.math.bincount(tf.cast(labels, tf.int32), minlength=10).numpy()
             print(f"epoch {epoch}: {counts.sum()} records")
         lines = tf.data.TextLineDataset(str(folder / "names.csv")).map(parse_name)

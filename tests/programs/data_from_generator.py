@@ -32,10 +32,10 @@ def make_dataset():
 @tf.function
 def step(weights, windows, targets):
     with tf.GradientTape() as tape:
-        guess = tf.linalg.matvec(windows, weights)
-        loss = tf.reduce_mean(tf.math.squared_difference(guess, targets))
-    gradient = tape.gradient(loss, weights)
-    weights.assign_sub(0.1 * gradient)
+        guess = tf.linalg.matvec(windows, weights)  # op: MatMul
+        loss = tf.reduce_mean(tf.math.squared_difference(guess, targets))  # op: SquaredDifference
+    gradient = tape.gradient(loss, weights)  # op: MatMul
+    weights.assign_sub(0.1 * gradient)  # op: AssignSubVariableOp
     return loss
 
 

@@ -31,14 +31,14 @@ with strategy.scope():
 
 def replica_step(x, y):
     with tf.GradientTape() as tape:
-        guess = tf.matmul(x, weights)
-        error = tf.math.squared_difference(guess + bias, y)
+        guess = tf.matmul(x, weights)  # op: MatMul
+        error = tf.math.squared_difference(guess + bias, y)  # op: SquaredDifference
         loss = tf.nn.compute_average_loss(error[:, 0], global_batch_size=GLOBAL_BATCH)
-    gradients = tape.gradient(loss, [weights, bias])
+    gradients = tape.gradient(loss, [weights, bias])  # op: MatMul
     context = tf.distribute.get_replica_context()
     gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
-    weights.assign_sub(0.1 * gradients[0])
-    bias.assign_sub(0.1 * gradients[1])
+    weights.assign_sub(0.1 * gradients[0])  # op: AssignSubVariableOp
+    bias.assign_sub(0.1 * gradients[1])  # op: AssignSubVariableOp
     return loss
 
 

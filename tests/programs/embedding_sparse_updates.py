@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-WORDS = 500
+WORDS = 5000
 WIDTH = 12
 NEGATIVES = 4
 RATE = 0.5
@@ -27,16 +27,18 @@ class SkipGram(tf.Module):
     @tf.function
     def train(self, centre, context, noise):
         with tf.GradientTape() as tape:
-            word = tf.nn.embedding_lookup(self.words, centre)
-            true = tf.nn.embedding_lookup(self.contexts, context)
-            false = tf.nn.embedding_lookup(self.contexts, noise)
+            word = tf.nn.embedding_lookup(self.words, centre)  # op: ResourceGather
+            true = tf.nn.embedding_lookup(self.contexts, context)  # op: ResourceGather
+            false = tf.nn.embedding_lookup(self.contexts, noise)  # op: ResourceGather
             good = tf.reduce_sum(word * true, axis=1)
-            bad = tf.einsum("bw,bnw->bn", word, false)
+            bad = tf.einsum("bw,bnw->bn", word, false)  # op: Einsum
             likely = tf.math.log_sigmoid(good) + tf.reduce_sum(tf.math.log_sigmoid(-bad), 1)
             loss = -tf.reduce_mean(likely)
-        slices = tape.gradient(loss, [self.words, self.contexts])
-        self.words.scatter_sub(tf.IndexedSlices(RATE * slices[0].values, slices[0].indices))
-        self.contexts.scatter_sub(tf.IndexedSlices(RATE * slices[1].values, slices[1].indices))
+        slices = tape.gradient(loss, [self.words, self.contexts])  # op: Einsum
+        change = tf.IndexedSlices(RATE * slices[0].values, slices[0].indices)
+        self.words.scatter_sub(change)  # op: ResourceScatterSub
+        change = tf.IndexedSlices(RATE * slices[1].values, slices[1].indices)
+        self.contexts.scatter_sub(change)  # op: ResourceScatterSub
         return loss
 
     @tf.function
@@ -44,7 +46,7 @@ class SkipGram(tf.Module):
         table = tf.math.l2_normalize(self.words, axis=1)
         row = tf.gather(table, word)
         likeness = tf.linalg.matvec(table, row)
-        return tf.math.top_k(likeness, count)
+        return tf.math.top_k(likeness, count)  # op: TopKV2
 
 
 def main():

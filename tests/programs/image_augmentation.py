@@ -17,16 +17,16 @@ def checkerboards(count):
 
 def encode(images):
     """PNG bytes, as a dataset on disk would have them."""
-    return [tf.io.encode_png(image).numpy() for image in images]
+    return [tf.io.encode_png(image).numpy() for image in images]  # op: EncodePng
 
 
 def augment(seed, png):
-    image = tf.io.decode_png(png, channels=3)
+    image = tf.io.decode_png(png, channels=3)  # op: DecodePng
     image = tf.image.convert_image_dtype(image, tf.float32)
     seed = tf.stack([tf.cast(seed, tf.int32), 7])
     image = tf.image.stateless_random_crop(image, (18, 18, 3), seed)
     image = tf.image.stateless_random_flip_left_right(image, seed)
-    image = tf.image.resize(image, (16, 16))
+    image = tf.image.resize(image, (16, 16))  # op: ResizeBilinear
     image = tf.image.stateless_random_brightness(image, 0.2, seed)
     image = tf.image.adjust_saturation(image, 0.7)
     return tf.clip_by_value(image, 0.0, 1.0)
@@ -35,8 +35,8 @@ def augment(seed, png):
 @tf.function
 def describe(images):
     grey = tf.image.rgb_to_grayscale(images)
-    edges = tf.image.sobel_edges(grey)
-    smooth = tf.nn.avg_pool2d(grey, 4, 4, "VALID")
+    edges = tf.image.sobel_edges(grey)  # op: DepthwiseConv2dNative
+    smooth = tf.nn.avg_pool2d(grey, 4, 4, "VALID")  # op: AvgPool
     contrast = tf.math.reduce_std(smooth, axis=[1, 2, 3])
     return tf.reduce_mean(tf.abs(edges), axis=[1, 2, 3, 4]), contrast
 

@@ -21,13 +21,14 @@ def make_houses(count, seed):
 def build():
     picture = tf.keras.Input((8, 8, 3), name="picture")
     facts = tf.keras.Input((6,), name="facts")
-    seen = layers.Conv2D(4, 3, activation="relu")(picture)
+    seen = layers.Conv2D(4, 3, activation="relu")(picture)  # op: StatelessRandomUniformV2
     seen = layers.GlobalAveragePooling2D()(seen)
-    known = layers.Dense(16, activation="relu")(facts)
+    known = layers.Dense(16, activation="relu")(facts)  # op: StatelessRandomUniformV2
     both = layers.Concatenate()([seen, known])
-    both = layers.Dense(16, activation="relu")(both)
-    price = layers.Dense(1, name="price")(both)
-    sold = layers.Dense(1, activation="sigmoid", name="sold")(both)
+    both = layers.Dense(16, activation="relu")(both)  # op: StatelessRandomUniformV2
+    price = layers.Dense(1, name="price")(both)  # op: StatelessRandomUniformV2
+    judge = layers.Dense(1, activation="sigmoid", name="sold")
+    sold = judge(both)  # op: StatelessRandomUniformV2
     return tf.keras.Model(
         {"picture": picture, "facts": facts}, {"price": price, "sold": sold}, name="houses"
     )
@@ -44,12 +45,12 @@ model.compile(
 
 dataset = tf.data.Dataset.from_tensor_slices((inputs, targets)).shuffle(256, seed=1).batch(32)
 started = time.perf_counter()
-history = model.fit(dataset, epochs=4, verbose=0)
+history = model.fit(dataset, epochs=4, verbose=0)  # op: Conv2D, MatMul
 print(f"fitted in {time.perf_counter() - started:.2f} s")
 for epoch, loss in enumerate(history.history["loss"]):
     print(f"epoch {epoch}: loss {loss:.2f}")
 
 fresh, _ = make_houses(5, seed=4)
-answer = model(fresh, training=False)
+answer = model(fresh, training=False)  # op: Conv2D, MatMul
 print("prices:", [f"{price:.1f}" for price in answer["price"].numpy()[:, 0]])
 print("shapes:", answer["price"].shape, answer["sold"].shape)

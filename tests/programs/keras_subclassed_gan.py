@@ -27,28 +27,28 @@ class Gan(tf.keras.Model):
         self.entropy = tf.keras.losses.BinaryCrossentropy(from_logits=True)
 
     def call(self, noise):
-        return self.generator(noise)
+        return self.generator(noise)  # op: MatMul
 
     def train_step(self, real):
         count = tf.shape(real)[0]
-        noise = tf.random.normal((count, NOISE), seed=5)
-        fake = self.generator(noise)
+        noise = tf.random.normal((count, NOISE), seed=5)  # op: RandomStandardNormal
+        fake = self.generator(noise)  # op: MatMul
         points = tf.concat([real, fake], 0)
         truth = tf.concat([tf.ones((count, 1)), tf.zeros((count, 1))], 0)
 
         weights = self.judge.trainable_variables
         with tf.GradientTape() as tape:
-            judged = self.judge(points)
+            judged = self.judge(points)  # op: MatMul
             judge_loss = self.entropy(truth, judged)
-        gradients = tape.gradient(judge_loss, weights)
+        gradients = tape.gradient(judge_loss, weights)  # op: MatMul
         self.judge_optimizer.apply_gradients(zip(gradients, weights))
 
         weights = self.generator.trainable_variables
         with tf.GradientTape() as tape:
-            fake = self.generator(noise)
-            judged = self.judge(fake)
+            fake = self.generator(noise)  # op: MatMul
+            judged = self.judge(fake)  # op: MatMul
             generator_loss = self.entropy(tf.ones((count, 1)), judged)
-        gradients = tape.gradient(generator_loss, weights)
+        gradients = tape.gradient(generator_loss, weights)  # op: MatMul
         self.generator_optimizer.apply_gradients(zip(gradients, weights))
         return {"judge": judge_loss, "generator": generator_loss}
 
@@ -56,7 +56,7 @@ class Gan(tf.keras.Model):
 def main():
     tf.keras.utils.set_random_seed(11)
     angles = tf.random.uniform((256,), maxval=2 * math.pi, seed=2)
-    ring = tf.stack([tf.cos(angles), tf.sin(angles)], axis=1)
+    ring = tf.stack([tf.cos(angles), tf.sin(angles)], axis=1)  # op: Cos
     data = tf.data.Dataset.from_tensor_slices(ring).batch(32, drop_remainder=True)
 
     gan = Gan()

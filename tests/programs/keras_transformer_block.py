@@ -21,19 +21,21 @@ class TokenAndPosition(tf.keras.layers.Layer):
 
 
 def encoder_block(x):
-    attended = tf.keras.layers.MultiHeadAttention(num_heads=2, key_dim=8)(x, x)
+    attend = tf.keras.layers.MultiHeadAttention(num_heads=2, key_dim=8)
+    attended = attend(x, x)  # op: StatelessRandomUniformV2
     x = tf.keras.layers.LayerNormalization()(x + attended)
-    forward = tf.keras.layers.Dense(32, activation="gelu")(x)
-    forward = tf.keras.layers.Dense(WIDTH)(forward)
+    wide = tf.keras.layers.Dense(32, activation="gelu")(x)  # op: StatelessRandomUniformV2
+    forward = tf.keras.layers.Dense(WIDTH)(wide)  # op: StatelessRandomUniformV2
     return tf.keras.layers.LayerNormalization()(x + forward)
 
 
 def build_model():
     tokens = tf.keras.Input((LENGTH,), dtype="int32")
-    x = TokenAndPosition()(tokens)
+    x = TokenAndPosition()(tokens)  # op: StatelessRandomUniformV2
     x = encoder_block(x)
     x = tf.keras.layers.GlobalAveragePooling1D()(x)
-    return tf.keras.Model(tokens, tf.keras.layers.Dense(1)(x))
+    score = tf.keras.layers.Dense(1)(x)  # op: StatelessRandomUniformV2
+    return tf.keras.Model(tokens, score)
 
 
 def main():
@@ -47,12 +49,12 @@ def main():
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
     model.compile(tf.keras.optimizers.Adam(0.01), loss)
     print("sequences:", tokens.shape, "positive:", int(target.sum()))
-    model.fit(tokens, target, batch_size=32, epochs=3, verbose=2)
+    model.fit(tokens, target, batch_size=32, epochs=3, verbose=2)  # op: Einsum
 
     with_token = np.full((1, LENGTH), 3, "int32")
     with_token[0, 4] = 7
     without = np.full((1, LENGTH), 3, "int32")
-    higher = model(with_token) > model(without)
+    higher = model(with_token) > model(without)  # op: Einsum
     print("token 7 raises the score:", bool(higher))
 
 

@@ -24,14 +24,15 @@ class Shop:
 
     @tf.function
     def price(self, order):
-        prices = self.prices.lookup(order)
+        prices = self.prices.lookup(order)  # op: LookupTableFindV2
         return tf.reduce_sum(tf.maximum(prices, 0.0))
 
     @tf.function
     def remember(self, order):
-        ids, _, amounts = tf.unique_with_counts(self.ids.lookup(order))
-        old = self.counts.lookup(ids)
-        self.counts.insert(ids, old + tf.cast(amounts, tf.int64))
+        numbers = self.ids.lookup(order)  # op: LookupTableFindV2
+        ids, _, amounts = tf.unique_with_counts(numbers)  # op: UniqueWithCounts
+        old = self.counts.lookup(ids)  # op: LookupTableFindV2
+        self.counts.insert(ids, old + tf.cast(amounts, tf.int64))  # op: LookupTableInsertV2
         return tf.size(ids)
 
 
@@ -57,7 +58,7 @@ def main():
     ranked = tf.argsort(counts, direction="DESCENDING", stable=True)
     print("highest count:", int(tf.gather(counts, ranked)[0]))
     print("counted the same:", int(tf.reduce_sum(counts)) == expected.total())
-    strange = shop.ids.lookup(tf.constant(["durian", "plum"]))
+    strange = shop.ids.lookup(tf.constant(["durian", "plum"]))  # op: LookupTableFindV2
     print("unknown goes to a bucket of its own:", bool(strange[0] >= 6), int(strange[1]))
 
 

@@ -10,19 +10,20 @@ SIZE = 8
 
 def solve_one(system):
     matrix, right = system
-    product = tf.linalg.matmul(matrix, matrix, transpose_a=True)
+    product = tf.linalg.matmul(matrix, matrix, transpose_a=True)  # op: MatMul
     regular = product + 0.5 * tf.eye(SIZE)
-    return tf.linalg.solve(regular, right)
+    return tf.linalg.solve(regular, right)  # op: MatrixSolve
 
 
 @tf.function
 def one_after_another(matrices, rights):
-    return tf.map_fn(solve_one, (matrices, rights), fn_output_signature=tf.float32)
+    systems = (matrices, rights)
+    return tf.map_fn(solve_one, systems, fn_output_signature=tf.float32)
 
 
 @tf.function
 def all_at_once(matrices, rights):
-    return tf.vectorized_map(solve_one, (matrices, rights))
+    return tf.vectorized_map(solve_one, (matrices, rights))  # op: BatchMatMulV2, MatrixSolve
 
 
 @tf.function

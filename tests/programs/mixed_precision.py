@@ -24,10 +24,10 @@ for layer in model.layers[1:]:
 
 model.compile(tf.keras.optimizers.Adam(0.01), "binary_crossentropy", metrics=["accuracy"])
 x, y = data(320, seed=1)
-model.fit(x, y, batch_size=32, epochs=3, verbose=0)
+model.fit(x, y, batch_size=32, epochs=3, verbose=0)  # op: MatMul
 
 fresh_x, fresh_y = data(64, seed=2)
-guess = model.predict(fresh_x, verbose=0)
+guess = model.predict(fresh_x, verbose=0)  # op: MatMul
 print("predictions:", guess.dtype, guess.shape)
 print(f"right: {np.mean((guess[:, 0] > 0.5) == fresh_y):.1f}")
 
@@ -36,8 +36,8 @@ table = tf.random.stateless_normal((48, 48), (5, 6))
 exact = table
 rough = tf.cast(table, tf.float16)
 for _ in range(10):
-    exact = tf.linalg.matmul(exact, table) / 10.0
-    rough = tf.linalg.matmul(rough, tf.cast(table, tf.float16)) / 10.0
-difference = tf.reduce_max(tf.abs(exact - tf.cast(rough, tf.float32)))
-scale = tf.reduce_max(tf.abs(exact))
+    exact = tf.linalg.matmul(exact, table) / 10.0  # op: MatMul
+    rough = tf.linalg.matmul(rough, tf.cast(table, tf.float16)) / 10.0  # op: MatMul
+difference = tf.reduce_max(tf.abs(exact - tf.cast(rough, tf.float32)))  # op: Max
+scale = tf.reduce_max(tf.abs(exact))  # op: Max
 print("error below 2 %:", bool(difference / scale < 0.02))

@@ -24,13 +24,14 @@ class TwoTower(tf.Module):
     def train(self, rows, target):
         with tf.GradientTape() as tape:
             with tf.device("/CPU:0"):
-                found = tf.gather(self.table, rows)
+                found = tf.gather(self.table, rows)  # op: ResourceGather
             with tf.device("/GPU:0"):
-                guess = tf.matmul(found, self.kernel)
+                guess = tf.matmul(found, self.kernel)  # op: MatMul
                 loss = tf.reduce_mean(tf.math.squared_difference(guess, target))
-        sparse, dense = tape.gradient(loss, [self.table, self.kernel])
+        sparse, dense = tape.gradient(loss, [self.table, self.kernel])  # op: MatMul
         with tf.device("/CPU:0"):
-            self.table.scatter_sub(tf.IndexedSlices(5.0 * sparse.values, sparse.indices))
+            change = tf.IndexedSlices(5.0 * sparse.values, sparse.indices)
+            self.table.scatter_sub(change)  # op: ResourceScatterSub
         with tf.device("/GPU:0"):
             self.kernel.assign_sub(0.5 * dense)
         return loss
@@ -41,9 +42,9 @@ def eager_round_trip(steps):
     value = tf.random.stateless_normal((32, 32), (18, 3))
     for _ in range(steps):
         with tf.device("/GPU:0"):
-            value = tf.linalg.matmul(value, value, transpose_b=True)
+            value = tf.linalg.matmul(value, value, transpose_b=True)  # op: MatMul
         with tf.device("/CPU:0"):
-            value = tf.sort(value, axis=1)
+            value = tf.sort(value, axis=1)  # op: TopKV2
             value = value / tf.norm(value)
     return value
 

@@ -21,8 +21,8 @@ def area_under_curve(scores, truth):
 
 @tf.function
 def evaluate(weights, x, truth):
-    scores = tf.linalg.matvec(x, weights)
-    area = tf.numpy_function(area_under_curve, [scores, truth], tf.float32)
+    scores = tf.linalg.matvec(x, weights)  # op: MatMul
+    area = tf.numpy_function(area_under_curve, [scores, truth], tf.float32)  # op: PyFunc
     entropy = tf.nn.sigmoid_cross_entropy_with_logits(truth, scores)
     return tf.reduce_mean(entropy), area
 
@@ -30,9 +30,9 @@ def evaluate(weights, x, truth):
 @tf.function
 def improve(weights, x, truth):
     with tf.GradientTape() as tape:
-        scores = tf.linalg.matvec(x, weights)
+        scores = tf.linalg.matvec(x, weights)  # op: MatMul
         loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(truth, scores))
-    weights.assign_sub(0.5 * tape.gradient(loss, weights))
+    weights.assign_sub(0.5 * tape.gradient(loss, weights))  # op: AssignSubVariableOp, MatMul
 
 
 def make(count):

@@ -22,15 +22,15 @@ def spectrum(wave, gain):
     """Run eagerly by TensorFlow; may call anything in Python."""
     frames = tf.signal.frame(wave, FRAME, HOP)
     windowed = frames * hann()
-    transformed = tf.signal.rfft(windowed)
-    power = tf.abs(transformed)
+    transformed = tf.signal.rfft(windowed)  # op: RFFT
+    power = tf.abs(transformed)  # op: ComplexAbs
     if float(gain) != 1.0:
         power = power * gain
-    return tf.math.log1p(power)
+    return tf.math.log1p(power)  # op: Log1p
 
 
 def preprocess(wave, label):
-    image = tf.py_function(spectrum, [wave, 2.0], tf.float32)
+    image = tf.py_function(spectrum, [wave, 2.0], tf.float32)  # op: EagerPyFunc
     image.set_shape((15, FRAME // 2 + 1))
     return image, label
 
@@ -45,7 +45,7 @@ def main():
     right = 0
     for number, (images, truth) in enumerate(data):
         average = tf.reduce_mean(images, axis=1)
-        peak = tf.argmax(average, axis=1)
+        peak = tf.argmax(average, axis=1)  # op: ArgMax
         guess = peak * (256 // FRAME) // 16
         right += int(tf.reduce_sum(tf.cast(guess == truth, tf.int32)))
         print(f"batch {number}: {images.shape}, peaks {peak.numpy()[:4].tolist()}")

@@ -25,9 +25,9 @@ class Pooled(tf.Module):
         self.weights = tf.Variable(tf.random.stateless_normal((WIDTH, 1), (8, 2)))
 
     def __call__(self, visits):
-        pages = tf.gather(self.table, visits.values)
-        pooled = tf.math.segment_mean(pages, visits.value_rowids())
-        return tf.squeeze(tf.matmul(pooled, self.weights), axis=1)
+        pages = tf.gather(self.table, visits.values)  # op: ResourceGather
+        pooled = tf.math.segment_mean(pages, visits.value_rowids())  # op: SegmentMean
+        return tf.squeeze(tf.matmul(pooled, self.weights), axis=1)  # op: MatMul
 
 
 @tf.function
@@ -36,8 +36,9 @@ def train(model, visits, bought):
         logits = model(visits)
         losses = tf.nn.sigmoid_cross_entropy_with_logits(bought, logits)
         loss = tf.reduce_mean(losses)
-    by_table, by_weights = tape.gradient(loss, [model.table, model.weights])
-    model.table.assign_sub(tf.convert_to_tensor(by_table) * 3.0)
+    weights = [model.table, model.weights]
+    by_table, by_weights = tape.gradient(loss, weights)  # op: MatMul
+    model.table.assign_sub(tf.convert_to_tensor(by_table) * 3.0)  # op: UnsortedSegmentSum
     model.weights.assign_sub(by_weights * 0.3)
     return loss
 
@@ -53,7 +54,7 @@ def main():
             total += float(train(model, batch, truth))
         print(f"epoch {epoch}: loss {total / 8:.2f}")
 
-    padded = visits[:3].to_tensor(default_value=-1)
+    padded = visits[:3].to_tensor(default_value=-1)  # op: RaggedTensorToTensor
     print("padded:", padded.shape)
     unique = tf.map_fn(
         lambda row: tf.size(tf.unique(row).y), visits[:5], fn_output_signature="int32"

@@ -37,20 +37,22 @@ def main():
     tf.keras.utils.set_random_seed(41)
     texts, labels = reviews(320, seed=1)
     vectorize = tf.keras.layers.TextVectorization(output_sequence_length=8)
-    vectorize.adapt(tf.data.Dataset.from_tensor_slices(texts).batch(64))
+    corpus = tf.data.Dataset.from_tensor_slices(texts).batch(64)
+    vectorize.adapt(corpus)  # op: StringSplitV2
     vocabulary = vectorize.get_vocabulary()
-    print("words:", len(vocabulary), sorted(vocabulary)[:5])
+    print("words:", len(vocabulary), " ".join(sorted(vocabulary)[2:6]))
 
     data = tf.data.Dataset.from_tensor_slices((texts, labels)).batch(32)
-    numbers = data.map(lambda text, label: (vectorize(text), label))
+    numbers = data.map(lambda text, y: (vectorize(text), y))  # op: StringSplitV2
     model = build(len(vocabulary))
     loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
     model.compile(tf.keras.optimizers.Adam(0.02), loss)
-    model.fit(numbers, epochs=2, verbose=2)
+    model.fit(numbers, epochs=2, verbose=2)  # op: MatMul
 
-    tokens = vectorize(tf.constant(["The film was splendid!", "really awful, the music"]))
+    fresh = tf.constant(["The film was splendid!", "really awful, the music"])
+    tokens = vectorize(fresh)  # op: StringSplitV2
     print("tokens:", tokens.shape)
-    scores = model(tokens)
+    scores = model(tokens)  # op: MatMul
     print("praise:", [bool(score > 0) for score in scores.numpy()[:, 0]])
 
 

@@ -18,13 +18,13 @@ class Recommender(tf.Module):
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.int32, name="user")])
     def recommend(self, user):
         rows = tf.gather(self.users, user)
-        scores = tf.matmul(rows, self.items, transpose_b=True)
-        best = tf.math.top_k(scores, k=3)
+        scores = tf.matmul(rows, self.items, transpose_b=True)  # op: MatMul
+        best = tf.math.top_k(scores, k=3)  # op: TopKV2
         return {"items": best.indices, "scores": best.values}
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="request")])
     def describe(self, request):
-        user = tf.strings.to_number(request, tf.int32)
+        user = tf.strings.to_number(request, tf.int32)  # op: StringToNumber
         items = self.recommend(user)["items"]
         return {"text": tf.strings.reduce_join(tf.strings.as_string(items), 1, separator="|")}
 

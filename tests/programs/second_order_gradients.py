@@ -12,9 +12,9 @@ def make_data():
 
 
 def logistic_loss(weights, x, truth):
-    scores = tf.linalg.matvec(x, weights)
+    scores = tf.linalg.matvec(x, weights)  # op: MatMul
     losses = tf.nn.sigmoid_cross_entropy_with_logits(truth, scores)
-    return tf.reduce_mean(losses) + 0.01 * tf.nn.l2_loss(weights)
+    return tf.reduce_mean(losses) + 0.01 * tf.nn.l2_loss(weights)  # op: L2Loss
 
 
 @tf.function
@@ -22,9 +22,9 @@ def newton_step(weights, x, truth):
     with tf.GradientTape() as outer:
         with tf.GradientTape() as inner:
             loss = logistic_loss(weights, x, truth)
-        gradient = inner.gradient(loss, weights)
-    hessian = outer.jacobian(gradient, weights)
-    step = tf.linalg.solve(hessian, gradient[:, None])
+        gradient = inner.gradient(loss, weights)  # op: MatMul
+    hessian = outer.jacobian(gradient, weights)  # op: MatMul
+    step = tf.linalg.solve(hessian, gradient[:, None])  # op: MatrixSolve
     weights.assign_sub(step[:, 0])
     return loss, tf.norm(gradient)
 
@@ -34,7 +34,7 @@ def penalised(network, x):
     with tf.GradientTape() as tape:
         tape.watch(x)
         value = tf.reduce_sum(network(x))
-    slope = tape.gradient(value, x)
+    slope = tape.gradient(value, x)  # op: MatMul
     return value, tf.reduce_mean(tf.reduce_sum(slope * slope, axis=1))
 
 
@@ -48,13 +48,13 @@ def main():
     matrix = tf.Variable(tf.random.stateless_normal((3, 5), (14, 2)))
 
     def network(points):
-        return tf.reduce_sum(tf.sin(tf.matmul(points, matrix)), axis=1)
+        return tf.reduce_sum(tf.sin(tf.matmul(points, matrix)), axis=1)  # op: MatMul, Sin
 
     first = None
     for _ in range(20):
         with tf.GradientTape() as tape:
             _, penalty = penalised(network, x)
-        correction = tape.gradient(penalty, matrix)
+        correction = tape.gradient(penalty, matrix)  # op: MatMul, Sin
         matrix.assign_sub(0.05 * correction)
         first = penalty if first is None else first
     print(f"penalty from {float(first):.1f} to {float(penalty):.1f}")

@@ -14,9 +14,9 @@ def inference(x):
         w1 = tf.get_variable("w1", shape, initializer=tf.random_normal_initializer(seed=1))
         b1 = tf.get_variable("b1", (16,), initializer=tf.zeros_initializer())
         w2 = tf.get_variable("w2", (16, 1), initializer=tf.random_normal_initializer(seed=2))
-        product = tf.matmul(x, w1)
+        product = tf.matmul(x, w1)  # op: MatMul
         hidden = tf.nn.tanh(product + b1)
-        return tf.squeeze(tf.matmul(hidden, w2), axis=1)
+        return tf.squeeze(tf.matmul(hidden, w2), axis=1)  # op: MatMul
 
 
 def batches(count, size, seed):
@@ -33,12 +33,12 @@ def main():
         y = tf.placeholder(tf.float32, (None,), name="y")
         rate = tf.placeholder_with_default(0.02, (), name="rate")
         prediction = inference(x)
-        residual = tf.squared_difference(prediction, y)
+        residual = tf.squared_difference(prediction, y)  # op: SquaredDifference
         loss = tf.reduce_mean(residual, name="loss")
         optimizer = tf.train.GradientDescentOptimizer(rate)
         step = tf.train.get_or_create_global_step()
-        train = optimizer.minimize(loss, global_step=step)
-        ranked = tf.nn.top_k(prediction, k=3)
+        train = optimizer.minimize(loss, global_step=step)  # op: ApplyGradientDescent, MatMul
+        ranked = tf.nn.top_k(prediction, k=3)  # op: TopKV2
         init = tf.global_variables_initializer()
 
         config = tf.ConfigProto(allow_soft_placement=True)

@@ -18,14 +18,14 @@ def log(count):
 
 @tf.function
 def features(lines):
-    cleaned = tf.strings.regex_replace(lines, r"\?.*? ", " ")
-    lowered = tf.strings.lower(cleaned)
-    parts = tf.strings.split(lowered, " ")
+    cleaned = tf.strings.regex_replace(lines, r"\?.*? ", " ")  # op: StaticRegexReplace
+    lowered = tf.strings.lower(cleaned)  # op: StringLower
+    parts = tf.strings.split(lowered, " ")  # op: StringSplitV2
     parts = parts.to_tensor(shape=(None, 5))
     verb = tf.cast(tf.strings.regex_full_match(parts[:, 1], "get"), tf.float32)
-    path = tf.strings.to_hash_bucket_fast(parts[:, 2], BUCKETS)
+    path = tf.strings.to_hash_bucket_fast(parts[:, 2], BUCKETS)  # op: StringToHashBucketFast
     status = tf.strings.to_number(parts[:, 3])
-    milliseconds = tf.strings.substr(parts[:, 4], 0, tf.strings.length(parts[:, 4]) - 2)
+    milliseconds = tf.strings.regex_replace(parts[:, 4], "ms$", "")  # op: StaticRegexReplace
     slow = tf.strings.to_number(milliseconds) / 500.0
     known = tf.one_hot(path, BUCKETS)
     return tf.concat([tf.stack([verb, status / 100.0, slow], 1), known], axis=1)
@@ -33,8 +33,8 @@ def features(lines):
 
 @tf.function
 def top_paths(lines):
-    words = tf.strings.split(lines, " ").to_tensor()
-    found, _, counts = tf.unique_with_counts(words[:, 2])
+    words = tf.strings.split(lines, " ").to_tensor()  # op: StringSplitV2
+    found, _, counts = tf.unique_with_counts(words[:, 2])  # op: UniqueWithCounts
     return found, counts
 
 

@@ -18,26 +18,27 @@ def blobs():
 def kmeans_step(points, centres):
     apart = tf.expand_dims(points, 1) - tf.expand_dims(centres, 0)
     distance = tf.norm(apart, axis=2)
-    nearest = tf.argmin(distance, axis=1)
-    moved = tf.math.unsorted_segment_mean(points, nearest, CLUSTERS)
+    nearest = tf.argmin(distance, axis=1)  # op: ArgMin
+    moved = tf.math.unsorted_segment_mean(points, nearest, CLUSTERS)  # op: UnsortedSegmentSum
     return moved, tf.reduce_min(distance, axis=1)
 
 
 def picture(points):
     """A two-dimensional histogram of the points, as an image."""
     cells = tf.clip_by_value(tf.cast((points + 4.0) * 1.2, tf.int32), 0, 15)
-    counts = tf.math.bincount(cells[:, 0] * 16 + cells[:, 1], minlength=256)
+    places = cells[:, 0] * 16 + cells[:, 1]
+    counts = tf.math.bincount(places, minlength=256)
     image = tf.reshape(tf.cast(counts, tf.float32), (1, 16, 16, 1))
     return image / tf.reduce_max(image)
 
 
 def run(folder):
     points = blobs()
-    centres = tf.gather(points, [0, 61, 122, 183])
+    centres = tf.gather(points, [0, 61, 122, 183])  # op: GatherV2
     writer = tf.summary.create_file_writer(folder)
     with writer.as_default():
         tf.summary.text("about", "k-means on four blobs", step=0)
-        tf.summary.image("points", picture(points), step=0)
+        tf.summary.image("points", picture(points), step=0)  # op: EncodePng
         for step in range(25):
             centres, distance = kmeans_step(points, centres)
             loss = tf.reduce_mean(distance)
@@ -60,5 +61,5 @@ if __name__ == "__main__":
         final = run(logs)
         print("records:", count_records(logs))
     order = tf.argsort(tf.reduce_sum(final * [1.0, 2.0], axis=1))
-    for centre in tf.gather(final, order).numpy():
+    for centre in tf.gather(final, order).numpy():  # op: GatherV2
         print(f"({centre[0]:.1f}, {centre[1]:.1f})")

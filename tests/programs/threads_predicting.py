@@ -20,21 +20,21 @@ class Scorer(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec((None, 12), tf.float32)])
     def score(self, x):
-        hidden = tf.nn.tanh(tf.matmul(x, self.kernel))
-        return tf.nn.softmax(tf.matmul(hidden, self.out))
+        hidden = tf.nn.tanh(tf.matmul(x, self.kernel))  # op: MatMul
+        return tf.nn.softmax(tf.matmul(hidden, self.out))  # op: MatMul, Softmax
 
 
 def answer(scorer, request):
     """One request: scaled eagerly, scored by the graph, ranked eagerly."""
     scaled = tf.math.l2_normalize(request, axis=1)
     scores = scorer.score(scaled)
-    return tf.argmax(scores, axis=1).numpy().tolist()
+    return tf.argmax(scores, axis=1).numpy().tolist()  # op: ArgMax
 
 
 def log_worker(lines, written):
     """Takes lines until it is handed None."""
     while (line := lines.get()) is not None:
-        written.append(tf.strings.upper(line).numpy().decode())
+        written.append(tf.strings.upper(line).numpy().decode())  # op: StringUpper
 
 
 def main():

@@ -10,7 +10,7 @@ BEAM = 3
 def transition_matrix(seed):
     size = len(LETTERS)
     logits = 2.0 * tf.random.stateless_normal((size, size), (seed, seed))
-    return tf.nn.log_softmax(logits)
+    return tf.nn.log_softmax(logits)  # op: LogSoftmax
 
 
 @tf.function
@@ -23,14 +23,14 @@ def beam_search(logs, length):
 
     def extend(position, scores, paths):
         last = paths[:, -1]
-        rows = tf.gather(logs, last)
+        rows = tf.gather(logs, last)  # op: GatherV2
         candidates = tf.reshape(scores[:, None] + rows, [-1])
-        best, places = tf.math.top_k(candidates, k=BEAM)
-        parents = tf.gather(paths, places // size)
+        best, places = tf.math.top_k(candidates, k=BEAM)  # op: TopKV2
+        parents = tf.gather(paths, places // size)  # op: GatherV2
         longer = tf.concat([parents, (places % size)[:, None]], axis=1)
         return position + 1, best, longer
 
-    first, letters = tf.math.top_k(logs[START], k=BEAM)
+    first, letters = tf.math.top_k(logs[START], k=BEAM)  # op: TopKV2
     paths = tf.stack([tf.fill([BEAM], START), letters], axis=1)
     free = [tf.TensorShape([]), tf.TensorShape([BEAM]), tf.TensorShape([BEAM, None])]
     state = [tf.constant(1), first, paths]
@@ -45,7 +45,7 @@ def greedy(logs, length):
     total = tf.constant(0.0)
     for _ in tf.range(length):
         row = logs[letter]
-        letter = tf.argmax(row, output_type=tf.int32)
+        letter = tf.argmax(row, output_type=tf.int32)  # op: ArgMax
         total += tf.reduce_max(row)
     return total
 
