@@ -87,16 +87,22 @@ class ProgramWatch:
 
         native: Any = _pywrap_profiler.ProfilerSession
 
-        class ProfilerSession(native):  # type: ignore[misc]
+        class ProfilerSession:
             def __init__(self) -> None:
                 # `start(logdir, ...)` is C++; its caller has the argument of that name.
                 named = sys._getframe(1).f_locals.get("logdir")  # noqa: SLF001
                 self._script = ScriptSession(_as_path(named))
                 begins(self._script)
-                super().__init__()
+                session = native()
+                self.start = session.start
+                self.stop = session.stop
+                self.export_to_tb = session.export_to_tb
 
             def __del__(self) -> None:
-                ends(self._script)
+                script = self.__dict__.pop("_script", None)
+                self.__dict__.clear()  # ends the session where it was not stopped
+                if script is not None:
+                    ends(script)
 
         self._patches.replace(_pywrap_profiler, "ProfilerSession", ProfilerSession)
 
