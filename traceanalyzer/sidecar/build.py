@@ -80,7 +80,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     eager = pools.eager(journal.last.get("eager", {}))
     errors = [pools.error(record) for record in journal.many["error"]]
     decoder = Decoder(
-        strings=[],
+        strings=pools.strings,
         frames=pools.frames,
         scopes=pools.scopes,
         attributes=[dict(attributes) for attributes in pools.attributes.sets],

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["DamagedDocumentError", "Decoder", "sidecar_of"]
 
 _LARGEST: Final = 2**63 - 1
+_TENSOR_PARTS: Final = 5
 
 
 class DamagedDocumentError(Exception):
@@ -134,7 +135,6 @@ class Decoder:
         self._signatures = signatures
         self._resources = resources
         self._sessions = sessions
-        self._tensors: dict[tuple[object, ...], Tensor] = {}
 
     def session(self, record: _Object) -> Session:
         """Decode a session."""
@@ -193,8 +193,8 @@ class Decoder:
             scope_frame=_index(record, "scope_frame", len(self.frames)),
             frame=_index(record, "frame", len(self.frames)),
             attributes=_index(record, "attributes", len(self.attributes)),
-            inputs=_each(record, "inputs", self._tensor),
-            outputs=_each(record, "outputs", self._tensor),
+            inputs=self._tensors(record, "inputs"),
+            outputs=self._tensors(record, "outputs"),
         )
 
     def resource(self, record: _Object) -> Resource:
@@ -203,7 +203,7 @@ class Decoder:
             signature=_index(record, "signature", self._signatures),
             name=_text(record, "name"),
             dtype=_text(record, "dtype"),
-            shape=_shape(record),
+            shape=_shape(record.get("shape")),
             bytes=_whole_or_none(record, "bytes"),
             device=_text(record, "device"),
         )
@@ -285,23 +285,24 @@ class Decoder:
                 return Scope(device=device, frame=int(frame))
         raise DamagedDocumentError(_not_a("scopes", "pair of a device and a frame"))
 
-    def _tensor(self, record: _Object) -> Tensor:
-        dtype, device = _text(record, "dtype"), _text(record, "device")
-        backing_device, shape = _text(record, "backing_device"), _shape(record)
-        resource = record.get("resource")
+    def _tensors(self, record: _Object, key: str) -> tuple[Tensor, ...]:
+        return tuple([self._tensor(value) for value in _list(record, key)])
+
+    def _tensor(self, value: Json) -> Tensor:
+        if not isinstance(value, list) or len(value) != _TENSOR_PARTS:
+            raise DamagedDocumentError(_not_a("a tensor", "type, two devices, resource and shape"))
+        *texts, resource, sizes = value
+        parts = _checked(texts, "a tensor", len(self._strings), low=0)
+        dtype, device, backing_device = map(self._strings.__getitem__, parts)
         if resource is not None:
             resource = _checked([resource], "resource", self._resources, low=0)[0]
-        key = (dtype, device, backing_device, resource, shape)
-        known = self._tensors.get(key)
-        if known is None:  # most are like another
-            known = self._tensors[key] = Tensor(
-                dtype=dtype,
-                device=device,
-                backing_device=backing_device,
-                resource=resource,
-                shape=shape,
-            )
-        return known
+        return Tensor(
+            dtype=dtype,
+            device=device,
+            backing_device=backing_device,
+            resource=resource,
+            shape=_shape(sizes),
+        )
 
 
 def _shared_columns(graph: Graph | Partition) -> tuple[Sequence[object], ...]:
@@ -326,10 +327,8 @@ def _levels(record: _Object, key: str) -> Levels | None:
     )
 
 
-def _shape(record: _Object) -> Shape:
-    if record.get("shape") is None:
-        return None
-    return tuple(_indices(record, "shape", _LARGEST))
+def _shape(value: Json) -> Shape:
+    return None if value is None else tuple(_checked(value, "shape", _LARGEST, low=UNKNOWN))
 
 
 def _numbers(record: _Object, key: str) -> NDArray[np.uint32]:

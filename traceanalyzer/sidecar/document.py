@@ -40,8 +40,8 @@ GRAPH:  {"producer": int, "names": [STRING], "ops": [STRING],
          "origin_functions": [STRING], "origin_nodes": [STRING]}
 SETS:   [SET or -1] | null where they were left out
 LEVELS: {"host_tracer_level": int, "device_tracer_level": int, "python_tracer_level": int}
-TENSOR: {"dtype": text, "device": text, "backing_device": text, "resource": int | null,
-         "shape": SHAPE}
+TENSOR: [STRING of its type, STRING of its device, STRING of its backing device,
+         index of its resource | null, SHAPE]
 SHAPE:  [size, -1 where unknown] | null for an unknown rank
 VALUE:  a type is plain text, as TensorFlow's DataType in lower case without `DT_` ("float",
         "int32", "resource", "float_ref"); int, float, bool as such; a list a list;

@@ -35,6 +35,7 @@ def document_of(sidecar: Sidecar) -> dict[str, Json]:
     strings = _Strings()
     definitions = [_definition(d, strings) for d in sidecar.definitions]
     functions = [_function(f, strings) for f in sidecar.functions]
+    signatures = [_signature(s, strings) for s in sidecar.signatures]
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -55,7 +56,7 @@ def document_of(sidecar: Sidecar) -> dict[str, Json]:
         "attributes": [dict(a) for a in sidecar.attributes],
         "definitions": definitions,
         "functions": functions,
-        "signatures": [_signature(s) for s in sidecar.signatures],
+        "signatures": signatures,
         "resources": [{**asdict(r), "shape": _list_or_none(r.shape)} for r in sidecar.resources],
         "sequences": [_sequence(s) for s in sidecar.sequences],
         "omitted": dict(sidecar.omitted),
@@ -121,7 +122,7 @@ def _shared_columns(graph: Graph | Partition, strings: _Strings) -> dict[str, Js
     }
 
 
-def _signature(signature: Signature) -> Json:
+def _signature(signature: Signature, strings: _Strings) -> Json:
     return {
         "op": signature.op,
         "is_function": signature.is_function,
@@ -129,19 +130,14 @@ def _signature(signature: Signature) -> Json:
         "scope_frame": signature.scope_frame,
         "frame": signature.frame,
         "attributes": signature.attributes,
-        "inputs": [_tensor(t) for t in signature.inputs],
-        "outputs": [_tensor(t) for t in signature.outputs],
+        "inputs": [_tensor(t, strings) for t in signature.inputs],
+        "outputs": [_tensor(t, strings) for t in signature.outputs],
     }
 
 
-def _tensor(tensor: Tensor) -> Json:
-    return {
-        "dtype": tensor.dtype,
-        "device": tensor.device,
-        "backing_device": tensor.backing_device,
-        "resource": tensor.resource,
-        "shape": _list_or_none(tensor.shape),
-    }
+def _tensor(tensor: Tensor, strings: _Strings) -> Json:
+    texts = strings.column((tensor.dtype, tensor.device, tensor.backing_device))
+    return [*texts, tensor.resource, _list_or_none(tensor.shape)]
 
 
 def _sequence(sequence: EagerSequence) -> Json:

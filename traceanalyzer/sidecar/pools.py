@@ -34,6 +34,12 @@ class Pools:
         self.damaged = 0
         self._frames: dict[tuple[str, int, str, int], int] = {}
         self._scopes: dict[tuple[str, int], int] = {}
+        self._strings: dict[str, int] = {}
+
+    @property
+    def strings(self) -> list[str]:
+        """The texts of tensors."""
+        return list(self._strings)
 
     @property
     def frames(self) -> list[Json]:
@@ -106,22 +112,27 @@ class Pools:
             "frame": _at(frames, record.get("frame")),
             "scope_frame": _at(frames, record.get("scope_frame")),
             "attributes": self.attributes.add(known if isinstance(known, dict) else {}),
-            "inputs": [_tensor(t) for t in _list(record.get("inputs"))],
-            "outputs": [_tensor(t) for t in _list(record.get("outputs"))],
+            "inputs": [self._tensor(t) for t in _list(record.get("inputs"))],
+            "outputs": [self._tensor(t) for t in _list(record.get("outputs"))],
         }
+
+    def _tensor(self, record: Json) -> Json:
+        """Return a tensor as the document has it; of a Python value the recorder knows nothing."""
+        if not isinstance(record, dict):
+            return record
+        texts = (record.get(key) or "" for key in ("dtype", "device", "backing_device"))
+        numbers = [self._string(text) for text in texts]
+        return [*numbers, record.get("resource"), record.get("shape")]
+
+    def _string(self, text: Json) -> int:
+        if not isinstance(text, str):
+            return UNKNOWN
+        return self._strings.setdefault(text, len(self._strings))
 
 
 def facts(record: Mapping[str, Json]) -> _Object:
     """Return a journal's `environment` or `devices` as the document has it."""
     return {key: _finite(value) for key, value in record.items() if key != "kind"}
-
-
-def _tensor(record: Json) -> Json:
-    """Return a tensor as the document has it: the recorder knows nothing of Python values."""
-    if not isinstance(record, dict):
-        return record
-    texts = {key: record.get(key) or "" for key in ("dtype", "device", "backing_device")}
-    return {**record, **texts}
 
 
 def _resource(record: Json) -> Json:
