@@ -66,8 +66,8 @@ def sample() -> Sidecar:
             ),
         ),
         frames=(
-            Frame(file="/home/me/train.py", line=11, code="step", is_user=True),
-            Frame(file="/home/me/train.py", line=30, code="<module>", is_user=True),
+            Frame(file="/project/train.py", line=11, code="step", is_user=True),
+            Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
         ),
         scopes=(Scope(device="/CPU:0", frame=0),),
         attributes=({"T": "float"}, {"T": "float", "index": 0}, {}),

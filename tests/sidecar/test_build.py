@@ -31,8 +31,8 @@ from traceanalyzer.sidecar.document import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-STEP = ["/home/me/train.py", 11, "step", 1]
-MAIN = ["/home/me/train.py", 30, "<module>", 1]
+STEP = ["/project/train.py", 11, "step", 1]
+MAIN = ["/project/train.py", 30, "<module>", 1]
 LEVELS = {"host_tracer_level": 3, "device_tracer_level": 1, "python_tracer_level": 0}
 
 
@@ -139,7 +139,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
                 "type": "RuntimeError",
                 "message": "too late",
                 "raised": [STEP, MAIN],
-                "handler": ["/home/me/train.py", 33, "<module>"],
+                "handler": ["/project/train.py", 33, "<module>"],
                 "call": "set_visible_devices",
             },
             {"kind": "note", "id": "threads", "severity": "info", "message": "one went on"},
@@ -154,9 +154,9 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert found.environment == {"cpu_count": 2}
     assert found.devices == {"soft_device_placement": True}
     assert found.frames == (
-        Frame(file="/home/me/train.py", line=11, code="step", is_user=True),
-        Frame(file="/home/me/train.py", line=30, code="<module>", is_user=True),
-        Frame(file="/home/me/train.py", line=33, code="<module>", is_user=True),
+        Frame(file="/project/train.py", line=11, code="step", is_user=True),
+        Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
+        Frame(file="/project/train.py", line=33, code="<module>", is_user=True),
     )
     assert found.scopes == (Scope(device="/CPU:0", frame=0),)
     assert found.definitions == (
