@@ -6,7 +6,7 @@ import importlib.util
 import os
 import platform
 import re
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Set, Tuple
 
 from .eager import EagerRecorder
 from .environment import StrategyRecorder, device_facts, environment_facts, variables
@@ -17,6 +17,7 @@ from .graphs import Dumps
 from .recording import Recording
 from .scopes import Scopes
 from .signatures import Signatures
+from .steps import StepMarks
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -37,10 +38,21 @@ class Evidence:
         self._dumps = dumps
         self._scopes = Scopes(frames)
         signatures = Signatures(journal, frames, self._scopes)
-        self._eager = EagerRecorder(journal, signatures, self._scopes, before_call)
+        self._before_call = before_call
+        self._known: Set[str] = set()
+        self._steps = StepMarks()
+        self._eager = EagerRecorder(journal, signatures, self._scopes, self._called)
         self._functions = FunctionRecorder(journal, frames, dumps.expect)
         self._errors = ErrorRecorder(journal)
         self._strategies = StrategyRecorder()
+        self._parts = (
+            self._scopes,
+            self._eager,
+            self._functions,
+            self._errors,
+            self._strategies,
+            self._steps,
+        )
 
     @property
     def eager_ops(self) -> int:
@@ -49,8 +61,7 @@ class Evidence:
 
     def install(self) -> None:
         """Put every part in place; one that fails is noted and left out."""
-        parts = (self._scopes, self._eager, self._functions, self._errors, self._strategies)
-        for part in parts:
+        for part in self._parts:
             try:
                 part.install()
             except Exception as error:  # noqa: BLE001 - ours, not the program's
@@ -58,23 +69,27 @@ class Evidence:
 
     def uninstall(self) -> None:
         """Take every part away."""
-        for part in (
-            self._strategies,
-            self._errors,
-            self._functions,
-            self._eager,
-            self._scopes,
-        ):
+        for part in reversed(self._parts):
             part.uninstall()
 
     def session_started(self, index: int) -> None:
         """Note every eager op from now on."""
         self._eager.session_started(index)
+        self._steps.session_started()
 
     def session_stopped(self) -> None:
         """Let eager ops run undisturbed, and journal those seen."""
+        self._steps.session_stopped()
         self._eager.session_stopped()
         self._eager.write()
+
+    def _called(self, name: str, thread: int) -> None:
+        """A function is about to be called, by the thread of that number."""
+        self._before_call(name)
+        self._steps.called(name, thread)
+        if name not in self._known:
+            self._known.add(name)
+            self._dumps.expect()
 
     def finish(self) -> None:
         """Journal what is only known at the end."""
@@ -137,7 +152,6 @@ class Attachment:
     def _before_call(self, name: str) -> None:
         if self._recording is not None:
             self._recording.before_function_call(name)
-        self._dumps.expect()
 
     def finish(self, reason: str) -> None:
         """End the recording; nothing more is noted after."""

@@ -81,7 +81,7 @@ class EagerRecorder:
         journal: Journal,
         signatures: Signatures,
         scopes: Scopes,
-        before_call: Callable[[str], None],
+        before_call: Callable[[str, int], None],
     ) -> None:
         """Prepare; nothing is replaced yet.
 
@@ -89,7 +89,8 @@ class EagerRecorder:
             journal: Where to write.
             signatures: Describes ops.
             scopes: Knows the line that opened the current device scope.
-            before_call: Called with a function's name before each of its calls.
+            before_call: Called before each call of a function, with its name and the number of
+                the thread.
         """
         self._journal = journal
         self._signatures = signatures
@@ -243,13 +244,13 @@ class EagerRecorder:
             try:
                 name = text(args[2])
                 is_function = op_def(name) is None
+                thread = self._local.thread
                 if is_function:
-                    self._before_call(name)
+                    self._before_call(name, thread.number)
                 elif self._session < 0:
                     return original(*args)
                 frame = user_frame(sys._getframe(1))  # noqa: SLF001
                 number, is_new = self._number(name, args, frame, is_function=is_function)
-                thread = self._local.thread
                 if self._session >= 0:
                     thread.left -= 1
                     if thread.left < 0:
@@ -352,9 +353,9 @@ class EagerRecorder:
             sequence.append(number)
             return ("variable", handle)
         if category == _LIST:
-            parts = value[:_MOST_OF_A_LIST]
-            told = [self._unusual(v, sequence, frame, place, scope) for v in parts]
-            return (len(value), *told)
+            # All are gone through: each variable is read, also of those that do not tell ops apart.
+            told = [self._unusual(v, sequence, frame, place, scope) for v in value]
+            return (len(value), *told[:_MOST_OF_A_LIST])
         return None  # a Python value: it may be another each time
 
     def _category(self, value: Any) -> int:  # noqa: ANN401 - any input of an op

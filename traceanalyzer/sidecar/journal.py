@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 __all__ = ["Journal", "read_journal"]
 
 _REPEATED: Final = frozenset({"session", "function", "error", "note"})
-_LAST_COUNTS: Final = frozenset({"attached", "environment", "devices", "eager", "finished"})
+_LAST_COUNTS: Final = frozenset(
+    {"started", "attached", "environment", "devices", "eager", "finished"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
