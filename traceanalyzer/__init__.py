@@ -18,16 +18,20 @@ from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotF
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis, diagnose
+    from traceanalyzer.launch.in_code import Capture, capture, capture_callback
     from traceanalyzer.report.write import write_report
     from traceanalyzer.run import Run, load, runs
 
 __all__ = [
+    "Capture",
     "Diagnosis",
     "Run",
     "TraceAnalyzerError",
     "TraceFormatError",
     "TraceNotFoundError",
     "__version__",
+    "capture",
+    "capture_callback",
     "diagnose",
     "load",
     "runs",
@@ -40,8 +44,11 @@ logging.getLogger("traceanalyzer").addHandler(logging.NullHandler())
 
 # Loaded when they are first used: pandas and numba take most of a second.
 _HOMES = {
+    "Capture": "traceanalyzer.launch.in_code",
     "Diagnosis": "traceanalyzer.diagnosis",
     "Run": "traceanalyzer.run",
+    "capture": "traceanalyzer.launch.in_code",
+    "capture_callback": "traceanalyzer.launch.in_code",
     "diagnose": "traceanalyzer.diagnosis",
     "load": "traceanalyzer.run",
     "runs": "traceanalyzer.run",

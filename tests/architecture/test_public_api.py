@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PUBLIC = [
+    "Capture",
     "Diagnosis",
     "Run",
     "TraceAnalyzerError",
     "TraceFormatError",
     "TraceNotFoundError",
     "__version__",
+    "capture",
+    "capture_callback",
     "diagnose",
     "load",
     "runs",

@@ -35,6 +35,7 @@ __all__ = [
     "Trace",
     "effective_levels",
     "native_profiler",
+    "say_sentinels_on",
 ]
 
 # The Python API honours ProfilerOptions in 2.12.1, 2.18.1 and 2.19.1, and ignores them in 2.20.0
@@ -99,18 +100,24 @@ def native_profiler() -> Native:
     )
 
 
+def say_sentinels_on(descriptor: int) -> None:
+    """Have sentinels written elsewhere than to the stderr with which the program began."""
+    global _STDERR  # noqa: PLW0603 - there is one stderr
+    _STDERR = descriptor
+
+
 class Sentinels:
     """Marks on stderr between which what TensorFlow says of our sessions is not for the user."""
 
-    def __init__(self, token: str, descriptor: Optional[int] = _STDERR) -> None:
+    def __init__(self, token: str, descriptor: Optional[int] = None) -> None:
         """Prepare.
 
         Args:
             token: What the reader of stderr knows the marks by; empty where nobody reads it.
-            descriptor: Where to write them: stderr, as it was when the program began.
+            descriptor: Where to write them; by default stderr, as it was when the program began.
         """
         self._token = token
-        self._descriptor = descriptor
+        self._descriptor = _STDERR if descriptor is None else descriptor
 
     @contextlib.contextmanager
     def quiet(self) -> Iterator[None]:

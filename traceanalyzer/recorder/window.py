@@ -24,6 +24,7 @@ __all__ = [
     "Load",
     "StepsWindow",
     "TimeWindow",
+    "WholeWindow",
     "Window",
     "window_of",
 ]
@@ -340,10 +341,29 @@ class TimeWindow(Window):
         return self._begin(f"from {self._after_s:g} s after the import of TensorFlow")
 
 
+class WholeWindow(Window):
+    """From the first use of TensorFlow on, until the recording is finished from outside."""
+
+    def used(self) -> Action:
+        """Record."""
+        return self._begin("the block of code that was to be captured")
+
+    def looked(self, load: Load) -> Action:
+        """End the session before it harms the program."""
+        bound = _bound_reached(load, _MOST_HEAP_BYTES, None) if self.recording else None
+        return self._end(bound) if bound else None
+
+    def why_nothing(self) -> str:
+        """Say that nothing ran."""
+        return "TensorFlow was not used in the block of code that was to be captured"
+
+
 def window_of(asked: Mapping[str, Any], clock: Clock) -> Window:
     """Return the window that the settings ask for."""
     if asked["kind"] == "steps":
         return StepsWindow(clock, int(asked["first"]), int(asked["last"]))
+    if asked["kind"] == "whole":
+        return WholeWindow(clock)
     if asked["kind"] == "time":
         return TimeWindow(clock, float(asked["after_s"]), float(asked["for_s"]))
     return AutoWindow(clock)
