@@ -180,8 +180,9 @@ class AutoWindow(Window):
             return self._close(bound, is_steady=self._is_steady(load))
         if elapsed < self._until_s:
             return None
-        if self._is_steady(load):
-            return self._close(f"for {self._until_s:g} s", is_steady=True)
+        is_due = self._leader is not None or not self._is_awaiting
+        if is_due and self._is_steady(load):
+            return self._close(f"for {self._until_s:.0f} s", is_steady=True)
         return self._wait_for_more(elapsed, load)
 
     def why_nothing(self) -> str:

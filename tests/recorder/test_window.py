@@ -1,0 +1,243 @@
+"""What is recorded of a program, decided without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from traceanalyzer.recorder.window import (
+    HEAP_BYTES,
+    AutoWindow,
+    Begin,
+    End,
+    Load,
+    StepsWindow,
+    TimeWindow,
+    WholeWindow,
+    window_of,
+)
+
+STEP = "__inference_step_12"
+
+
+class Clock:
+    """Tells the time that the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def auto(clock: Clock) -> AutoWindow:
+    window = AutoWindow(clock)
+    assert window.opened() is None
+    assert isinstance(window.used(), Begin)
+    return window
+
+
+def call(window: AutoWindow | StepsWindow, times: int, name: str = STEP) -> list[Begin | End]:
+    actions = (window.called(name) for _ in range(times))
+    return [action for action in actions if action is not None]
+
+
+# ------------------------------------------------------------------- the usual
+
+
+def test_a_short_program_is_recorded_whole(auto: AutoWindow, clock: Clock) -> None:
+    assert not call(auto, 500)
+    clock.now += 19.9
+    assert auto.looked(Load(eager_ops=5000)) is None
+    assert auto.recording
+    assert not auto.over
+
+
+def test_a_program_at_its_work_is_recorded_for_twenty_seconds(
+    auto: AutoWindow, clock: Clock
+) -> None:
+    assert not call(auto, 10)
+    clock.now += 20
+    assert auto.looked(Load()) == End("for 20 s")
+    assert auto.over
+    assert not auto.recording
+    assert auto.next_look_s() is None
+    assert not call(auto, 1000)
+
+
+def test_eager_ops_are_work_too(auto: AutoWindow, clock: Clock) -> None:
+    clock.now += 20
+    assert auto.looked(Load(eager_ops=2000)) == End("for 20 s")
+    assert auto.over
+
+
+def test_a_start_that_shows_no_work_gives_way_to_the_third_call(
+    auto: AutoWindow, clock: Clock
+) -> None:
+    clock.now += 60
+    assert auto.looked(Load(eager_ops=300)) is None
+    assert not call(auto, 2)
+    assert call(auto, 1) == [Begin("from call 3 of step")]
+    assert auto.recording
+    clock.now += 19
+    assert auto.looked(Load()) is None
+    clock.now += 1
+    assert auto.looked(Load()) == End("for 20 s")
+    assert auto.over
+
+
+def test_the_second_session_ends_after_a_hundred_calls(auto: AutoWindow, clock: Clock) -> None:
+    clock.now += 60
+    auto.looked(Load())
+    call(auto, 3)
+    assert not call(auto, 99)
+    assert not call(auto, 50, "__inference_other_7")
+    assert call(auto, 1) == [End("for 100 calls of step")]
+
+
+def test_slow_calls_are_the_work(auto: AutoWindow, clock: Clock) -> None:
+    assert not call(auto, 5)
+    clock.now += 20
+    assert auto.looked(Load()) is None
+    assert not call(auto, 1)  # it has been called before: the session goes on
+    clock.now += 19
+    assert auto.looked(Load()) is None
+    clock.now += 1
+    assert isinstance(auto.looked(Load()), End)
+    assert auto.over
+
+
+def test_eager_work_that_begins_late_is_found(auto: AutoWindow, clock: Clock) -> None:
+    clock.now += 60
+    assert auto.looked(Load(eager_ops=100)) is None
+    clock.now += 1
+    assert auto.looked(Load(eager_ops=2100)) == Begin(
+        "from where eager ops began to follow each other"
+    )
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (Load(eager_ops=200_000), "for 200,000 eager ops"),
+        (Load(heap_bytes=HEAP_BYTES), "until it held 512 MB in memory"),
+        (Load(free=0.09), "until less than 10% of the memory was free"),
+    ],
+)
+def test_a_session_is_bounded(auto: AutoWindow, load: Load, words: str) -> None:
+    call(auto, 10)
+    assert auto.looked(load) == End(words)
+    assert auto.over
+
+
+def test_what_grew_too_fast_at_the_start_is_kept_and_work_is_awaited(auto: AutoWindow) -> None:
+    call(auto, 1, "__inference_init_3")
+    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
+    assert not auto.over
+    assert auto.next_look_s() is None
+    assert not call(auto, 2)
+    assert call(auto, 1) == [Begin("from call 3 of step")]
+
+
+def test_a_session_does_not_wait_for_ever(auto: AutoWindow, clock: Clock) -> None:
+    clock.now += 300
+    assert auto.looked(Load()) == End("for 300 s, in which nothing repeated")
+    assert auto.next_look_s() is None
+    assert not auto.over
+
+
+def test_retracing_does_not_hide_that_a_function_repeats(auto: AutoWindow, clock: Clock) -> None:
+    for number in range(10):
+        auto.called(f"__inference_step_{number}")
+    clock.now += 20
+    assert auto.looked(Load()) == End("for 20 s")
+
+
+# ------------------------------------------------------------------------ steps
+
+
+def test_steps_are_calls_of_what_is_called_most(clock: Clock) -> None:
+    window = StepsWindow(clock, 10, 20)
+    assert not call(window, 9)
+    assert not call(window, 9, "__inference_other_1")
+    assert call(window, 1) == [Begin("from step 10 of the calls of step")]
+    assert not call(window, 30, "__inference_other_1")
+    assert not call(window, 10)
+    assert call(window, 1) == [End("to step 20")]
+    assert window.over
+
+
+def test_steps_that_the_program_marks_count(clock: Clock) -> None:
+    window = StepsWindow(clock, 2, 2)
+    assert window.stepped() is None
+    assert not call(window, 5)
+    assert window.stepped() == Begin("from step 2 of the program's steps")
+    assert not call(window, 5)
+    assert window.stepped() == End("to step 2")
+
+
+def test_tells_how_far_the_steps_came(clock: Clock) -> None:
+    window = StepsWindow(clock, 10, 20)
+    assert "no function was called" in window.why_nothing()
+    call(window, 3)
+    assert window.why_nothing() == "step was called most often, 3 times: step 10 was not reached"
+    window.stepped()
+    assert window.why_nothing() == "the program marked 1 steps: step 10 was not reached"
+
+
+# ------------------------------------------------------------------------- time
+
+
+def test_time_counts_from_the_import(clock: Clock) -> None:
+    window = TimeWindow(clock, 30, 10)
+    assert window.next_look_s() is None
+    assert window.opened() is None
+    assert window.next_look_s() == 30
+    clock.now += 29
+    assert window.looked(Load()) is None
+    assert window.next_look_s() == 1
+    clock.now += 1
+    assert window.looked(Load()) == Begin("from 30 s after the import of TensorFlow")
+    assert window.next_look_s() == 0.25
+    clock.now += 9.9
+    assert window.looked(Load()) is None
+    assert window.next_look_s() == pytest.approx(0.1)
+    clock.now += 0.1
+    assert window.looked(Load()) == End("for 10 s")
+    assert window.over
+    assert window.next_look_s() is None
+
+
+def test_time_from_the_beginning(clock: Clock) -> None:
+    assert isinstance(TimeWindow(clock, 0, 5).opened(), Begin)
+
+
+# ---------------------------------------------------------------- any of them
+
+
+@pytest.mark.parametrize(
+    ("asked", "kind"),
+    [
+        ({"kind": "auto"}, AutoWindow),
+        ({"kind": "steps", "first": 10, "last": 20}, StepsWindow),
+        ({"kind": "time", "after_s": 30.0, "for_s": 10.0}, TimeWindow),
+        ({"kind": "whole"}, WholeWindow),
+    ],
+)
+def test_settings_name_the_window(clock: Clock, asked: dict[str, object], kind: type) -> None:
+    window = window_of(asked, clock)
+    assert type(window) is kind
+    assert window.why_nothing()
+
+
+@pytest.mark.parametrize("asked", [{"kind": "whole"}, {"kind": "steps", "first": 1, "last": 10**9}])
+def test_no_window_outgrows_the_machine(clock: Clock, asked: dict[str, object]) -> None:
+    window = window_of(asked, clock)
+    assert isinstance(window.used() or window.called(STEP), Begin)
+    assert window.looked(Load(eager_ops=10**7)) is None
+    assert isinstance(window.looked(Load(heap_bytes=2 << 30)), End)
