@@ -82,7 +82,7 @@ def finished(
         start_new_session=True,
     ) as process:
         meanwhile(process)
-        out, err = process.communicate(stdin, timeout=60)
+        out, err = process.communicate(stdin, timeout=300)
     return Done(process.returncode, out, err)
 
 
@@ -100,7 +100,7 @@ def waits_for(process: subprocess.Popen[bytes], text: bytes) -> None:
     """Wait until a process has written a text to stdout."""
     assert process.stdout is not None
     written = b""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while text not in written:
         assert time.monotonic() < until, written
         if select.select([process.stdout], [], [], 0.1)[0]:
@@ -109,7 +109,7 @@ def waits_for(process: subprocess.Popen[bytes], text: bytes) -> None:
 
 def child_of(pid: int, name: str) -> int:
     """Return the child of a process that runs a script of that name."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while time.monotonic() < until:
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -149,14 +149,14 @@ class Terminal:
 
     def shows(self, text: bytes, times: int = 1) -> None:
         """Wait until the terminal has shown a text."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while self.written.count(text) < times:
             assert time.monotonic() < until, self.written
             self._read(0.1)
 
     def ends(self) -> int:
         """Wait for the end; return the exit code or the negative number of the signal."""
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while time.monotonic() < until:
             self._read(0.05)
             pid, status = os.waitpid(self._pid, os.WNOHANG)
@@ -170,7 +170,7 @@ class Terminal:
 
     def stops(self) -> None:
         """Wait until the command is stopped."""
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while time.monotonic() < until:
             self._read(0.05)
             if Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T":

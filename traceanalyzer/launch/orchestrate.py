@@ -23,7 +23,7 @@ from traceanalyzer.launch.sessions import (
     session_to_report,
     set_aside_unfinished,
 )
-from traceanalyzer.launch.stderr import StderrFilter
+from traceanalyzer.launch.stderr import StderrFilter, text_of
 from traceanalyzer.launch.supervise import holding_signals, run
 from traceanalyzer.trace.printable import printable
 
@@ -193,7 +193,9 @@ class _Capture:
             return
         yield from self._write_sidecars(sessions, status)
         if not sessions:
-            yield "no trace was recorded"
+            killed = status < 0 and not self._records("finished")
+            why = ": the script was killed before it could be written" if killed else ""
+            yield f"no trace was recorded{why}"
         yield from self._report(sessions)
 
     def _records(self, kind: str) -> list[dict[str, Any]]:
@@ -257,7 +259,8 @@ class _Capture:
         except OSError as error:
             told = f"TensorFlow's lines about devices are missing: {printable(error)}"
             return of_script, "script" if of_script else "none", [told]
-        both = [*of_script, *(line for line in of_probe if line not in of_script)]
+        known = {text_of(line) for line in of_script}
+        both = [*of_script, *(line for line in of_probe if text_of(line) not in known)]
         return both, "script+probe" if of_script else "probe", []
 
     def _report(self, sessions: Sequence[Recorded]) -> list[str]:
@@ -289,9 +292,9 @@ def _told(session: Recorded) -> str:
     megabytes = f"{max(size / 1e6, 0.1):.1f} MB"
     if session.is_the_scripts:
         return f"the script profiled itself: {_near(session.trace.parent)} ({megabytes})"
-    took = "" if session.duration_s is None else f"{session.duration_s:.1f} s, "
-    reason = f", {printable(session.reason)}" if session.reason else ""
-    return f"recorded {took}{megabytes} in {_near(session.trace.parent)}{reason}"
+    took = "" if session.duration_s is None else f"{session.duration_s:.1f} s "
+    reason = f"({printable(session.reason)}) " if session.reason else ""
+    return f"recorded {took}{reason}in {_near(session.trace.parent)}, {megabytes}"
 
 
 def _near(path: Path) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["StderrFilter", "is_about_devices"]
+__all__ = ["StderrFilter", "is_about_devices", "text_of"]
 
 _HEADER_PARTS: Final = (
     (
@@ -89,6 +89,11 @@ def is_about_devices(line: bytes) -> bool:
         and _name(header) not in _NOT_ABOUT_DEVICES
         and _ABOUT_DEVICES.search(line, header.start("file")) is not None
     )
+
+
+def text_of(line: str) -> str:
+    """Return what a log line says, without when and where it was said."""
+    return line.partition("] ")[2] or line
 
 
 class StderrFilter:

@@ -1,0 +1,96 @@
+"""The interpreter's words, the script's environment, and what keeps the recorder out."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.launch.command import (
+    SETTINGS_VARIABLE,
+    STARTUP,
+    Program,
+    environment,
+    interpreter,
+    obstacle,
+)
+
+
+@pytest.mark.parametrize(
+    ("started", "passed_on"),
+    [
+        (["traceanalyzer"], []),
+        (["-m", "traceanalyzer", "-X", "dev"], []),
+        (["-X", "dev", "-m", "traceanalyzer"], ["-Xdev"]),
+        (["-Xdev", "-OO", "-u", "traceanalyzer"], ["-Xdev", "-OO", "-u"]),
+        (["-W", "error", "-W", "ignore::X", "traceanalyzer"], ["-Werror", "-Wignore::X"]),
+        (["-BmX"], ["-B"]),
+        (["-sP", "traceanalyzer"], []),
+        (["-IO", "traceanalyzer"], ["-O"]),
+        (["-bWerror", "traceanalyzer"], ["-Werror", "-b"]),
+        (["--check-hash-based-pycs", "never", "x"], ["--check-hash-based-pycs", "never"]),
+        (["-", "-O"], []),
+    ],
+)
+def test_own_options_are_passed_on(
+    monkeypatch: pytest.MonkeyPatch, started: list[str], passed_on: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "orig_argv", ["python", *started])
+    assert interpreter(None) == (sys.executable, *passed_on)
+
+
+def test_a_name_is_looked_up_and_may_have_options(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    python = tmp_path / "my python"
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    assert interpreter(str(python)) == (str(python),)
+    assert interpreter(f"'{python}' -X dev") == (str(python), "-X", "dev")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert interpreter("'my python'") == (str(python),)
+    with pytest.raises(TraceAnalyzerError, match="there is no such interpreter"):
+        interpreter("python")
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["python"], None),
+        (["python", "-OB"], None),
+        (["python", "-I"], "-I"),
+        (["python", "-OBE"], "-E"),
+        (["python", "-X", "-S"], None),
+        (["python", "-XI"], None),
+        (["python", "-W", "E", "-S"], "-S"),
+        (["srun", "-n", "1", "python"], None),
+        (["env", "A=1", "python", "-I"], "-I"),
+    ],
+)
+def test_knows_what_keeps_the_recorder_out(words: list[str], option: str | None) -> None:
+    found = obstacle(words)
+    assert (found and found.partition(" ")[0]) == option
+
+
+def test_the_recorder_is_first_on_the_path_and_nothing_else_changes() -> None:
+    settings = Path("settings.json")
+    for users in ({}, {"PYTHONPATH": ""}, {"PYTHONPATH": "a::b"}):
+        variables = environment({"HOME": "h", **users}, settings)
+        first, _, rest = variables.pop("PYTHONPATH").partition(os.pathsep)
+        assert Path(first, "sitecustomize.py").is_file()
+        assert first == str(STARTUP)
+        assert rest == users.get("PYTHONPATH", "")
+        assert variables == {"HOME": "h", SETTINGS_VARIABLE: "settings.json"}
+
+
+def test_what_is_run_is_what_would_be() -> None:
+    program = Program(
+        interpreter=("python", "-O"), target="x.py", is_module=False, arguments=("-m", "--")
+    )
+    assert program.words == ["python", "-O", "x.py", "-m", "--"]
+    module = Program(interpreter=("python",), target="x.y", is_module=True, arguments=("z",))
+    assert module.words == ["python", "-m", "x.y", "z"]
+    module.check()

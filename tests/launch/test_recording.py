@@ -1,0 +1,171 @@
+"""What a capture of TensorFlow leaves: the files, our lines, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.launch.running import CAPTURE, Done, Terminal, captured, finished, plain, waits_for
+from traceanalyzer.run import load
+from traceanalyzer.sidecar.files import path_beside, read
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from traceanalyzer.sidecar.document import Sidecar
+
+SCRIPT = """
+import os, signal, sys, time
+
+import tensorflow as tf
+
+@tf.function
+def work(x):
+    return tf.reduce_sum(tf.matmul(x, x) + 1.0)
+
+for _ in range(50):
+    work(tf.ones((64, 64)))
+print("ready", flush=True)
+how = sys.argv[1]
+if how == "exception":
+    raise ValueError("mine")
+if how == "os._exit":
+    os._exit(5)
+if how == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if how == "sleep":
+    time.sleep(60)
+"""
+
+# When and in which thread TensorFlow said what it said, and the numbers of its processes.
+TIMES = re.compile(rb"00:00:\d+\.\d+ +\d+ |^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+", re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def traces(folder: Path) -> list[Path]:
+    return [*(folder / "traceanalyzer-logs").rglob("*.xplane.pb")]
+
+
+def evidence(folder: Path) -> Sidecar:
+    [file] = (folder / "traceanalyzer-logs").rglob("*.placement.json.gz")
+    found = read(file)
+    assert found is not None
+    return found
+
+
+def masked(done: Done) -> Done:
+    return Done(done.code, done.out, TIMES.sub(b"", done.err))
+
+
+def names(folder: Path) -> set[str]:
+    """The kinds of files below a folder: whole ones, and whatever else is there."""
+    return {
+        file.name.partition(".")[2]
+        for file in (folder / "traceanalyzer-logs").rglob("*")
+        if file.is_file()
+    }
+
+
+def test_leaves_a_run_the_evidence_and_the_page(folder: Path) -> None:
+    done = captured(["script.py", "end"], folder)
+    assert masked(done.without_ours) == masked(plain(["script.py", "end"], folder))
+    [trace] = traces(folder)
+    assert trace.parent.parent == folder / "traceanalyzer-logs" / "plugins" / "profile"
+    assert re.fullmatch(r"\d{4}(_\d\d){5}", trace.parent.name)
+    recorded, verdict, page = done.ours
+    assert recorded.startswith("recorded ")
+    assert f"in traceanalyzer-logs/plugins/profile/{trace.parent.name}, " in recorded
+    assert verdict.startswith("As far as the trace shows, TensorFlow used no GPU")
+    assert page == "the report: traceanalyzer-report.html"
+    assert (folder / "traceanalyzer-report.html").stat().st_size > 10_000
+    assert path_beside(trace).is_file()
+    sidecar = evidence(folder)
+    assert sidecar.complete
+    assert sidecar.log_source == "script"
+    assert any("cuda" in line.lower() or "cpu_feature" in line for line in sidecar.log)
+    [session] = sidecar.sessions
+    assert session.trace == trace.name
+    assert "Sum" in {*load(folder / "traceanalyzer-logs").ops["type"]}
+
+
+@pytest.mark.parametrize(("how", "code"), [("exception", 1), ("os._exit", 5)])
+def test_a_script_that_fails_is_recorded(folder: Path, how: str, code: int) -> None:
+    done = captured(["--no-report", "script.py", how], folder)
+    assert done.code == code
+    assert masked(done.without_ours) == masked(plain(["script.py", how], folder))
+    assert len(traces(folder)) == 1
+    assert evidence(folder).complete
+    assert not (folder / "traceanalyzer-report.html").exists()
+
+
+def test_a_script_that_is_killed_leaves_its_evidence(folder: Path) -> None:
+    done = captured(["script.py", "kill"], folder)
+    assert done.code == -signal.SIGKILL
+    assert names(folder) == {"placement.json.gz"}
+    sidecar = evidence(folder)
+    assert not sidecar.complete
+    assert sidecar.functions
+    assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_is_ended_from_outside_is_recorded(
+    folder: Path, number: signal.Signals
+) -> None:
+    def meanwhile(process: subprocess.Popen[bytes]) -> None:
+        waits_for(process, b"ready")
+        os.kill(process.pid, number)
+
+    done = captured(["--no-report", "script.py", "sleep"], folder, meanwhile=meanwhile)
+    assert done.code == -number
+    assert len(traces(folder)) == 1
+    assert evidence(folder).complete
+
+
+def test_ctrl_c_keeps_what_was_recorded(folder: Path) -> None:
+    terminal = Terminal([*CAPTURE, "script.py", "sleep"], folder)
+    terminal.shows(b"ready")
+    terminal.types(b"\x03")
+    assert terminal.ends() == -signal.SIGINT
+    assert terminal.written.count(b"Traceback (most recent call last)") == 1
+    assert b"\r\ntraceanalyzer: the report: traceanalyzer-report.html\r\n" in terminal.written
+    assert (folder / "traceanalyzer-report.html").is_file()
+    assert len(traces(folder)) == 1
+
+
+@pytest.mark.parametrize("kilobytes", [1, 20])
+def test_a_full_disk_is_not_the_scripts_trouble(folder: Path, kilobytes: int) -> None:
+    """A limit on the size of files: what is written over it fails as on a full disk."""
+    words = ["/bin/bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash"]
+    done = finished([*words, *CAPTURE, "script.py", "exception"], folder)
+    assert masked(done.without_ours) == masked(plain(["script.py", "exception"], folder))
+    assert names(folder) <= {"placement.json.gz"}
+    assert done.ours[-1].startswith("no trace was recorded")
+
+
+def test_suppressed_lines_come_from_a_probe(folder: Path) -> None:
+    done = captured(["--no-report", "script.py", "end"], folder, TF_CPP_MIN_LOG_LEVEL="3")
+    without = plain(["script.py", "end"], folder, TF_CPP_MIN_LOG_LEVEL="3")
+    assert masked(done.without_ours) == masked(without)
+    sidecar = evidence(folder)
+    assert sidecar.log_source in {"probe", "script+probe"}
+    assert any("cpu_feature_guard" in line for line in sidecar.log)
+
+
+def test_a_report_that_fails_changes_nothing_else(folder: Path) -> None:
+    (folder / "page.html").symlink_to("/dev/full")
+    done = captured(["--report", "page.html", "script.py", "exception"], folder)
+    assert done.code == 1
+    assert len(traces(folder)) == 1
+    assert done.ours[-1].startswith("no report: ")
+    assert "; try traceanalyzer report traceanalyzer-logs/plugins/profile/" in done.ours[-1]
