@@ -150,11 +150,24 @@ class TestEagerOps:
             (GPU, "gpu:0", "kernel", 7, 1)
         ]
 
-    def test_one_that_makes_nothing_leaves_the_device_open(self) -> None:
+    def test_one_that_makes_nothing_runs_where_its_resource_is(self) -> None:
         book = Book()
-        book.thread(0, eager_op("AssignVariableOp", 7, inputs="resource;float", outputs=""))
+        assign = eager_op(
+            "AssignVariableOp", 7, inputs="resource;float", outputs="", taken_from=GPU
+        )
+        book.thread(0, assign)
 
         ops = tables(book.sidecar(), host(python("AssignVariableOp"))).ops
+
+        assert rows(ops, "device", "placement", "placement_certainty", "placement_source") == [
+            (GPU, "gpu:0", "likely", "sidecar")
+        ]
+
+    def test_one_without_a_resource_either_leaves_the_device_open(self) -> None:
+        book = Book()
+        book.thread(0, eager_op("PrintV2", 7, inputs="string", outputs=""))
+
+        ops = tables(book.sidecar(), host(python("PrintV2"))).ops
 
         assert rows(ops, "device", "output_types", "placement_source", "source_line") == [
             (None, "", "no_gpu", 7)

@@ -40,6 +40,7 @@ class OpRecord:
         input_types: Types of its inputs, `float;int32`; None where not known.
         output_types: Types of its outputs; likewise.
         device: The device it was placed on, full string; None where not known.
+        is_device_certain: Whether that is proof.
         is_on_host: Whether all it made was in host memory, although its device is no CPU.
         has_host_inputs: Whether, if so, all it took was there too.
         function: The function that was instantiated; "" for an eager op.
@@ -52,6 +53,7 @@ class OpRecord:
     input_types: str | None = None
     output_types: str | None = None
     device: str | None = None
+    is_device_certain: bool = True
     is_on_host: bool = False
     has_host_inputs: bool = False
     function: str = ""
@@ -109,9 +111,13 @@ def join_eager(host: HostOps, sidecar: Sidecar, session: int | None) -> tuple[Ho
         name = sidecar.signatures[number].op
         calls[name] = (*calls.get(name, ()), number)
     device, told = _overlaid(host.device, record, tuple(r.device for r in records))
+    is_certain = np.array([r.is_device_certain for r in records] + [False])[record]
     types, _ = _overlaid(host.input_types, record, tuple(r.input_types for r in records))
     joined = replace(
-        host, device=device, device_is_proved=host.device_is_proved | told, input_types=types
+        host,
+        device=device,
+        device_is_proved=np.where(told, is_certain, host.device_is_proved),
+        input_types=types,
     )
     return joined, EagerOps(records=records, record=record, calls=calls)
 
@@ -189,8 +195,10 @@ def _distinct_records(
 
 
 def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
-    # Every output of an op is on its device, whatever holds its memory (kernel_and_device.cc).
-    devices = {t.device for t in signature.outputs}
+    # Every output of an op is on its device, whatever holds its memory (kernel_and_device.cc). One
+    # without outputs goes where its resource is (placement_utils.cc, MaybePinToResourceDevice).
+    resources = (t for t in signature.inputs if t.dtype == "resource")
+    devices = {t.device for t in signature.outputs or resources}
     device = devices.pop() if len(devices) == 1 else ""
     away = bool(device) and not _is_cpu(device)
     return OpRecord(
@@ -199,7 +207,10 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
         input_types=_types(signature.inputs),
         output_types=_types(signature.outputs),
         device=device or None,
-        is_on_host=away and all(_is_cpu(t.backing_device) for t in signature.outputs),
+        is_device_certain=bool(signature.outputs),
+        is_on_host=away
+        and bool(signature.outputs)
+        and all(_is_cpu(t.backing_device) for t in signature.outputs),
     )
 
 

@@ -176,10 +176,11 @@ def _recorded(record: OpRecord | None, device: str | None, *, has_kernel: bool) 
     if device is not None and not record.device.endswith(device):  # a plane's name is its end
         return None
     placement = placement_of_device(record.device)
-    if not record.is_on_host:
-        return Placement(placement, "certain", "sidecar", record.device)
-    if has_kernel:
+    if has_kernel and (record.is_on_host or not record.is_device_certain):
         return None
+    if not record.is_on_host:
+        sure = "certain" if record.is_device_certain else "likely"
+        return Placement(placement, sure, "sidecar", record.device)
     sure = "certain" if record.has_host_inputs else "likely"
     return Placement("host_memory", sure, "sidecar", record.device)
 
