@@ -214,6 +214,8 @@ class Profiler:
 
     def abandon(self) -> None:
         """Leave the session alone: this process is a fork, which must not end its parent's."""
+        if self._profiling is not None:
+            self._profiling.abandon()
         if self._session is not None:
             # Its destructor would stop tracers (CUPTI's among them) that live in the parent.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._session))

@@ -233,6 +233,10 @@ class Profiling:
             self._send(_frame(_RST_STREAM, 0, _PROFILE, struct.pack(">I", _CANCEL)))
         self._close()
 
+    def abandon(self) -> None:
+        """Let go of the connection in a fork, which must not end what is its parent's."""
+        self._socket.close()
+
     def _send(self, data: bytes) -> None:
         with self._sending:
             self._socket.sendall(data)
@@ -308,19 +312,17 @@ class ProfilerService:
         for _ in range(attempts):
             with _reserved_port() as port:
                 start(port)
-            found = _listeners(port)
-            if found:
+            with _listeners(port) as found:
+                if not found:
+                    continue
                 self._port = port
-                self._listeners = found
-                break
-        else:
-            message = "the profiler service found no free port"
-            raise ServiceError(message)
-        # Without both, other users of this machine, or other machines, could have the program
-        # profile itself and write the result wherever the user may write.
-        narrowed = [(_only_loopback(s), _drop_everything(s)) for s in self._listeners]
-        self.is_local = all(local for local, _ in narrowed)
-        self.is_closed = all(closed for _, closed in narrowed)
+                # Without both, other users of this machine, or other machines, could have the
+                # program profile itself and write the result wherever its user may write.
+                self.is_local = all([_only_loopback(s) for s in found])  # noqa: C419 - each of them
+                self.is_closed = all([_drop_everything(s) for s in found])  # noqa: C419
+                return
+        message = "the profiler service found no free port"
+        raise ServiceError(message)
 
     def profile(self, request: bytes, session: str) -> Profiling:
         """Call `Profile`.
@@ -328,16 +330,17 @@ class ProfilerService:
         Raises:
             OSError: The service cannot be reached.
         """
-        for listener in self._listeners:
-            with contextlib.suppress(OSError):
-                listener.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
-        try:
-            profiling = Profiling(self._port, request, session)
-            # Not before it is accepted: a connection takes on the filter of its listener.
-            profiling.wait_for_service(_ACCEPT_S)
-        finally:
-            for listener in self._listeners:
-                _drop_everything(listener)
+        with _listeners(self._port) as found:
+            for listener in found:
+                with contextlib.suppress(OSError):
+                    listener.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+            try:
+                profiling = Profiling(self._port, request, session)
+                # Not before it is accepted: a connection takes on the filter of its listener.
+                profiling.wait_for_service(_ACCEPT_S)
+            finally:
+                for listener in found:
+                    _drop_everything(listener)
         return profiling
 
 
@@ -358,8 +361,9 @@ def _reserved_port() -> Iterator[int]:
         yield holder.getsockname()[1]
 
 
-def _listeners(port: int) -> List[socket.socket]:
-    """Return this process's sockets that listen on a port: its own proof that it got it."""
+@contextlib.contextmanager
+def _listeners(port: int) -> Iterator[List[socket.socket]]:
+    """Give this process's sockets that listen on a port: the proof that it has got it."""
     inodes = set()
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{name}", encoding="ascii") as file:
@@ -373,7 +377,11 @@ def _listeners(port: int) -> List[socket.socket]:
         with contextlib.suppress(OSError):
             if os.readlink(f"/proc/self/fd/{name}") in inodes:
                 found.append(socket.socket(fileno=os.dup(int(name))))
-    return found
+    try:
+        yield found
+    finally:
+        for listener in found:
+            listener.close()  # the duplicate
 
 
 def _only_loopback(listener: socket.socket) -> bool:
