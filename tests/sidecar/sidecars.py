@@ -293,6 +293,7 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
                 start_ns=_times,
                 stop_ns=st.none() | _times,
                 reason=_texts,
+                proof=st.none() | _texts,
             )
         )
     )

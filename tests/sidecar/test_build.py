@@ -253,8 +253,28 @@ class TestSessions:
             start_ns=1,
             stop_ns=2,
             reason="the script ended",
+            proof="trace",
         )
         assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
+
+    def test_of_a_trace_that_states_no_levels_the_recorder_knows(self, tmp_path: Path) -> None:
+        trace = tmp_path / "h.xplane.pb"
+        trace.write_bytes(xspace(host()).SerializeToString())
+        write_journal(tmp_path, *finished(session(trace, effective=LEVELS, proof="version")))
+
+        (found,) = build(tmp_path, "h").sessions
+
+        assert (found.effective, found.proof) == (found.requested, "version")
+
+    def test_what_a_trace_states_counts_more_than_the_recorder(self, tmp_path: Path) -> None:
+        trace = tmp_path / "h.xplane.pb"
+        trace.write_bytes(xspace(task_environment(options=b"\x10\x02")).SerializeToString())
+        write_journal(tmp_path, *finished(session(trace, effective=LEVELS, proof="version")))
+
+        (found,) = build(tmp_path, "h").sessions
+
+        assert found.effective is not None
+        assert (found.effective.host_tracer_level, found.proof) == (2, "trace")
 
     def test_a_trace_that_was_not_written_is_not_named(self, tmp_path: Path) -> None:
         write_journal(tmp_path, *finished(session(tmp_path / "h.xplane.pb", stop_ns=None)))

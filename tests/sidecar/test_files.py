@@ -171,7 +171,7 @@ class TestDamage:
 
     def test_a_key_that_is_missing_is_told(self, file: Path) -> None:
         may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
-        may_be_missing |= {"environment", "devices", "call", "shape", "bytes"}
+        may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
         may_be_missing |= {"attributes"}  # of a graph
         # What these hold is open.
         evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})

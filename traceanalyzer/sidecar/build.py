@@ -162,14 +162,15 @@ def _first_of_each_name(definitions: Iterable[Definition]) -> tuple[Definition, 
 
 
 def _with_levels(session: Session, folder: Path | None) -> Session:
-    """Name the trace as seen from the sidecar, and read off it what was in force."""
+    """Name the trace as seen from the sidecar; what it states was in force, whoever says else."""
     if session.trace is None or folder is None or not Path(session.trace).is_file():
-        return replace(session, trace=None)
-    options = profile_options_in(Path(session.trace))
+        return replace(session, trace=None, effective=None, proof=None)
+    stated = profile_options_in(Path(session.trace))
     return replace(
         session,
         trace=os.path.relpath(session.trace, folder),
-        effective=None if options is None else Levels(**asdict(options)),
+        effective=session.effective if stated is None else Levels(**asdict(stated)),
+        proof=session.proof if stated is None else "trace",
     )
 
 

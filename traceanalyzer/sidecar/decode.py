@@ -146,6 +146,7 @@ class Decoder:
             start_ns=_whole(record.get("start_ns"), "start_ns"),
             stop_ns=_whole_or_none(record, "stop_ns"),
             reason=_text(record, "reason"),
+            proof=_text_or_none(record, "proof"),
         )
 
     def note(self, record: _Object) -> Note:

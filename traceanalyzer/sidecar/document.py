@@ -11,6 +11,7 @@ refuses another `format` or `version` and ignores keys it does not know.
  "log": [text], "log_source": "script" | "probe" | "script+probe" | "none",
  "sessions": [{"trace": path relative to the sidecar | null, "method": "server" | "api" | "script",
                "requested": LEVELS | null, "effective": LEVELS | null,
+               "proof": "trace" | "version" | null,
                "start_ns": int, "stop_ns": int | null, "reason": text}],
  "notes": [{"id": text, "severity": "info" | "warning", "message": text}],
  "errors": [{"where": "tf.config" | "resource_exhausted", "type": text, "message": text,
@@ -154,11 +155,12 @@ class Session:
         trace: The xplane file, relative to the sidecar's folder; None where none was written.
         method: Who ran it: the profiler `server` or the Python `api` for us, or the `script`.
         requested: The levels that were asked for; None where unknown (the script's own).
-        effective: Those that the trace's own `profile_options` states; None where it does not
-            (TensorFlow before 2.19).
+        effective: Those that were in force; None where nothing proves any.
         start_ns: Begin, nanoseconds since 1970.
         stop_ns: End, or None where the program ended first.
         reason: Why it began and ended, in words.
+        proof: What proves `effective`: the `trace` itself, which states them from TensorFlow 2.19
+            on; or the `version`, one that is known to do as it is told. None where nothing does.
     """
 
     trace: str | None
@@ -168,6 +170,7 @@ class Session:
     start_ns: int
     stop_ns: int | None
     reason: str
+    proof: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
