@@ -22,6 +22,7 @@ _OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
 _MANY, _LONG = 20, 2000
 _LONGEST_HOURS = 24  # no profile is a day long
 _NEARLY_ALL = 0.99  # joined with the sidecar: what is left is not worth a warning
+_SHOWN = 0.0005  # a share that is not rounded to 0.0 %
 
 
 def trace_health(run: Run) -> tuple[Health, ...]:
@@ -331,9 +332,8 @@ def _joined_share(host: Host) -> Iterator[Health]:
         return
     with_line, without_line = took.pop(_WITH_LINE, 0), took.pop(_WITHOUT_LINE, 0)
     share = (with_line + without_line) / total
-    parts = [f"{part / total:.1%} {what}" for what, part in took.most_common() if part]
-    if without_line:
-        parts.append(f"{without_line / total:.1%} has a record but no line of the program")
+    rest = [*took.most_common(), ("has a record but no line of the program", without_line)]
+    parts = [f"{part / total:.1%} {what}" for what, part in rest if part / total >= _SHOWN]
     yield Health(
         id="unjoined",
         severity="info" if share >= _NEARLY_ALL else "warning",

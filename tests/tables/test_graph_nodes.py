@@ -218,6 +218,7 @@ class TestGrapplersNames:
             "Func/a/call/output_control_node/_12",
             "a/call/enter/_9",
             "a/call/body/_5",
+            "a/call/_4",
         ],
     )
     def test_what_stands_in_for_a_call_or_a_loop_is_of_its_line(self, name: str) -> None:

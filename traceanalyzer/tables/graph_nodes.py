@@ -188,7 +188,7 @@ def base_names(name: str) -> Iterator[str]:
         yield match[1]
     if match := _STAND_IN.fullmatch(name):
         path = match[1].split("/")
-        yield from ("/".join(path[:k]) for k in range(len(path) - 1, 0, -1))
+        yield from ("/".join(path[:k]) for k in range(len(path), 0, -1))
 
 
 def _place(graph: Graph, name: str) -> int:
