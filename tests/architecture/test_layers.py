@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FLOW = "Imports follow the flow: bytes, columns, tables, causes, report"
 WITHOUT_TENSORFLOW = "A report is read without TensorFlow, TensorBoard and protobuf"
+RECORDER = "Only the program that is recorded loads the recorder"
 RULES = "A rule knows no other rule"
 PAGES = "Only the report writes pages"
 TERMINAL = "Only the report and the command line write to the terminal"
@@ -41,6 +42,9 @@ def copy(tmp_path: Path) -> Path:
         ("findings.py", "import traceanalyzer.rules", FLOW),
         ("errors.py", "import traceanalyzer.trace", FLOW),
         ("export.py", "import traceanalyzer.report.page", FLOW),
+        ("launch/sessions.py", "import traceanalyzer.report.write", FLOW),
+        ("launch/command.py", "import traceanalyzer.recorder", RECORDER),
+        ("recorder/settings.py", "import traceanalyzer.wording", FLOW),
         ("utils.py", "", FLOW),
         ("run.py", "import tensorflow", WITHOUT_TENSORFLOW),
         ("trace/xplane.py", "from google.protobuf import message", WITHOUT_TENSORFLOW),
@@ -63,6 +67,6 @@ def test_breaks_on(copy: Path, module: str, line: str, contract: str) -> None:
 
 def test_knows_each_contract() -> None:
     configuration = (ROOT / "pyproject.toml").read_text()
-    for contract in (FLOW, WITHOUT_TENSORFLOW, RULES, PAGES, TERMINAL, READER):
+    for contract in (FLOW, WITHOUT_TENSORFLOW, RECORDER, RULES, PAGES, TERMINAL, READER):
         assert f'name = "{contract}"' in configuration
-    assert configuration.count("[[tool.importlinter.contracts]]") == 6
+    assert configuration.count("[[tool.importlinter.contracts]]") == 7
