@@ -1,0 +1,166 @@
+"""The program that `test_recorded.py` has recorded: each line that is asked for bears a mark.
+
+`# at: NAME` at the end of a line names it. Functions of a library are in `library.py`, which the
+test writes into a folder named site-packages.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import library
+import numpy as np
+import tensorflow as tf
+
+# Before the context is made, and after: the second is an error.
+tf.config.set_soft_device_placement(True)
+matrix = tf.constant(np.ones((2, 2), np.float32))
+try:
+    tf.config.threading.set_inter_op_parallelism_threads(2)  # at: config_error
+except RuntimeError:  # at: config_handler
+    print("too late")  # noqa: T201
+
+
+def attributes() -> None:
+    tf.matmul(matrix, matrix, transpose_b=True)  # at: matmul
+    tf.cast(matrix, tf.int32)  # at: cast
+    tf.reshape(matrix, [4])  # at: reshape
+    tf.zeros([1, 2, 3], tf.float64)  # at: zeros
+    tf.split(matrix, 2, axis=0)  # at: split
+    tf.nn.max_pool2d(tf.reshape(matrix, [1, 2, 2, 1]), 2, 1, "SAME")  # at: max_pool
+    tf.strings.join(["a", "b"], separator="-")  # at: join
+    tf.squeeze(matrix[tf.newaxis], axis=[0])  # at: squeeze
+
+
+def inputs() -> None:
+    tf.add_n([matrix, matrix, matrix])  # at: add_n
+    tf.stack([variable] * 10)  # at: stack
+    tf.add(variable, variable)  # at: add_variables
+    tf.add(matrix, 1.5)  # at: add_scalar
+    tf.maximum(matrix, library.Lazy(variable))  # at: maximum
+    tf.stack([variable, library.Lazy(variable), 1.0 * matrix])  # at: stack_lazy
+    tf.minimum(variable, library.Lazy(variable))  # at: minimum
+    tf.raw_ops.Tanh(x=matrix)  # at: raw
+    for _ in range(2500):
+        tf.negative(matrix)  # at: negative
+
+
+def errors() -> None:
+    with suppress(tf.errors.InvalidArgumentError):
+        tf.matmul(matrix, tf.ones([3, 3]))  # at: wrong_shapes
+    with suppress(TypeError, ValueError):
+        tf.add(matrix, object())
+
+
+def too_large() -> None:
+    try:
+        allocate()  # at: allocating
+    except (KeyError, tf.errors.ResourceExhaustedError):  # at: exhausted_handler
+        print("too large")  # noqa: T201
+
+
+def allocate() -> tf.Tensor:
+    return tf.zeros([1 << 22, 1 << 22])  # at: exhausted
+
+
+def scopes() -> None:
+    with tf.device("CPU:0"):  # at: outer_scope
+        tf.exp(matrix)  # at: exp_outer
+        with tf.device("/device:cpu:0"):  # at: inner_scope
+            tf.exp(matrix)  # at: exp_inner
+        tf.exp(matrix)  # at: exp_again
+    library.on_cpu(matrix)  # at: exp_library_call
+    with library.cpu():
+        tf.exp(matrix)  # at: exp_helper
+    tf.exp(matrix)  # at: exp_bare
+
+
+table = tf.lookup.StaticHashTable(  # at: table
+    tf.lookup.KeyValueTensorInitializer(["a", "b"], [1, 2]), -1
+)
+variable = tf.Variable(matrix, name="kernel")  # at: variable
+counter = tf.Variable(0, dtype=tf.int64, name="counter")  # at: counter
+
+
+def helper(x: tf.Tensor) -> tf.Tensor:
+    with tf.device("CPU:0"):  # at: graph_helper_scope
+        return tf.tanh(x)  # at: graph_tanh
+
+
+made: list[tf.Variable] = []
+
+
+@tf.function
+def step(x: tf.Tensor, keys: tf.Tensor) -> tf.Tensor:
+    if not made:
+        with tf.init_scope():
+            made.append(tf.Variable(3.0, name="late"))  # at: init_scope
+    with tf.device("/CPU:0"):  # at: graph_scope
+        y = tf.matmul(x, variable)  # at: graph_matmul
+        with tf.device("CPU:0"):  # at: graph_inner_scope
+            y = helper(y)  # at: graph_calls_helper
+    if tf.reduce_sum(y) > 100.0:  # at: graph_condition
+        y = tf.sqrt(y)  # at: graph_branch
+    while tf.reduce_sum(y) < 10.0:  # at: graph_while
+        y = y + 1.0  # at: graph_body
+    counter.assign_add(1)  # at: graph_assign
+    library.on_cpu(x)  # at: graph_library
+    return y + tf.cast(table.lookup(keys), tf.float32)  # at: graph_lookup
+
+
+@tf.function
+def with_python(x: tf.Tensor) -> tf.Tensor:
+    return tf.py_function(in_python, [x], tf.float32)  # at: py_function
+
+
+def in_python(x: tf.Tensor) -> tf.Tensor:
+    return tf.math.sigmoid(x)  # at: in_python
+
+
+def calls() -> None:
+    keys = tf.constant(["a", "c"])
+    for _ in range(3):
+        step(matrix, keys)  # at: call
+    step(matrix, keys)  # at: other_call
+    table.lookup(keys)  # at: eager_lookup
+    with_python(matrix)  # at: call_python
+
+
+def data() -> None:
+    numbers = tf.data.Dataset.range(4).map(lambda n: n * 2)  # at: mapped
+    for number in numbers:  # at: iterated
+        tf.square(number)  # at: square
+
+
+def worker() -> None:
+    for _ in range(5):
+        tf.cosh(matrix)  # at: cosh
+
+
+def session() -> None:
+    graph = tf.Graph()
+    with graph.as_default(), tf.device("CPU:0"):  # at: v1_scope
+        x = tf.compat.v1.placeholder(tf.float32, [2])
+        y = tf.sinh(x, name="y")  # at: v1_sinh
+    with tf.compat.v1.Session(graph=graph) as running:
+        print(running.run(y, {x: [0.0, 0.0]}).tolist())  # noqa: T201
+
+
+# TensorFlow waits for memory for ten seconds: beside the rest.
+waiting = threading.Thread(target=too_large, name="waiting")
+waiting.start()
+attributes()
+inputs()
+errors()
+scopes()
+calls()
+data()
+threads = [threading.Thread(target=worker, name=f"worker-{k}") for k in range(2)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+session()
+tf.distribute.OneDeviceStrategy("CPU:0")
+waiting.join()

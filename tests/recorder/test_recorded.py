@@ -1,0 +1,452 @@
+"""A program under the recorder, with TensorFlow: what is journalled, record by record.
+
+The program, `recorded_program.py`, runs once. The lines that are asked for bear marks there.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.recorder.recorded import Recorder
+from traceanalyzer.trace.discovery import find_runs
+from traceanalyzer.trace.files import read_host
+
+Record = dict[str, Any]
+Place = tuple[str, int]
+
+_PROGRAM = Path(__file__).with_name("recorded_program.py")
+_LIBRARY = Path(__file__).with_name("recorded_library.py")
+_MARK = re.compile(r"# at: (\w+)$", re.MULTILINE)
+_EAGER = "EagerLocalExecute: "
+_MARKER = "traceanalyzer:eager"
+_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What running the program has left."""
+
+    recorder: Recorder
+    output: str
+    marks: dict[Place, str]
+
+    @cached_property
+    def journal(self) -> list[Record]:
+        return self.recorder.journal()
+
+    def of_kind(self, kind: str) -> list[Record]:
+        return [record for record in self.journal if record["kind"] == kind]
+
+    @cached_property
+    def eager(self) -> Record:
+        return self.of_kind("eager")[-1]
+
+    def mark(self, frames: list[Any], number: int) -> str | None:
+        """Return the mark of a line; of a line without one, file and line."""
+        if number < 0:
+            return None
+        file, line = frames[number][:2]
+        return self.marks.get((file, line), f"{file}:{line}")
+
+    def at(self, mark: str) -> list[Record]:
+        """Return the signatures of the eager ops that ran, of those made on a marked line."""
+        ran = {s for sequence in self.sequences.values() for s in sequence}
+        return [
+            s
+            for k, s in enumerate(self.eager["signatures"])
+            if k in ran and self.mark(self.eager["frames"], s["frame"]) == mark
+        ]
+
+    @cached_property
+    def sequences(self) -> dict[int, list[int]]:
+        """The numbers of each thread's signatures, in order."""
+        return {
+            s["thread"]: np.repeat(_unpacked(s["signatures"]), _unpacked(s["counts"])).tolist()
+            for s in self.eager["sequences"]
+        }
+
+    def function(self, name: str) -> Record:
+        """Return the last function whose name, without its number, is `name`."""
+        return [f for f in self.of_kind("function") if re.sub(r"_\d+$", "", f["name"]) == name][-1]
+
+    def node(self, function: str, node: str) -> tuple[str | None, list[tuple[str, str | None]]]:
+        """Return a node's line, and its scopes: the devices asked for, and their lines."""
+        found = self.function(function)
+        k = found["nodes"].index(node)
+        frames = found["frames"]
+        within = [found["scope_pool"][n] for n in found["scopes"][k] or ()]
+        line = self.mark(frames, found["frame"][k])
+        return line, [(device, self.mark(frames, place)) for device, place in within]
+
+    @cached_property
+    def traced(self) -> dict[int, list[str | int]]:
+        """The ops that ran on each thread, in order; of a marker the position that it tells."""
+        (run,) = find_runs(str(self.recorder.logdir))
+        trace = read_host(run.hosts[0])
+        (plane,) = (p for p in trace.planes if p.name == "/host:CPU")
+        names = [plane.names[k] for k in plane.name_of]
+        threads, indices = (plane.integers(stat).values for stat in ("thread", "index"))
+        found: dict[int, list[str | int]] = {}
+        for begin, end in zip(
+            plane.lines.event_begin[:-1], plane.lines.event_begin[1:], strict=True
+        ):
+            order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
+            number = {int(threads[k]) for k in order if names[k] == _MARKER}
+            assert len(number) <= 1
+            for thread in number:
+                found[thread] = [
+                    int(indices[k]) if names[k] == _MARKER else names[k].removeprefix(_EAGER)
+                    for k in order
+                    if names[k].startswith((_EAGER, _MARKER))
+                ]
+        return found
+
+
+def _unpacked(text: str) -> np.ndarray[Any, Any]:
+    return np.frombuffer(base64.b64decode(text), "<u4")
+
+
+def _marks(path: Path, source: str) -> dict[Place, str]:
+    lines = enumerate(source.splitlines(), 1)
+    return {(str(path), n): found[1] for n, line in lines if (found := _MARK.search(line))}
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("recorded")
+    library = folder / "site-packages" / "library.py"
+    library.parent.mkdir()
+    shutil.copy(_LIBRARY, library)
+    recorder = Recorder.make(folder)
+    variables = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PYTHONPATH": str(library.parent),
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_VAR_secret": "not to be told",
+    }
+    done = recorder.run([sys.executable, _PROGRAM, "--an-argument"], variables, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    marks = {**_marks(_PROGRAM, _PROGRAM.read_text()), **_marks(library, _LIBRARY.read_text())}
+    return Recorded(recorder, done.stdout, marks)
+
+
+def test_the_program_does_what_it_does_without_us(recorded: Recorded) -> None:
+    assert sorted(recorded.output.split("\n")) == ["", "[0.0, 0.0]", "too large", "too late"]
+
+
+def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> None:
+    kinds = [record["kind"] for record in recorded.journal]
+    assert kinds[:3] == ["started", "attached", "environment"]
+    assert kinds[-2:] == ["devices", "finished"]
+    assert set(kinds[3:-2]) == {"function", "error", "eager"}
+    (attached,) = recorded.of_kind("attached")
+    assert attached["tf_version"].startswith("2.")
+
+
+@pytest.mark.parametrize(
+    ("mark", "op", "attributes"),
+    [
+        ("matmul", "MatMul", {"transpose_a": False, "transpose_b": True, "T": "float"}),
+        ("cast", "Cast", {"SrcT": "float", "DstT": "int32", "Truncate": False}),
+        ("reshape", "Reshape", {"T": "float", "Tshape": "int32"}),
+        ("zeros", "Fill", {"T": "double", "index_type": "int32"}),
+        ("split", "Split", {"num_split": 2, "T": "float"}),
+        ("max_pool", "MaxPool", {"ksize": [1, 2, 2, 1], "padding": {"s": "SAME"}, "T": "float"}),
+        ("join", "StringJoin", {"separator": {"s": "-"}, "N": 2}),
+        ("squeeze", "Squeeze", {"squeeze_dims": [0], "T": "float"}),
+        ("add_n", "AddN", {"T": "float", "N": 3}),
+        ("variable", "VarHandleOp", {"dtype": "float", "shape": {"shape": [2, 2]}}),
+        ("mapped", "RangeDataset", {"output_types": ["int64"], "output_shapes": [{"shape": []}]}),
+        ("table", "HashTableV2", {"key_dtype": "string", "value_dtype": "int32"}),
+        ("table", "LookupTableImportV2", {"Tin": "string", "Tout": "int32"}),
+    ],
+)
+def test_attributes_given_and_those_that_inputs_decide(
+    recorded: Recorded, mark: str, op: str, attributes: Record
+) -> None:
+    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
+    assert attributes.items() <= found["attributes"].items()
+    assert not found["is_function"]
+
+
+def test_a_function_among_the_attributes_is_named(recorded: Recorded) -> None:
+    (found,) = [s for s in recorded.at("mapped") if s["op"] == "MapDataset"]
+    assert found["attributes"]["f"]["func"].startswith("__inference_Dataset_map_lambda_")
+    assert recorded.function("__inference_Dataset_map_lambda")
+
+
+@pytest.mark.parametrize(
+    ("mark", "op", "inputs", "outputs"),
+    [
+        ("matmul", "MatMul", [("float", [2, 2])] * 2, [("float", [2, 2])]),
+        ("reshape", "Reshape", [("float", [2, 2]), ("int32", [1])], [("float", [4])]),
+        ("split", "Split", [(None, None), ("float", [2, 2])], [("float", [1, 2])] * 2),
+        ("add_n", "AddN", [("float", [2, 2])] * 3, [("float", [2, 2])]),
+        ("stack", "Pack", [("resource", [])] * 10, [("float", [10, 2, 2])]),
+        ("wrong_shapes", "MatMul", [("float", [2, 2]), ("float", [3, 3])], []),
+        ("square", "Square", [("int64", [])], [("int64", [])]),
+        ("in_python", "Sigmoid", [("float", [2, 2])], [("float", [2, 2])]),
+    ],
+)
+def test_inputs_and_outputs(
+    recorded: Recorded,
+    mark: str,
+    op: str,
+    inputs: list[tuple[str | None, list[int] | None]],
+    outputs: list[tuple[str, list[int]]],
+) -> None:
+    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
+    assert [(t["dtype"], t["shape"]) for t in found["inputs"]] == inputs
+    assert [(t["dtype"], t["shape"]) for t in found["outputs"]] == outputs
+    devices = {(t["device"], t["backing_device"]) for t in found["inputs"] if t["dtype"]}
+    assert devices == {(_CPU, _CPU)}
+
+
+@pytest.mark.parametrize(
+    ("mark", "ops"),
+    [
+        ("stack", ["ReadVariableOp"] * 10 + ["Pack"]),  # a list of variables
+        ("add_variables", ["ReadVariableOp"] * 2 + ["AddV2"]),
+        ("add_scalar", ["AddV2"]),
+        ("maximum", ["ReadVariableOp", "Identity", "Maximum"]),  # by way of the fallback
+        ("minimum", ["ReadVariableOp", "ReadVariableOp", "Identity", "Minimum"]),
+        ("stack_lazy", ["Mul"] + ["ReadVariableOp"] * 3 + ["Identity", "Pack"]),
+        ("raw", ["Tanh"]),
+        ("negative", ["Neg"] * 2500),
+        ("wrong_shapes", ["Fill", "MatMul"]),
+        ("init_scope", ["VarHandleOp", "AssignVariableOp"]),
+        ("iterated", ["AnonymousIteratorV3", "MakeIterator", *["IteratorGetNext"] * 5]),
+        ("square", ["Square"] * 4),
+        ("cosh", ["Cosh"] * 10),
+    ],
+)
+def test_the_ops_of_a_line_in_order(recorded: Recorded, mark: str, ops: list[str]) -> None:
+    signatures, frames = recorded.eager["signatures"], recorded.eager["frames"]
+    found = [
+        signatures[k]["op"]
+        for sequence in recorded.sequences.values()
+        for k in sequence
+        if recorded.mark(frames, signatures[k]["frame"]) == mark
+    ]
+    assert found == ops
+
+
+def test_the_sequences_are_those_of_the_trace(recorded: Recorded) -> None:
+    assert recorded.traced.keys() == recorded.sequences.keys()
+    signatures = recorded.eager["signatures"]
+    ops = {s["op"] for s in signatures}
+    for thread, sequence in recorded.sequences.items():
+        events = recorded.traced[thread]
+        # What ran before the first marker was not asked for by the program's Python.
+        assert set(events[: events.index(0)]) <= {"_EagerConst"}
+        assert [e for e in events if e in ops] == [signatures[k]["op"] for k in sequence]
+        assert {e for e in events if e not in ops and isinstance(e, str)} <= {"_EagerConst"}
+
+
+def test_a_marker_tells_how_many_ops_came_before(recorded: Recorded) -> None:
+    ops = {s["op"] for s in recorded.eager["signatures"]}
+    for events in recorded.traced.values():
+        told = [e for e in events if e in ops or isinstance(e, int)]
+        markers = [(k, e) for k, e in enumerate(told) if isinstance(e, int)]
+        assert [e for _, e in markers] == [k - n for n, (k, _) in enumerate(markers)]
+    main = [e for e in recorded.traced[0] if isinstance(e, int)]
+    assert len(main) == 3
+    assert np.diff(main).max() < 1100
+
+
+def test_threads_are_told_apart(recorded: Recorded) -> None:
+    names = {s["thread"]: s["name"] for s in recorded.eager["sequences"]}
+    assert names[0] == "MainThread"
+    assert {"waiting", "worker-0", "worker-1"} <= set(names.values())
+    assert {s["session"] for s in recorded.eager["sequences"]} == {0}
+    assert {s["first_index"] for s in recorded.eager["sequences"]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("mark", "device", "opened"),
+    [
+        ("exp_outer", _CPU, "outer_scope"),
+        ("exp_inner", _CPU, "inner_scope"),
+        ("exp_again", _CPU, "outer_scope"),
+        ("exp_library_call", _CPU, "library_scope"),
+        ("exp_helper", _CPU, "library_helper_scope"),
+        ("exp_bare", "", None),
+    ],
+)
+def test_the_scope_of_an_eager_op(
+    recorded: Recorded, mark: str, device: str, opened: str | None
+) -> None:
+    (found,) = recorded.at(mark)
+    assert found["scope"] == device
+    assert recorded.mark(recorded.eager["frames"], found["scope_frame"]) == opened
+
+
+def test_frames_tell_whether_they_are_the_users(recorded: Recorded) -> None:
+    is_users = {bool(f[3]) for f in recorded.eager["frames"] if f[0] == str(_PROGRAM)}
+    assert is_users == {True}
+    is_users = {bool(f[3]) for f in recorded.eager["frames"] if f[0] != str(_PROGRAM)}
+    assert is_users == {False}  # of a library's, only those that opened a scope
+
+
+def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> None:
+    signatures = recorded.eager["signatures"]
+    found = {
+        (recorded.mark(recorded.eager["frames"], signatures[r["signature"]]["frame"]), r["name"]): (
+            r["dtype"],
+            r["shape"],
+            r["bytes"],
+            r["device"],
+        )
+        for r in recorded.eager["resources"]
+    }
+    assert found == {
+        ("table", "hash_table"): (None, None, None, _CPU),
+        ("variable", "kernel"): ("float", [2, 2], 16, _CPU),
+        ("counter", "counter"): ("int64", [], 8, _CPU),
+        ("init_scope", "late"): ("float", [], 4, _CPU),
+        ("iterated", ""): (None, None, None, _CPU),
+    }
+
+
+def test_a_call_binds_what_the_function_has_captured(recorded: Recorded) -> None:
+    resources = recorded.eager["resources"]
+    for mark in ("call", "other_call"):
+        (call,) = recorded.at(mark)
+        assert call["is_function"]
+        assert call["op"] == recorded.function("__inference_step")["name"]
+        assert call["attributes"] == {}
+        bound = [t["resource"] for t in call["inputs"]]
+        names = [None if k is None else resources[k]["name"] for k in bound]
+        assert names == [None, None, "kernel", "counter", "hash_table", None]
+
+
+@pytest.mark.parametrize("mark", ["eager_lookup", "square", "iterated", "add_variables"])
+def test_an_op_names_the_resource_it_uses(recorded: Recorded, mark: str) -> None:
+    owner = {"eager_lookup": "hash_table", "iterated": "", "add_variables": "kernel"}.get(mark)
+    bound = {t["resource"] for s in recorded.at(mark) for t in s["inputs"]} - {None}
+    names = {recorded.eager["resources"][k]["name"] for k in bound}
+    assert names == (set() if owner is None else {owner})
+
+
+@pytest.mark.parametrize(
+    ("function", "node", "mark"),
+    [
+        ("__inference_step", "MatMul", "graph_matmul"),
+        ("__inference_step", "MatMul/ReadVariableOp", "graph_matmul"),
+        ("__inference_step", "Tanh", "graph_tanh"),
+        ("__inference_step", "Greater", "graph_condition"),
+        ("__inference_step", "cond", "graph_condition"),
+        ("__inference_step", "while", "graph_while"),
+        ("__inference_step", "AssignAddVariableOp", "graph_assign"),
+        ("__inference_step", "Exp", "graph_library"),
+        ("__inference_step", "None_Lookup/LookupTableFindV2", "graph_lookup"),
+        ("cond_true", "cond/Sqrt", "graph_branch"),
+        ("while_body", "while/add", "graph_body"),
+        ("while_cond", "while/Less", "graph_while"),
+        ("__inference_with_python", "EagerPyFunc", "py_function"),
+        ("__inference_Dataset_map_lambda", "mul", "mapped"),
+        ("", "y", "v1_sinh"),
+    ],
+)
+def test_the_line_of_a_node(recorded: Recorded, function: str, node: str, mark: str) -> None:
+    assert recorded.node(function, node)[0] == mark
+
+
+@pytest.mark.parametrize(
+    ("function", "node", "scopes"),
+    [
+        ("__inference_step", "MatMul", [("/CPU:0", "graph_scope")]),
+        (
+            "__inference_step",
+            "Tanh",
+            [
+                ("CPU:0", "graph_helper_scope"),
+                ("CPU:0", "graph_inner_scope"),
+                ("/CPU:0", "graph_scope"),
+            ],
+        ),
+        ("__inference_step", "Greater", []),
+        ("__inference_step", "Exp", [("CPU:0", "library_scope")]),
+        ("cond_true", "cond/Sqrt", []),
+        ("", "y", [("CPU:0", "v1_scope")]),
+    ],
+)
+def test_the_scopes_of_a_node(
+    recorded: Recorded, function: str, node: str, scopes: list[tuple[str, str]]
+) -> None:
+    assert recorded.node(function, node)[1] == scopes
+
+
+def test_a_scope_that_tensorflow_opened_is_not_the_users(recorded: Recorded) -> None:
+    ((_, opened),) = recorded.node("__inference_with_python", "EagerPyFunc")[1]
+    assert opened is not None
+    assert "script_ops.py" in opened
+    found = recorded.function("__inference_with_python")
+    assert [f[3] for f in found["frames"] if f[0].endswith("script_ops.py")] == [0]
+
+
+def test_each_node_has_its_entries(recorded: Recorded) -> None:
+    for found in recorded.of_kind("function"):
+        assert len(found["nodes"]) == len(found["frame"]) == len(found["scopes"])
+        assert max(found["frame"]) < len(found["frames"])
+        assert -1 not in found["frame"]
+
+
+def test_an_error_of_tf_config_and_its_handler(recorded: Recorded) -> None:
+    (error,) = [e for e in recorded.of_kind("error") if e["where"] == "tf.config"]
+    assert (error["type"], error["call"]) == ("RuntimeError", "inter_op_parallelism_threads")
+    assert "cannot be modified after initialization" in error["message"]
+    assert [recorded.marks[f[0], f[1]] for f in error["raised"]] == ["config_error"]
+    assert recorded.marks[tuple(error["handler"][:2])] == "config_handler"
+
+
+def test_memory_that_ran_out_and_its_handler(recorded: Recorded) -> None:
+    (error,) = [e for e in recorded.of_kind("error") if e["where"] == "resource_exhausted"]
+    assert error["type"] == "ResourceExhaustedError"
+    assert "shape[4194304,4194304]" in error["message"]
+    assert [recorded.marks[f[0], f[1]] for f in error["raised"]] == ["exhausted", "allocating"]
+    assert [f[2:] for f in error["raised"]] == [["allocate", 1], ["too_large", 1]]
+    file, line, name = error["handler"]
+    assert (recorded.marks[file, line], name) == ("exhausted_handler", "too_large")
+
+
+def test_the_environment_is_told_without_its_secrets(recorded: Recorded) -> None:
+    (found,) = recorded.of_kind("environment")
+    assert found["variables"] == {"TF_ENABLE_ONEDNN_OPTS": "1"}
+    assert found["tensorflow"]["version"] == recorded.of_kind("attached")[0]["tf_version"]
+    assert found["tensorflow"]["build"]["is_cuda_build"] in {True, False}
+    assert found["python"]["executable"] == sys.executable
+    assert found["script"] == str(_PROGRAM)
+    assert "not to be told" not in recorded.recorder.work.joinpath("journal.jsonl").read_text()
+    assert "--an-argument" not in str(found)
+
+
+def test_the_devices_as_the_program_left_them(recorded: Recorded) -> None:
+    (found,) = recorded.of_kind("devices")
+    assert found["context_made"]
+    assert {"name": "/physical_device:CPU:0", "type": "CPU"} in found["physical"]
+    assert found["soft_device_placement"] is True
+    assert found["strategies"] == ["OneDeviceStrategy"]
+    assert found["mixed_precision_policy"] == "float32"
+
+
+def test_the_dumps_that_are_kept_are_those_of_the_functions_that_ran(recorded: Recorded) -> None:
+    names = {path.name for path in (recorded.recorder.work / "graphs").iterdir()}
+    stages = ("before_placer", "before_post_placement_passes", "after_partition_passes")
+    for function in ("step", "with_python", "Dataset_map_lambda"):
+        name = recorded.function(f"__inference_{function}")["name"]
+        own = {n for n in names if n.startswith((name + ".", name + "_partition"))}
+        assert {n.split(".main.")[-1] for n in own} == {f"{stage}.pb" for stage in stages}
+    assert not any("initial" in n or "mlir" in n for n in names)
