@@ -149,6 +149,7 @@ class Dumps:
             try:
                 graph = self._read_text(name)
                 function = _function_of({node.name for node in graph.node}, definitions)
+                function = function.replace("/", "_")  # as TensorFlow itself names such files
                 if function and answer in names:  # no answer: it could not be placed
                     placed = self._read_text(answer)
                     self._write(f"{function}placer_input_{index}.pb", graph)
