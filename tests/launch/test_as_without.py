@@ -271,7 +271,7 @@ def test_ends_by_the_signal_that_ends_the_script(folder: Path, name: str, whom: 
     assert done.ours
 
 
-def test_the_script_ends_with_us_when_we_are_killed(folder: Path) -> None:
+def test_the_script_ends_with_us_when_we_are_killed(folder: Path, tmp_path: Path) -> None:
     pids = []
 
     def meanwhile(process: subprocess.Popen[bytes]) -> None:
@@ -279,7 +279,8 @@ def test_the_script_ends_with_us_when_we_are_killed(folder: Path) -> None:
         pids.append(child_of(process.pid, "script.py"))
         process.kill()
 
-    assert captured([script(folder, RUNS_ON)], folder, meanwhile=meanwhile).code == -9
+    words = [script(folder, RUNS_ON)]
+    assert captured(words, folder, meanwhile=meanwhile, TMPDIR=str(tmp_path)).code == -9
     until = time.monotonic() + 10
     while Path(f"/proc/{pids[0]}").exists() and time.monotonic() < until:
         time.sleep(0.02)

@@ -185,14 +185,17 @@ class _Capture:
         yield from map(_told, sessions)
         for trace in set_aside_unfinished(self.folder, [session.trace for session in sessions]):
             yield f"{_near(trace)}: TensorFlow did not come to finish this trace"
-        for note in self._records("note"):
-            if note.get("severity") == "warning":
-                yield printable(note.get("message", ""))
+        warnings = [
+            printable(note.get("message", ""))
+            for note in self._records("note")
+            if note.get("severity") == "warning"
+        ]
+        yield from warnings
         if not self._records("environment"):
             yield f"{self._why_nothing(status)}: {_NOTHING}"
             return
         yield from self._write_sidecars(sessions, status)
-        if not sessions:
+        if not sessions and not any("trace" in warning for warning in warnings):
             killed = status < 0 and not self._records("finished")
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
