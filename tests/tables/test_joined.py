@@ -274,6 +274,9 @@ class TestGraphOps:
         assert rows(ops, "function", "source_line", "in_input_pipeline", "placement") == [
             ("tf.data", 40, True, "cpu")
         ]
+        assert rows(ops, "placement_certainty", "placement_source", "device") == [
+            ("certain", "input_pipeline", CPU)
+        ]
 
     def test_of_a_session(self) -> None:
         book = Book()

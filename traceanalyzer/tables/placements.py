@@ -23,7 +23,7 @@ beside it. The witnesses, from the strongest to the weakest:
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -143,7 +143,10 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     ):
         recorded = _recorded(records[i], where, has_kernel=bool(has_kernel[i])) if records else None
         if recorded is not None and not is_xla:
-            placements.append(recorded)
+            ran_for_data = bool(in_pipeline[i]) and not is_eager and recorded.placement == "cpu"
+            placements.append(
+                replace(recorded, source="input_pipeline") if ran_for_data else recorded
+            )
             continue
         of_data = bool(in_pipeline[i]) and not is_eager and (gpu_unseen or not every_op)
         by_name = not is_eager and name not in shared
