@@ -7,7 +7,8 @@ Each program is what a user might write. A comment at the end of a line names op
 and says that TensorFlow's own traceback of such ops names this line. A type that a program marks
 is marked on all lines of that program which make ops of it, those of gradients among them: their
 line is the one that asks for the gradient, or the call of `fit`. So an op of a marked type lies on
-a marked line, whatever made it. `tests/op_lines.py` reads the same from TensorFlow.
+a marked line, whatever made it. `tests/op_lines.py` reads the same from TensorFlow. Ops of a saved
+model have no traceback; a recorder can only name the line that loads it, which says `# loads`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ __all__ = [
 _FOLDER = Path(__file__).with_name("programs")
 _ROOT = _FOLDER.parents[1]
 _MARK = re.compile(r"# op: (?P<types>.*)$")
+_LOADS = re.compile(r"# loads$")
 _LONGEST = 300.0  # seconds; the programs take a few, after the import of TensorFlow
 # "0.25 s", "12ms/step" (Keras' verbose=2), "1s/epoch" (Keras 2's)
 _TIMING = re.compile(r"\b\d+(?:\.\d+)?(?:e[-+]?\d+)? ?(?:s|ms|us|µs|ns)(?:/(?:step|epoch))?\b")
@@ -84,6 +86,11 @@ class Program:
                 for op_type in mark["types"].split(", "):
                     marks[op_type].add(token.start[0])
         return {op_type: frozenset(lines) for op_type, lines in marks.items()}
+
+    def loading_lines(self) -> frozenset[int]:
+        """The lines that load a saved model."""
+        lines = enumerate(self.source.splitlines(), start=1)
+        return frozenset(number for number, text in lines if _LOADS.search(text))
 
 
 PROGRAMS = [Program(path) for path in sorted(_FOLDER.glob("*.py"))]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +12,10 @@ import traceanalyzer as ta
 from tests.captured import PROGRAMS, Capture, Program, mask, run_captured, run_plainly
 from traceanalyzer.sidecar.files import read
 from traceanalyzer.tables.vocabulary import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 # A few of different kinds for every test run; capturing all thirty takes minutes.
 _ALWAYS = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}
@@ -29,7 +32,7 @@ each_program = pytest.mark.parametrize(
 
 
 @pytest.fixture(scope="module")
-def captured(tmp_path_factory: pytest.TempPathFactory):
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Program], Capture]:
     """Capture each program once, however many tests look at it."""
     return functools.cache(lambda program: run_captured(program, tmp_path_factory.mktemp("logs")))
 
@@ -41,7 +44,9 @@ def sidecar_of(capture: Capture) -> Path:
 
 
 @each_program
-def test_the_program_does_what_it_does_without_us(program: Program, captured) -> None:
+def test_the_program_does_what_it_does_without_us(
+    program: Program, captured: Callable[[Program], Capture]
+) -> None:
     plain, outcome = run_plainly(program), captured(program).outcome
 
     assert outcome.exit_code == plain.exit_code == program.exit_code, outcome.stderr
@@ -49,7 +54,9 @@ def test_the_program_does_what_it_does_without_us(program: Program, captured) ->
 
 
 @each_program
-def test_nearly_all_time_of_cpu_ops_is_joined_with_a_line(program: Program, captured) -> None:
+def test_nearly_all_time_of_cpu_ops_is_joined_with_a_line(
+    program: Program, captured: Callable[[Program], Capture]
+) -> None:
     run = ta.load(captured(program).run)
 
     ops = run.ops
@@ -62,22 +69,26 @@ def test_nearly_all_time_of_cpu_ops_is_joined_with_a_line(program: Program, capt
 
 
 @each_program
-def test_joined_ops_carry_the_right_line(program: Program, captured) -> None:
+def test_joined_ops_carry_the_right_line(
+    program: Program, captured: Callable[[Program], Capture]
+) -> None:
     ops = ta.load(captured(program).run).ops
     own = ops[ops["source_file"].astype(object) == str(program.path.resolve())]
 
-    found = {
+    marks, loading = program.marks(), program.loading_lines()
+    elsewhere = {
         (row.type, int(row.source_line))
         for row in own.itertuples()
-        if row.type in program.marks() and int(row.source_line) not in program.marks()[row.type]
+        if row.type in marks and int(row.source_line) not in marks[row.type] | loading
     }
-
-    assert not found
+    assert not elsewhere
     assert len(own)
 
 
 @each_program
-def test_the_levels_asked_for_were_in_force_and_types_are_known(program: Program, captured) -> None:
+def test_the_levels_asked_for_were_in_force_and_types_are_known(
+    program: Program, captured: Callable[[Program], Capture]
+) -> None:
     capture = captured(program)
     sidecar = read(sidecar_of(capture))
     ops = ta.load(capture.run).ops
@@ -90,7 +101,9 @@ def test_the_levels_asked_for_were_in_force_and_types_are_known(program: Program
 
 
 @each_program
-def test_the_sidecar_is_small_and_quickly_read(program: Program, captured) -> None:
+def test_the_sidecar_is_small_and_quickly_read(
+    program: Program, captured: Callable[[Program], Capture]
+) -> None:
     path = sidecar_of(captured(program))
 
     begin = time.perf_counter()
@@ -100,7 +113,9 @@ def test_the_sidecar_is_small_and_quickly_read(program: Program, captured) -> No
     assert path.stat().st_size <= _MOST_BYTES
 
 
-def test_steps_are_marked_where_the_program_does_not(captured) -> None:
+def test_steps_are_marked_where_the_program_does_not(
+    captured: Callable[[Program], Capture],
+) -> None:
     (program,) = (p for p in PROGRAMS if p.name == "keras_sequential_cnn")
     steps = ta.load(captured(program).run).steps
 

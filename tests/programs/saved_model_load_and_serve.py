@@ -37,7 +37,7 @@ def export(folder):
 
 def serve(folder, requests):
     """Answers requests as a server would: through the signatures alone."""
-    loaded = tf.saved_model.load(folder)
+    loaded = tf.saved_model.load(folder)  # loads
     recommend = loaded.signatures["serving_default"]
     describe = loaded.signatures["describe"]
     seen = set()

@@ -127,7 +127,7 @@ class EagerRecorder:
         for name in _CREATING_MODULES:
             module = sys.modules.get("tensorflow.python.ops." + name)
             if module is not None and getattr(module, "pywrap_tfe", None) is pywrap_tfe:
-                proxy = ModuleType(pywrap_tfe.__name__)
+                proxy = ModuleType("tensorflow.python.pywrap_tfe")
                 proxy.__dict__.update(vars(pywrap_tfe))
                 setattr(proxy, "TFE_Py_FastPathExecute", self._light)  # noqa: B010 - a module
                 self._patches.replace(module, "pywrap_tfe", proxy)

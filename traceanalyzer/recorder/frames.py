@@ -63,7 +63,8 @@ def place(frame: FrameType) -> Tuple[str, int, str]:
 
         mappers = tf_stack._source_mapper_stacks.get(threading.get_ident())  # noqa: SLF001
         sources = mappers[-1].get_effective_source_map() if mappers else {}
-        found = sources.get(found[:2], found)
+        file, line, name = sources.get(found[:2], found)
+        found = (file, line, name or code.co_name)  # a lambda has none there
     return found
 
 

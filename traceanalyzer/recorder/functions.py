@@ -9,9 +9,10 @@ never become definitions; they are read at the end, under the empty name.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Tuple
 
-from .frames import FramePool, is_user_file
+from .frames import FramePool, is_user_file, user_frame
 from .patches import Patches
 from .scopes import locations
 
@@ -64,9 +65,12 @@ class FunctionRecorder:
         self._patches.undo()
 
     def finish(self) -> None:
-        """Read the graphs of v1 sessions."""
-        for graph in self._session_graphs:
-            self._record("", graph)
+        """Read the graphs of v1 sessions.
+
+        The trace does not tell them apart: of nodes of one name, only what all agree on is told.
+        """
+        if self._session_graphs:
+            self._record("", *self._session_graphs)
         self._session_graphs = []
 
     def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:  # noqa: ANN401
@@ -95,10 +99,10 @@ class FunctionRecorder:
 
         return init
 
-    def _record(self, name: Any, graph: Any) -> None:  # noqa: ANN401 - a name, a graph
+    def _record(self, name: Any, *graphs: Any) -> None:  # noqa: ANN401 - a name, graphs
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
-            found = _lines(label, graph, self._scope_frames)
+            found = _lines(label, graphs, self._scope_frames)
             self._journal.write("function", **found)
             self.definitions[label] = frozenset(found["nodes"])
             self._defined()
@@ -113,41 +117,37 @@ def _module(name: str) -> Any:  # noqa: ANN401 - a module or None
         return None
 
 
-def _lines(name: str, graph: Any, scope_frames: FramePool) -> Dict[str, Any]:  # noqa: ANN401
-    """Return the journal's record of a graph."""
+def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[str, Any]:
+    """Return the journal's record of a graph, or of several that go by one name."""
     frames = FramePool()
+    # Ops of a loaded function have no traceback: the line that loads it stands for theirs.
+    here = frames.add_frame(user_frame(sys._getframe(1)))  # noqa: SLF001
     places = scope_frames.to_list()
     scope_numbers: Dict[Tuple[str, int], int] = {}
-    scope_pool: List[Tuple[str, int]] = []
-    nodes: List[str] = []
-    lines: List[int] = []
-    scopes: List[Optional[List[int]]] = []
-    for op in graph.get_operations():
-        nodes.append(op.name)
-        lines.append(_user_line(op.traceback, frames))
-        within: List[int] = []
-        for device, place in locations(op):
-            number = scope_numbers.get((device, place))
-            if number is None:
-                number = scope_numbers[device, place] = len(scope_pool)
-                known = 0 <= place < len(places)
-                scope_pool.append((device, frames.add(*places[place][:3]) if known else -1))
-            within.append(number)
-        scopes.append(within or None)
+
+    def scope_number(device: str, place: int) -> int:
+        known = 0 <= place < len(places)
+        frame = frames.add(*places[place][:3]) if known else -1
+        return scope_numbers.setdefault((device, frame), len(scope_numbers))
+
+    nodes: Dict[str, Tuple[int, Tuple[int, ...]]] = {}
+    for graph in graphs:
+        for op in graph.get_operations():
+            line = here if op.traceback is None else _user_line(op.traceback, frames)
+            told = (line, tuple(scope_number(*scope) for scope in locations(op)))
+            nodes[op.name] = told if nodes.get(op.name, told) == told else (-1, ())
     return {
         "name": name,
-        "nodes": nodes,
-        "frame": lines,
-        "scopes": scopes,
+        "nodes": list(nodes),
+        "frame": [line for line, _ in nodes.values()],
+        "scopes": [list(scopes) or None for _, scopes in nodes.values()],
         "frames": frames.to_list(),
-        "scope_pool": scope_pool,
+        "scope_pool": list(scope_numbers),
     }
 
 
 def _user_line(traceback: Any, frames: FramePool) -> int:  # noqa: ANN401 - a StackTrace
     """Return the number of the innermost frame that is the user's, -1 where none is."""
-    if traceback is None:
-        return -1
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
     found = traceback.get_user_frames()
     for k in range(len(found) - 1, -1, -1):

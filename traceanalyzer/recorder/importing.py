@@ -53,7 +53,7 @@ class _Finder(MetaPathFinder):
                 continue
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
+                if spec.loader is not None and hasattr(spec.loader, "exec_module"):
                     spec.loader = _Loader(spec.loader, self)
                 return spec
         return None

@@ -66,7 +66,7 @@ class Example:
         frame = pd.DataFrame(rows, columns=list(OPS.columns))
         numbers = [c for c, column in OPS.columns.items() if column.dtype == "int64"]
         frame[numbers] = frame[numbers].fillna(0)
-        empty = {
+        empty: dict[str, Any] = {
             schema.name: pd.DataFrame({c: [] for c in schema.columns})
             for schema in (KERNELS, COPIES, ALLOCATIONS, STEPS)
         }
