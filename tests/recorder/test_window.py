@@ -144,6 +144,15 @@ def test_what_grew_too_fast_at_the_start_is_kept_and_work_is_awaited(auto: AutoW
     assert call(auto, 1) == [Begin("from call 3 of step")]
 
 
+def test_what_holds_much_shows_the_work(auto: AutoWindow) -> None:
+    call(auto, 2)
+    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
+    auto.written(1000)
+    assert not auto.over
+    auto.written(100_000_000)
+    assert auto.over
+
+
 def test_a_session_does_not_wait_for_ever(auto: AutoWindow, clock: Clock) -> None:
     clock.now += 300
     assert auto.looked(Load()) == End("for 300 s, in which nothing repeated")

@@ -144,9 +144,9 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: graphs of functions that were called before, variables made before "
-            "and what TensorFlow said of devices before are not recorded; `traceanalyzer capture` "
-            "records them",
+            "captured in code: where variables were made before the block and what TensorFlow said "
+            "of devices before is not recorded, nor are graphs of functions where any op ran before;"
+            " `traceanalyzer capture` records all of them",
         )
         attachment = recorder("attach").Attachment(settings, journal)
         attachment.before_tensorflow()
@@ -215,9 +215,10 @@ def capture(
         train_a_few_steps()
     captured.report("report.html")
 
-    TensorFlow may be imported already. What has happened before the block cannot be recorded any
-    more: the graphs of functions that were called, and where variables were made. Where that
-    matters, use the command `traceanalyzer capture`.
+    TensorFlow may be imported already, but some of the evidence cannot be had later: where
+    variables were made before the block; and the graphs of functions, of which TensorFlow decides
+    when it runs its first op whether it gives them, so that none is recorded where one ran before.
+    Where that matters, use the command `traceanalyzer capture`.
 
     Args:
         logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.

@@ -70,6 +70,7 @@ class Recording:
         self._wake = threading.Event()
         # Read without the lock, by every call of a function.
         self._is_idle = False
+        self._is_writing = False
 
     def begin(self) -> None:
         """TensorFlow has been imported: record from its first use on, if the window says so."""
@@ -85,7 +86,7 @@ class Recording:
         Args:
             name: Its definition.
         """
-        if self._is_idle:
+        if self._is_idle or self._is_writing:
             return
         action = self._window.called(name)
         if action is not None:
@@ -209,6 +210,7 @@ class Recording:
         written: Any = None
         levels: Any = None
         stop_ns = time.time_ns()
+        self._is_writing = True  # which takes seconds: the program's calls are not to wait for it
         try:
             written = self._profiler.stop(self._next_path())
             self._written += 1
@@ -217,6 +219,8 @@ class Recording:
             self._journal.note(
                 "trace_not_written", "warning", f"the trace could not be written: {error}"
             )
+        finally:
+            self._is_writing = False
         self._journal.write(
             "session",
             trace=written.path if written else None,
@@ -229,6 +233,8 @@ class Recording:
             reason=f"{session.reason}, {reason}",
         )
         self._evidence.session_stopped()
+        if written:
+            self._window.written(os.path.getsize(written.path))
 
     def _drop_session(self) -> None:
         session, self._session = self._session, None

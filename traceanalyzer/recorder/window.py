@@ -38,6 +38,7 @@ STEADY_CALLS = 10  # of one function: the program has come to its work
 NEXT_CALL, NEXT_CALLS, NEXT_S = 3, 100, 20.0
 STEADY_EAGER_OPS = 2_000
 LONGEST_WAIT_S = 300.0
+PLENTY_BYTES = 32 << 20
 
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
@@ -121,6 +122,9 @@ class Window:
         """Some time has passed, after which a look was asked for."""
         raise NotImplementedError
 
+    def written(self, size: int) -> None:
+        """The session that has ended has left a trace of some bytes."""
+
     def next_look_s(self) -> Optional[float]:
         """Return in how many seconds to look next; None for not before something happens."""
         return LOOK_EVERY_S if self.recording else None
@@ -184,6 +188,10 @@ class AutoWindow(Window):
         if is_due and self._is_steady(load):
             return self._close(f"for {self._until_s:.0f} s", is_steady=True)
         return self._wait_for_more(elapsed, load)
+
+    def written(self, size: int) -> None:
+        """Want no more where much was recorded: so many ops are the program's work."""
+        self.over = self.over or size >= PLENTY_BYTES
 
     def why_nothing(self) -> str:
         """Say so."""
