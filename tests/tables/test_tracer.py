@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.sidecars import Book
 from tests.tables.reading import tables_of
 from tests.traces import (
     allocation,
@@ -30,6 +32,7 @@ from tests.traces import (
     us,
     xspace,
 )
+from traceanalyzer.sidecar.document import Levels
 from traceanalyzer.tables.host_tables import host_tables
 
 if TYPE_CHECKING:
@@ -75,6 +78,16 @@ class TestHostLevel:
         facts = facts_of(host(thread("tf_Compute", 1)(op("a", "MatMul", us(0, 1)))))
 
         assert (facts.host_level, facts.host_level_source) == (2, "assumed")
+
+    def test_as_the_capture_proved_where_the_trace_does_not_tell(self) -> None:
+        levels = Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
+        plain = Book().sidecar()
+        (session,) = plain.sessions
+        sidecar = replace(plain, sessions=(replace(session, effective=levels),))
+
+        facts = host_tables("h", 0, decode(xspace(host())), sidecar, 0).facts
+
+        assert (facts.host_level, facts.host_level_source) == (3, "capture")
 
     def test_without_a_host_plane_two_is_assumed(self) -> None:
         assert facts_of(gpu(0)).host_level == 2

@@ -75,7 +75,7 @@ def host_tables(
     host = host_ops(plane) if plane is not None else None
     device = device_events(trace, host)
     allocations = allocation_events(plane) if plane is not None else _no_allocations()
-    facts = tracer_facts(trace, host, device, allocations, sidecar)
+    facts = tracer_facts(trace, host, device, allocations, sidecar, session)
     eager: EagerOps | None = None
     if host is not None and sidecar is not None:
         host, eager = join_eager(host, sidecar, session)

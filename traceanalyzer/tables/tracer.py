@@ -13,7 +13,7 @@ from traceanalyzer.trace.profile_options import profile_options
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.sidecar.document import Levels, Sidecar
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Trace
@@ -38,7 +38,8 @@ class TracerFacts:
 
     Attributes:
         host_level: Host tracer level; 2 where nothing tells of another.
-        host_level_source: What tells it: `profile_options`, `level 3 events`, `assumed`.
+        host_level_source: What tells it: `profile_options`, `level 3 events`, `capture` (the
+            sidecar's session), `assumed`.
         options: The recorded options, or None.
         accelerators: Events on each GPU or TPU plane, 0 for one that is only described.
         gpu_used: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was
@@ -62,16 +63,27 @@ class TracerFacts:
     unread_planes: tuple[str, ...] = ()
 
 
-def tracer_facts(
+def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
     trace: Trace,
     host: HostOps | None,
     device: DeviceEvents,
     allocations: pd.DataFrame,
     sidecar: Sidecar | None = None,
+    session: int | None = None,
 ) -> TracerFacts:
-    """Find out what was recorded on a host."""
+    """Find out what was recorded on a host.
+
+    Args:
+        trace: Its trace.
+        host: Op occurrences on its threads, or None.
+        device: Events of its devices.
+        allocations: Its allocations.
+        sidecar: What a capture recorded beside the trace, or None.
+        session: Which of the sidecar's sessions wrote the trace, or None where not known.
+    """
     options = profile_options(trace)
-    level, source = _host_level(host, options)
+    recorded = None if sidecar is None or session is None else sidecar.sessions[session].effective
+    level, source = _host_level(host, options, recorded)
     accelerators = {p.name: len(p) for p in device_planes(trace)}
     allocators = [str(a) for a in allocations["allocator"].cat.categories]
     listed = None if sidecar is None else logical_devices(sidecar)
@@ -110,7 +122,9 @@ def _tracer_in_doubt(trace: Trace, options: ProfileOptions | None) -> bool:
     return untraced or any(_GPU_TRACER.search(text) for text in (*trace.errors, *trace.warnings))
 
 
-def _host_level(host: HostOps | None, options: ProfileOptions | None) -> tuple[int, str]:
+def _host_level(
+    host: HostOps | None, options: ProfileOptions | None, recorded: Levels | None
+) -> tuple[int, str]:
     if options is not None and options.host_tracer_level >= _EVERY_OP_LEVEL:
         return options.host_tracer_level, "profile_options"
     if host is not None:
@@ -118,7 +132,9 @@ def _host_level(host: HostOps | None, options: ProfileOptions | None) -> tuple[i
         tells = {*_LEVEL_3_EVENTS}.intersection(host.plane.names)
         if tells or host.input_types.present.any() or {"_Arg", "_Retval"} & set(host.names.type):
             return _EVERY_OP_LEVEL, "level 3 events"  # whatever the options say: they are there
-    return (2, "assumed") if options is None else (options.host_tracer_level, "profile_options")
+    if options is not None:
+        return options.host_tracer_level, "profile_options"
+    return (2, "assumed") if recorded is None else (recorded.host_tracer_level, "capture")
 
 
 def _named_devices(host: HostOps | None) -> list[str]:
