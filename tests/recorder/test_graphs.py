@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceanalyzer.recorder import graphs
-from traceanalyzer.recorder.graphs import Dumps, _function_of
+from traceanalyzer.recorder.graphs import Dumps, _functions_of, _instantiated, _time_of
 from traceanalyzer.recorder.journal import Journal
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def dumps(tmp_path: Path, variables: dict[str, str]) -> Iterator[Dumps]:
     del variables
     found = Dumps(str(tmp_path / "graphs"), Journal(str(tmp_path / "journal")))
     yield found
-    found.finish({})
+    found.finish({}, {})
 
 
 def _write(folder: Path, names: set[str]) -> None:
@@ -77,9 +77,9 @@ def test_dumps_that_nobody_needs_are_deleted_as_they_come(tmp_path: Path, dumps:
     _write(folder, KEPT | NOT_KEPT)
     dumps.expect()
     _wait(lambda: _names(folder) == KEPT)
-    dumps.finish({})
+    dumps.finish({}, {})
     _write(folder, NOT_KEPT)
-    dumps.finish({})
+    dumps.finish({}, {})
     assert _names(folder) == KEPT
 
 
@@ -101,7 +101,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
         close_fds=False,
     )
     assert told.stdout == "False\n"
-    dumps.finish({})
+    dumps.finish({}, {})
     with pytest.raises(OSError, match="Not a directory"):
         (Path(prefix) / "graph.pb").write_bytes(b"")
 
@@ -156,7 +156,7 @@ def test_too_many_bytes_end_the_dumps(
 
 
 def test_without_being_asked_finishing_does_nothing(dumps: Dumps, tmp_path: Path) -> None:
-    dumps.finish({})
+    dumps.finish({}, {})
     assert not (tmp_path / "graphs").exists()
     assert not (tmp_path / "journal").exists()
 
@@ -166,26 +166,53 @@ def test_a_program_may_delete_the_folder(tmp_path: Path, dumps: Dumps) -> None:
     (tmp_path / "graphs").rmdir()
     dumps.expect()
     time.sleep(0.3)  # an error in the thread would fail this test (threading.excepthook)
-    dumps.finish({})
+    dumps.finish({}, {})
     assert not (tmp_path / "journal").exists()
 
 
 @pytest.mark.parametrize(
-    ("nodes", "function"),
+    ("nodes", "functions"),
     [
-        ({"x", "mm", "out"}, "f"),
-        ({"x", "mm", "out", "added/by/inlining"}, "f"),
-        ({"mm", "out"}, "f"),  # without what nothing needs
-        ({"x"}, ""),
-        ({"x", "y", "z", "sum"}, "g"),
-        ({"AddV2"}, ""),
-        (set(), ""),
+        ({"x", "mm", "out"}, ["f", "f_again"]),
+        ({"x", "mm", "out", "added/by/inlining"}, ["f", "f_again"]),
+        ({"mm", "out"}, ["f", "f_again"]),  # without what nothing needs
+        ({"x"}, []),
+        ({"x", "y", "z", "sum"}, ["g"]),
+        ({"AddV2"}, []),
+        (set(), []),
     ],
 )
-def test_a_graph_is_the_functions_whose_nodes_it_has(nodes: set[str], function: str) -> None:
+def test_a_graph_is_of_the_functions_whose_nodes_it_has(
+    nodes: set[str], functions: list[str]
+) -> None:
     definitions: dict[str, frozenset[str]] = {
         "f": frozenset({"x", "mm", "out"}),
         "g": frozenset({"x", "y", "z", "sum"}),
         "empty": frozenset(),
+        "f_again": frozenset({"x", "mm", "out"}),
     }
-    assert _function_of(nodes, definitions) == function
+    assert _functions_of(nodes, definitions) == functions
+
+
+@pytest.mark.parametrize(
+    ("called_at", "time", "function"),
+    [
+        ({"g": 1.0, "h": 3.0}, 2.0, "g"),
+        ({"g": 1.0, "h": 3.0}, 4.0, "h"),
+        ({"f": 1.0}, 4.0, "f"),
+        ({}, 4.0, "h"),
+        ({"f": 5.0}, 4.0, "h"),
+    ],
+)
+def test_of_several_it_is_the_one_that_was_called_last(
+    called_at: dict[str, float], time: float, function: str
+) -> None:
+    assert _instantiated(["f", "g", "h"], called_at, time) == function
+    assert not _instantiated([], called_at, time)
+
+
+def test_a_name_of_a_dump_tells_the_time() -> None:
+    assert _time_of("pflr_optmz_vm-47c23c19-8708-660c9688b57fdplacer_input.pbtxt") == (
+        1795268018.919421
+    )
+    assert _time_of("__inference_f_91placer_input.pbtxt") == 0

@@ -6,7 +6,8 @@ import importlib.util
 import os
 import platform
 import re
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Set, Tuple
+import time
+from typing import TYPE_CHECKING, Callable, Dict, Optional, Tuple
 
 from .eager import EagerRecorder
 from .environment import StrategyRecorder, device_facts, environment_facts, variables
@@ -26,6 +27,11 @@ if TYPE_CHECKING:
 __all__ = ["Attachment", "Evidence"]
 
 _OLDEST = (2, 12)
+# Those that hold the package `tensorflow`; many others begin with its name (tensorflow_datasets).
+_DISTRIBUTION = re.compile(
+    r"(?:tensorflow(?:_(?:cpu|gpu|intel|macos|rocm|cpu_aws|aarch64))?|tf_nightly(?:_(?:cpu|gpu))?"
+    r"|intel_tensorflow)-(\d+\.\d+[^-]*)\.(?:dist|egg)-info"
+)
 
 
 class Evidence:
@@ -39,7 +45,7 @@ class Evidence:
         self._scopes = Scopes(frames)
         signatures = Signatures(journal, frames, self._scopes)
         self._before_call = before_call
-        self._known: Set[str] = set()
+        self._called_at: Dict[str, float] = {}  # when each function was first called
         self._steps = StepMarks()
         self._eager = EagerRecorder(journal, signatures, self._scopes, self._called)
         self._functions = FunctionRecorder(journal, frames, dumps.expect)
@@ -87,8 +93,8 @@ class Evidence:
         """A function is about to be called, by the thread of that number."""
         self._before_call(name)
         self._steps.called(name, thread)
-        if name not in self._known:
-            self._known.add(name)
+        if name not in self._called_at:
+            self._called_at[name] = time.time()
             self._dumps.expect()
 
     def finish(self) -> None:
@@ -96,7 +102,7 @@ class Evidence:
         self._functions.finish()
         self._eager.write()
         self._journal.write("devices", strategies=self._strategies.names, **device_facts())
-        self._dumps.finish(self._functions.definitions)
+        self._dumps.finish(self._functions.definitions, self._called_at)
 
 
 class Attachment:
@@ -174,12 +180,8 @@ def _installed_version() -> str:
     if spec is None or not spec.origin:
         return ""
     beside = os.path.dirname(os.path.dirname(spec.origin))
-    found: List[str] = []
-    for name in os.listdir(beside):
-        match = re.fullmatch(r"(?:tensorflow|tf_nightly)(?:_\w+)?-(\d+\.\d+[^-]*)\.dist-info", name)
-        if match and os.path.isdir(os.path.join(beside, name)) and "estimator" not in name:
-            found.append(match[1])
-    return max(found, key=_version_of, default="")
+    found = map(_DISTRIBUTION.fullmatch, os.listdir(beside))
+    return max((match[1] for match in found if match), key=_version_of, default="")
 
 
 def _version_of(text: str) -> Tuple[int, ...]:

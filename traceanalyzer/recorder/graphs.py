@@ -31,6 +31,7 @@ _KEPT = re.compile(
     r"|^unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
+_SESSION = "unknown_graph"  # as newer versions call what a v1 session runs
 _HIGH_DESCRIPTOR = 200  # out of the way of the numbers that a program expects to be given
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
@@ -79,17 +80,20 @@ class Dumps:
         """Say that a function was defined or called for the first time: dumps will come."""
         self._wake.set()
 
-    def finish(self, definitions: Mapping[str, FrozenSet[str]]) -> None:
+    def finish(
+        self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
+    ) -> None:
         """Take no more dumps, and delete what is not needed.
 
         Args:
             definitions: The nodes' names of each function that was defined.
+            called_at: When a function was first called, in seconds, of those that were.
         """
         self._over = True
         self._wake.set()
         self._leave()
         self._delete_unneeded()
-        self._convert(definitions)
+        self._convert(definitions, called_at)
 
     def _leave(self) -> None:
         """Let further dumps fail; TensorFlow goes on without them."""
@@ -134,11 +138,13 @@ class Dumps:
             )
         return deleted
 
-    def _convert(self, definitions: Mapping[str, FrozenSet[str]]) -> None:
+    def _convert(
+        self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
+    ) -> None:
         """Write text dumps as protos: only the program's own protobuf can read them all.
 
         TensorFlow 2.12 names the files by a number of its own (`pflr_optmz_...`), so the function
-        is told by the names of its nodes, and eager ops' graphs by being none.
+        is told by the names of its nodes and by the time, and eager ops' graphs by being none.
         """
         names: List[str] = []
         with suppress(OSError):  # see above
@@ -148,7 +154,10 @@ class Dumps:
             answer = name.replace("placer_input", "placer_output")
             try:
                 graph = self._read_text(name)
-                function = _function_of({node.name for node in graph.node}, definitions)
+                functions = _functions_of({node.name for node in graph.node}, definitions)
+                function = _instantiated(functions, called_at, _time_of(name))
+                if "" in functions:
+                    function = _SESSION
                 function = function.replace("/", "_")  # as TensorFlow itself names such files
                 if function and answer in names:  # no answer: it could not be placed
                     placed = self._read_text(answer)
@@ -173,14 +182,34 @@ class Dumps:
             file.write(graph.SerializeToString())
 
 
-def _function_of(nodes: Set[str], definitions: Mapping[str, FrozenSet[str]]) -> str:
-    """Return the function whose nodes a graph holds, empty where none's.
+def _functions_of(nodes: Set[str], definitions: Mapping[str, FrozenSet[str]]) -> List[str]:
+    """Return the functions whose nodes a graph holds, in the order of their definitions.
 
     TensorFlow has put the bodies of called functions in their place and left out what nothing
-    needs; most of the function's own nodes are there under their names.
+    needs; most of the function's own nodes are there under their names. There may be several:
+    a function that is traced again has nodes of the same names.
     """
-    best, share = "", 0.5
+    best: List[str] = []
+    share = 0.5
     for name, own in definitions.items():
-        if own and len(own & nodes) / len(own) > share:
-            best, share = name, len(own & nodes) / len(own)
+        here = len(own & nodes) / len(own) if own else 0.0
+        if here > share:
+            best, share = [name], here
+        elif best and here == share:
+            best.append(name)
     return best
+
+
+def _instantiated(functions: List[str], called_at: Mapping[str, float], time: float) -> str:
+    """Return the function that was made ready to run at a time: at its first call.
+
+    Of those that nobody called (datasets do) it is the last; empty where there is none.
+    """
+    called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
+    return max(called)[1] if called else functions[-1] if functions else ""
+
+
+def _time_of(name: str) -> float:
+    """Return when a dump was written, in seconds: its name ends with the microseconds."""
+    found = re.search(r"-([0-9a-f]+)placer_input", name)  # Env::CreateUniqueFileName
+    return int(found[1], 16) / 1e6 if found else 0.0

@@ -173,7 +173,7 @@ class Signatures:
         self._resources.append(
             {
                 "signature": number,
-                "name": _given_name(attributes) or name,
+                "name": (_given_name(attributes) or name).rstrip("/"),
                 "dtype": dtype,
                 "shape": sizes,
                 "bytes": _bytes(dtype, sizes),
@@ -257,7 +257,7 @@ def _attribute(kind: str, value: Any) -> Any:  # noqa: ANN401 - to JSON
 def _given_name(attributes: Dict[str, Any]) -> str:
     # A variable's shared name is a random one; newer versions have a name for people beside it.
     value = attributes.get("debug_name")
-    return str(value.get("s", "")).rstrip("/") if isinstance(value, dict) else ""
+    return str(value.get("s", "")) if isinstance(value, dict) else ""
 
 
 def _bytes(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
