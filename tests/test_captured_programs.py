@@ -1,8 +1,15 @@
-"""Thirty programs, captured: nothing of theirs is disturbed, and their ops are joined and right."""
+"""Thirty programs, captured: nothing of theirs is disturbed, and their ops are joined and right.
+
+With the TensorFlow of this environment, or that of another interpreter:
+
+    CAPTURED_PYTHON=/path/to/python python -m pytest tests/test_captured_programs.py
+"""
 
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -17,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+_PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
 # A few of different kinds for every test run; capturing all thirty takes minutes.
 _ALWAYS = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}
 _MOST_BYTES = 20_000_000
@@ -34,7 +42,12 @@ each_program = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Program], Capture]:
     """Capture each program once, however many tests look at it."""
-    return functools.cache(lambda program: run_captured(program, tmp_path_factory.mktemp("logs")))
+
+    @functools.cache
+    def capture(program: Program) -> Capture:
+        return run_captured(program, tmp_path_factory.mktemp("logs"), "--python", _PYTHON)
+
+    return capture
 
 
 def sidecar_of(capture: Capture) -> Path:
@@ -47,7 +60,7 @@ def sidecar_of(capture: Capture) -> Path:
 def test_the_program_does_what_it_does_without_us(
     program: Program, captured: Callable[[Program], Capture]
 ) -> None:
-    plain, outcome = run_plainly(program), captured(program).outcome
+    plain, outcome = run_plainly(program, _PYTHON), captured(program).outcome
 
     assert outcome.exit_code == plain.exit_code == program.exit_code, outcome.stderr
     assert mask(outcome.stdout) == mask(plain.stdout)
@@ -113,6 +126,7 @@ def test_the_sidecar_is_small_and_quickly_read(
     assert path.stat().st_size <= _MOST_BYTES
 
 
+@pytest.mark.skipif(_PYTHON != sys.executable, reason="Keras has other functions in each version")
 def test_steps_are_marked_where_the_program_does_not(
     captured: Callable[[Program], Capture],
 ) -> None:
