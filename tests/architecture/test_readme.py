@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     import pytest
 
+import traceanalyzer as ta
+
 README = (ROOT / "README.md").read_text()
 
 
@@ -72,14 +74,16 @@ def test_lists_the_modules() -> None:
 def test_runs_as_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "sample_traces" / "tf_function" / "logs", tmp_path / "logs")
     monkeypatch.chdir(tmp_path)
-    [code] = blocks("python")
+    in_a_program, code = blocks("python")
+    compile(in_a_program, "README.md", "exec")
+    assert all(hasattr(ta, name) for name in re.findall(r"ta\.(\w+)", in_a_program + code))
     exec(compile(code, "README.md", "exec"), {})  # noqa: S102
     assert (tmp_path / "report.html").stat().st_size > 10_000
     assert (tmp_path / "report.json").stat().st_size > 1000
 
 
 def test_its_test_command_is_what_ci_runs() -> None:
-    _, tests = blocks("sh")
+    _, tests, _ = blocks("sh")
     script = (ROOT / ".ci" / "run").read_text()
     found = re.search(r"awk '.*?' README\.md", script, re.DOTALL)
     assert found
