@@ -71,6 +71,7 @@ class Evidence:
             try:
                 part.install()
             except Exception as error:  # noqa: BLE001 - ours, not the program's
+                part.uninstall()
                 self._journal.failed(type(part).__name__, error)
 
     def uninstall(self) -> None:
@@ -161,17 +162,20 @@ class Attachment:
 
     def finish(self, reason: str) -> None:
         """End the recording; nothing more is noted after."""
-        try:
-            if self._recording is not None:
-                self._recording.finish(reason)
-            if self._evidence is not None:
-                self._evidence.finish()
-                self._evidence.uninstall()
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
-            self._journal.failed("the end of the program", error)
+        if self._recording is not None:
+            self._try(self._recording.finish, reason)
+        if self._evidence is not None:
+            self._try(self._evidence.finish)
+            self._try(self._evidence.uninstall)
         self._evidence = None
         self._recording = None
         self._journal.write("finished", reason=reason)
+
+    def _try(self, step: Callable[..., None], *args: str) -> None:
+        try:
+            step(*args)
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the end of the program", error)
 
 
 def _installed_version() -> str:

@@ -106,6 +106,7 @@ class EagerRecorder:
         self._proxies: List[ModuleType] = []
         self._patches = Patches()
         self._sequences: List[Dict[str, Any]] = []
+        self._is_installed = False
 
     @property
     def eager_ops(self) -> int:
@@ -132,9 +133,11 @@ class EagerRecorder:
                 setattr(proxy, "TFE_Py_FastPathExecute", self._light)  # noqa: B010 - a module
                 self._patches.replace(module, "pywrap_tfe", proxy)
                 self._proxies.append(proxy)
+        self._is_installed = True
 
     def uninstall(self) -> None:
         """Put everything back."""
+        self._is_installed = False
         self._patches.undo()
 
     def session_started(self, index: int) -> None:
@@ -142,11 +145,13 @@ class EagerRecorder:
         self._session = index
         for thread in list(self._threads):
             thread.left = 0
-        self._set(self._full, self._full)
+        if self._is_installed:
+            self._set(self._full, self._full)
 
     def session_stopped(self) -> None:
         """Let ops run undisturbed again, and keep the sequences."""
-        self._set(self._original, self._light)
+        if self._is_installed:
+            self._set(self._original, self._light)
         index, self._session = self._session, -1
         for thread in list(self._threads):
             if thread.session == index and len(thread.sequence):

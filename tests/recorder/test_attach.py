@@ -1,0 +1,368 @@
+"""The recorder in this very process: what is replaced, what it costs, and that all is put back."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf import text_format
+from tensorflow.core.framework import graph_pb2
+from tensorflow.python import pywrap_tfe
+from tensorflow.python.client import session
+from tensorflow.python.distribute import distribute_lib
+from tensorflow.python.eager import context
+from tensorflow.python.eager.polymorphic_function import atomic_function
+from tensorflow.python.framework import errors_impl, ops
+from tensorflow.python.ops import gen_math_ops, gen_resource_variable_ops
+
+from traceanalyzer.recorder import attach
+from traceanalyzer.recorder.attach import Attachment, Evidence
+from traceanalyzer.recorder.graphs import Dumps
+from traceanalyzer.recorder.journal import Journal
+from traceanalyzer.recorder.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_CLASSES = (
+    context.Context,
+    context._EagerDeviceContext,  # noqa: SLF001
+    distribute_lib.StrategyBase,
+    errors_impl.ResourceExhaustedError,
+    ops.Graph,
+    session.BaseSession,
+)
+
+
+class Recorder:
+    """Evidence, with dumps that are not asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "journal"
+        journal = Journal(str(self._path))
+        self.called: list[str] = []
+        self.evidence = Evidence(journal, Dumps(str(folder / "graphs"), journal), self._called)
+
+    def _called(self, name: str) -> None:
+        self.called.append(name)
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+    def sequences(self) -> list[tuple[int, list[str]]]:
+        """Return the session and the ops of each sequence."""
+        eager = self.of_kind("eager")[-1]
+        found = []
+        for each in eager["sequences"]:
+            numbers, counts = (
+                np.frombuffer(base64.b64decode(each[key]), "<u4")
+                for key in ("signatures", "counts")
+            )
+            names = [eager["signatures"][k]["op"] for k in np.repeat(numbers, counts)]
+            found.append((each["session"], names))
+        return found
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    found = Recorder(tmp_path)
+    found.evidence.install()
+    yield found
+    found.evidence.uninstall()
+
+
+def _attributes() -> dict[tuple[str, str], Any]:
+    """Return all that there is to replace: of modules of TensorFlow, and of classes."""
+    owners = {n: m for n, m in sys.modules.items() if n.startswith("tensorflow.python.")}
+    owners |= {f"{c.__module__}.{c.__qualname__}": c for c in _CLASSES}
+    return {(n, key): value for n, owner in owners.items() for key, value in vars(owner).items()}
+
+
+def _replaced(before: dict[tuple[str, str], Any]) -> set[tuple[str, str]]:
+    now = _attributes()
+    return {key for key, value in before.items() if now.get(key) is not value}
+
+
+def test_all_that_is_replaced_is_put_back(tmp_path: Path) -> None:
+    before = _attributes()
+    recorder = Recorder(tmp_path)
+    assert _replaced(before) == set()
+    recorder.evidence.install()
+    recorder.evidence.session_started(0)
+    replaced = _replaced(before)
+    assert {
+        ("tensorflow.python.pywrap_tfe", "TFE_Py_FastPathExecute"),
+        ("tensorflow.python.pywrap_tfe", "TFE_Py_Execute"),
+        ("tensorflow.python.framework.ops.Graph", "_add_device_to_stack"),
+        ("tensorflow.python.eager.context._EagerDeviceContext", "__enter__"),
+        ("tensorflow.python.eager.context.Context", "set_memory_growth"),
+        (atomic_function.__name__, "from_func_graph"),
+    } <= replaced
+    recorder.evidence.session_stopped()
+    recorder.evidence.uninstall()
+    assert _replaced(before) == set()
+
+
+def test_outside_a_session_eager_ops_are_run_by_tensorflow_itself(tmp_path: Path) -> None:
+    original = pywrap_tfe.TFE_Py_FastPathExecute
+    recorder = Recorder(tmp_path)
+    recorder.evidence.install()
+    try:
+        for index in range(2):
+            assert gen_math_ops.pywrap_tfe.TFE_Py_FastPathExecute is original
+            recorder.evidence.session_started(index)
+            assert gen_math_ops.pywrap_tfe.TFE_Py_FastPathExecute is not original
+            recorder.evidence.session_stopped()
+        assert gen_math_ops.pywrap_tfe.TFE_Py_FastPathExecute is original
+    finally:
+        recorder.evidence.uninstall()
+    assert gen_resource_variable_ops.pywrap_tfe is pywrap_tfe
+
+
+def test_sessions_have_sequences_of_their_own(recorder: Recorder) -> None:
+    x = tf.constant([1.0])
+    tf.exp(x)
+    for index, op in enumerate((tf.tanh, tf.sinh)):
+        recorder.evidence.session_started(index)
+        assert recorder.evidence.eager_ops == 0
+        op(x)
+        op(x)
+        assert recorder.evidence.eager_ops == 2
+        recorder.evidence.session_stopped()
+        tf.exp(x)
+    assert recorder.sequences() == [(0, ["Tanh"] * 2), (1, ["Sinh"] * 2)]
+    assert len(recorder.of_kind("eager")) == 2
+
+
+def test_what_was_made_outside_a_session_is_known_in_it(recorder: Recorder) -> None:
+    variable = tf.Variable([1.0, 2.0], name="early")
+    recorder.evidence.session_started(0)
+    tf.exp(variable)
+    variable.assign_add([1.0, 1.0])
+    recorder.evidence.session_stopped()
+    assert recorder.sequences() == [(0, ["ReadVariableOp", "Exp", "AssignAddVariableOp"])]
+    eager = recorder.of_kind("eager")[-1]
+    (read,) = [s for s in eager["signatures"] if s["op"] == "ReadVariableOp"]
+    made = eager["resources"][read["inputs"][0]["resource"]]
+    assert (made["name"], made["bytes"]) == ("early", 8)
+    assert eager["signatures"][made["signature"]]["op"] == "VarHandleOp"
+
+
+def test_calls_of_functions_are_told_in_and_outside_of_sessions(recorder: Recorder) -> None:
+    @tf.function
+    def double(x: tf.Tensor) -> tf.Tensor:
+        return x * 2.0
+
+    x = tf.constant(1.0)
+    double(x)
+    recorder.evidence.session_started(0)
+    double(x)
+    recorder.evidence.session_stopped()
+    (defined,) = recorder.of_kind("function")
+    assert recorder.called == [defined["name"]] * 2
+    assert recorder.sequences() == [(0, [defined["name"]])]
+
+
+@pytest.mark.parametrize("part", ["add_op", "add_call"])
+def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise LookupError(part)
+
+    @tf.function
+    def double(x: tf.Tensor) -> tf.Tensor:
+        return x * 2.0
+
+    signatures = recorder.evidence._eager._signatures  # noqa: SLF001
+    monkeypatch.setattr(signatures, part, fail)
+    recorder.evidence.session_started(0)
+    x = tf.constant([1.0])
+    assert tf.acosh(double(x)).numpy() == pytest.approx([1.3169579])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.reshape(x, [2])
+    recorder.evidence.session_stopped()
+    notes = recorder.of_kind("note")
+    assert {note["id"] for note in notes} <= {
+        "recorder_failed:an eager op",
+        "recorder_failed:an eager call",
+    }
+    assert notes
+    assert all("LookupError" in note["message"] for note in notes)
+
+
+def test_a_part_that_cannot_be_installed_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(tmp_path)
+
+    def fail() -> None:
+        raise AttributeError("renamed")  # noqa: EM101
+
+    monkeypatch.setattr(recorder.evidence._eager, "install", fail)  # noqa: SLF001
+    recorder.evidence.install()
+    try:
+        recorder.evidence.session_started(0)
+        tf.function(lambda x: x + 1.0)(tf.constant(1.0))
+        recorder.evidence.session_stopped()
+        recorder.evidence.finish()
+    finally:
+        recorder.evidence.uninstall()
+    (note,) = recorder.of_kind("note")
+    assert note["id"] == "recorder_failed:EagerRecorder"
+    assert len(recorder.of_kind("function")) == 1
+    assert len(recorder.of_kind("devices")) == 1
+
+
+class Recording:
+    """Stands in for the real one, and fails at its end."""
+
+    def __init__(self, settings: Settings, journal: Journal, evidence: Evidence) -> None:
+        del settings, journal
+        self.evidence = evidence
+
+    def begin(self) -> None:
+        self.evidence.session_started(0)
+
+    def before_function_call(self, name: str) -> None: ...
+
+    def finish(self, reason: str) -> None:
+        raise OSError(reason)
+
+
+@pytest.fixture
+def attachment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Attachment, Callable[[], list[dict[str, Any]]]]:
+    monkeypatch.setattr(attach, "Recording", Recording)
+    settings = Settings(work=str(tmp_path), logdir=str(tmp_path), run="run", host="host")
+    journal = Path(settings.journal)
+    return Attachment(settings, Journal(str(journal))), lambda: [
+        json.loads(line) for line in journal.read_text().splitlines()
+    ]
+
+
+def test_a_recording_that_cannot_end_leaves_the_evidence(
+    attachment: tuple[Attachment, Callable[[], list[dict[str, Any]]]],
+) -> None:
+    attached, journal = attachment
+    original = pywrap_tfe.TFE_Py_FastPathExecute
+    attached.after_tensorflow()
+    assert pywrap_tfe.TFE_Py_FastPathExecute is not original
+    attached.finish("exit")
+    assert pywrap_tfe.TFE_Py_FastPathExecute is original
+    kinds = [record["kind"] for record in journal()]
+    assert kinds == ["attached", "environment", "note", "eager", "devices", "finished"]
+    attached.finish("again")  # there is nothing left to end
+    assert journal()[-1] == {"kind": "finished", "reason": "again"}
+
+
+def test_a_tensorflow_that_is_too_old_is_left_alone(
+    attachment: tuple[Attachment, Callable[[], list[dict[str, Any]]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attached, journal = attachment
+    before = _attributes()
+    monkeypatch.setattr(tf, "__version__", "2.11.1")
+    attached.after_tensorflow()
+    assert _replaced(before) == set()
+    attached.finish("exit")
+    assert [record.get("id", record["kind"]) for record in journal()] == [
+        "attached",
+        "tensorflow_too_old",
+        "finished",
+    ]
+
+
+def test_strategies_are_noted_once_each(recorder: Recorder) -> None:
+    for _ in range(2):
+        tf.distribute.OneDeviceStrategy("CPU:0")
+    recorder.evidence.finish()
+    (devices,) = recorder.of_kind("devices")
+    assert devices["strategies"] == ["OneDeviceStrategy"]
+
+
+def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    start = 1_700_000_000
+    graphs = {
+        "first": ("x", "y"),
+        "again": ("x", "y"),
+        "op": ("Exp",),
+        "unplaced": ("a", "b"),
+        "session": ("v1",),
+    }
+    for k, (label, nodes) in enumerate(graphs.items()):
+        graph = graph_pb2.GraphDef(node=[{"name": n, "op": "NoOp"} for n in nodes])
+        name = f"pflr_optmz_host-1a2b-77-{(start + k) * 10**6:x}placer_"
+        (folder / f"{name}input.pbtxt").write_text(text_format.MessageToString(graph))
+        if label != "unplaced":
+            for node in graph.node:
+                node.device = label
+            (folder / f"{name}output.pbtxt").write_text(text_format.MessageToString(graph))
+    journal = Journal(str(tmp_path / "journal"))
+    Dumps(str(folder), journal).finish(
+        {
+            "f_1": frozenset({"x", "y"}),
+            "f_2": frozenset({"x", "y"}),
+            "g": frozenset({"a", "b"}),
+            "": frozenset({"v1"}),
+        },
+        {"f_1": start - 0.5, "f_2": start + 0.5},
+    )
+    assert not (tmp_path / "journal").exists()
+    found = {
+        path.name.partition("placer_output")[0]: graph_pb2.GraphDef.FromString(path.read_bytes())
+        for path in folder.glob("*placer_output*.pb")
+    }
+    assert {name: graph.node[0].device for name, graph in found.items()} == {
+        "f_1": "first",
+        "f_2": "again",
+        "unknown_graph": "session",
+    }
+    assert len(list(folder.iterdir())) == 2 * len(found)
+
+
+def test_broken_text_stops_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    for name, text in (("a", "node { name:"), ("b", 'node { name: "x" op: "NoOp" }')):
+        for end in ("input", "output"):
+            (folder / f"{name}placer_{end}.pbtxt").write_text(text)
+    journal = Journal(str(tmp_path / "journal"))
+    Dumps(str(folder), journal).finish({"f": frozenset({"x"})}, {})
+    assert {p.name for p in folder.iterdir()} == {"fplacer_input_1.pb", "fplacer_output_1.pb"}
+    assert "ParseError" in (tmp_path / "journal").read_text()
+
+
+@pytest.mark.parametrize(
+    ("installed", "version"),
+    [
+        (["tensorflow-2.21.0.dist-info", "tensorflow_datasets-4.9.2.dist-info"], (2, 21)),
+        (["tensorflow_cpu-2.12.1.dist-info", "tensorflow_estimator-2.13.0.dist-info"], (2, 12)),
+        (["tf_nightly-2.22.0.dev20260101.dist-info"], (2, 22)),
+        (["tensorflow_intel-2.12.0.dist-info", "tensorflow-2.12.0.dist-info"], (2, 12)),
+        (["tensorflow_io_gcs_filesystem-0.37.1.dist-info"], ()),
+    ],
+)
+def test_the_version_is_known_before_the_import(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    installed: list[str],
+    version: tuple[int, ...],
+) -> None:
+    for name in (*installed, "tensorflow"):
+        (tmp_path / name).mkdir()
+    spec = ModuleSpec("tensorflow", None, origin=os.fspath(tmp_path / "tensorflow" / "__init__.py"))
+    monkeypatch.setattr(attach.importlib.util, "find_spec", lambda _: spec)
+    assert attach._version_of(attach._installed_version()) == version  # noqa: SLF001
