@@ -145,8 +145,8 @@ class Capture:
             "captured_in_code",
             "info",
             "captured in code: where variables were made before the block and what TensorFlow said "
-            "of devices before is not recorded, nor are graphs of functions where any op ran before;"
-            " `traceanalyzer capture` records all of them",
+            "of devices before is not recorded, nor are graphs of functions where an op ran before; "
+            "`traceanalyzer capture` records all of them",
         )
         attachment = recorder("attach").Attachment(settings, journal)
         attachment.before_tensorflow()

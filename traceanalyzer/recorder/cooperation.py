@@ -16,6 +16,9 @@ from .patches import Patches
 
 __all__ = ["ProgramWatch", "ScriptSession"]
 
+# The callback `TensorBoard` marks the steps that it profiles, and no others (Keras 3 and 2).
+_MARK_SOME = ("tensorboard.py", "callbacks.py")
+
 
 class ScriptSession:
     """A session of the profiler that the program itself began."""
@@ -114,7 +117,9 @@ class ProgramWatch:
 
         def init(self: Any, name: str, **keywords: Any) -> None:  # noqa: ANN401
             if "step_num" in keywords:
-                stepped()
+                file = sys._getframe(1).f_code.co_filename  # noqa: SLF001
+                if os.path.basename(file) not in _MARK_SOME:
+                    stepped()
             native(self, name, **keywords)
 
         self._patches.replace(trace.Trace, "__init__", init)
