@@ -144,8 +144,8 @@ class Capture:
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: where variables were made before the block and what TensorFlow said "
-            "of devices before is not recorded, nor are graphs of functions where an op ran before; "
+            "captured in code: where variables were made before the block, what TensorFlow said of "
+            "devices before, and graphs of functions where an op ran before, are not recorded; "
             "`traceanalyzer capture` records all of them",
         )
         attachment = recorder("attach").Attachment(settings, journal)
