@@ -41,9 +41,11 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     found: dict[str, str] = {}
     own = SimpleNamespace(**vars(os))
     own.putenv = found.__setitem__
+    own.unsetenv = found.__delitem__
     own.register_at_fork = lambda **_: None
     monkeypatch.setattr(graphs, "os", own)
-    monkeypatch.delenv("TF_CPP_VMODULE", raising=False)
+    for name in ("TF_CPP_VMODULE", "TF_DUMP_GRAPH_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
     return found
 
 
@@ -139,6 +141,20 @@ def test_an_old_tensorflow_is_asked_by_its_log_level(
     dumps.ask((2, 12))
     assert set(variables) == {"TF_DUMP_GRAPH_PREFIX", "TF_CPP_VMODULE"}
     assert variables["TF_CPP_VMODULE"] == asked
+    dumps.taken()  # programs that the script starts are not to log
+    assert variables.get("TF_CPP_VMODULE") == given
+
+
+def test_a_program_that_wants_its_own_dumps_has_them(
+    tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_DUMP_GRAPH_PREFIX", "/home/user/dumps")
+    dumps.ask((2, 21))
+    dumps.taken()
+    dumps.expect()
+    assert variables == {}
+    assert not (tmp_path / "graphs").exists()
+    assert "graphs_left_out" in (tmp_path / "journal").read_text()
 
 
 def test_too_many_bytes_end_the_dumps(

@@ -128,6 +128,7 @@ class Attachment:
 
     def after_tensorflow(self) -> None:
         """TensorFlow has been imported: put the recorder in place, and begin."""
+        self._dumps.taken()
         try:
             self._attach()
         except Exception as error:  # noqa: BLE001 - ours, not the program's

@@ -54,6 +54,7 @@ class Dumps:
         self._descriptor = -1
         self._wake = threading.Event()
         self._over = False
+        self._has_raised_level = False
         self._process = os.getpid()
 
     def ask(self, version: Tuple[int, ...]) -> None:
@@ -62,6 +63,14 @@ class Dumps:
         Args:
             version: TensorFlow's, `(2, 21)`; empty where it is not known.
         """
+        if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
+            self._journal.note(
+                "graphs_left_out",
+                "warning",
+                "TF_DUMP_GRAPH_PREFIX is set: TensorFlow writes its graphs where the program wants "
+                "them, and they are not recorded",
+            )
+            return
         os.makedirs(self._folder, exist_ok=True)
         opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
@@ -71,10 +80,20 @@ class Dumps:
         if version and version <= _LAST_WITHOUT_FILTER:
             asked = [os.environ.get("TF_CPP_VMODULE", ""), "placer=3"]
             os.putenv("TF_CPP_VMODULE", ",".join(a for a in asked if a))
+            self._has_raised_level = True
         else:
             os.putenv("TF_DUMP_GRAPH_FMT", "BIN")
             os.putenv("TF_DUMP_GRAPH_NAME_FILTER", "*")
         threading.Thread(target=self._reap, name="traceanalyzer-dumps", daemon=True).start()
+
+    def taken(self) -> None:
+        """Say that TensorFlow was imported: it has read the log level."""
+        if self._has_raised_level:
+            asked = os.environ.get("TF_CPP_VMODULE")
+            if asked is None:
+                os.unsetenv("TF_CPP_VMODULE")
+            else:
+                os.putenv("TF_CPP_VMODULE", asked)
 
     def expect(self) -> None:
         """Say that a function was defined or called for the first time: dumps will come."""
