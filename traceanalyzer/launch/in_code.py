@@ -6,7 +6,6 @@ import atexit
 import contextlib
 import importlib
 import importlib.util
-import json
 import logging
 import os
 import secrets
@@ -21,6 +20,7 @@ from traceanalyzer.launch.folders import host_name, reserved_run, work_folder
 from traceanalyzer.launch.gpus import GpuWatch
 from traceanalyzer.launch.journal import read_journal
 from traceanalyzer.launch.own_stderr import filtered_stderr
+from traceanalyzer.launch.page import page_command, reason_of
 from traceanalyzer.launch.sessions import recorded_sessions, session_to_report
 from traceanalyzer.launch.stderr import StderrFilter
 
@@ -31,12 +31,6 @@ __all__ = ["Capture", "capture", "capture_callback"]
 
 _RECORDER: Final = "_traceanalyzer_recorder"
 _PAGE: Final = "traceanalyzer-report.html"
-_REPORT: Final = """
-import json, sys
-sys.path[:] = json.loads(sys.argv.pop(1))
-from traceanalyzer.cli import main
-main(sys.argv[1:])
-"""
 
 _log = logging.getLogger(__name__)
 
@@ -111,14 +105,15 @@ class Capture:
             msg = "; ".join(self.notes) or "the block has not ended"
             raise TraceAnalyzerError(msg)
         page = Path(path)
-        words = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
-        words += ["report", str(self.trace), "-o", str(page)]
         done = subprocess.run(  # noqa: S603 - ourselves
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            page_command(self.trace, page),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
-            last = done.stderr.strip().rpartition("\n")[2].removeprefix("traceanalyzer: ")
-            raise TraceAnalyzerError(last or f"the report ended with code {done.returncode}")
+            raise TraceAnalyzerError(reason_of(done.stderr, done.returncode))
         return page
 
     def _attach(self, stack: contextlib.ExitStack) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import signal
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +17,7 @@ from traceanalyzer.launch.channel import Channel
 from traceanalyzer.launch.folders import host_name, reserved_run, work_folder
 from traceanalyzer.launch.gpus import GpuWatch
 from traceanalyzer.launch.journal import read_journal
+from traceanalyzer.launch.page import page_command, reason_of
 from traceanalyzer.launch.sessions import (
     recorded_sessions,
     session_to_report,
@@ -40,14 +40,6 @@ _FINDS_TENSORFLOW: Final = (
 )
 _PATIENCE_S: Final = 10.0
 _NOTHING: Final = "nothing was recorded"
-
-# Runs our command line with our own module path, wherever the user stands.
-_REPORT: Final = """
-import json, sys
-sys.path[:] = json.loads(sys.argv.pop(1))
-from traceanalyzer.cli import main
-main(sys.argv[1:])
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,10 +265,8 @@ class _Capture:
         if page is None or chosen is None:
             return []
         again = f"traceanalyzer report {_near(chosen.trace.parent)}"
-        words = [sys.executable, "-P", "-c", _REPORT, json.dumps(sys.path)]
-        words += ["report", str(chosen.trace), "-o", str(page)]
         try:
-            ended = run_aside(words, os.environ, self.mask)
+            ended = run_aside(page_command(chosen.trace, page), os.environ, self.mask)
         except OSError as error:
             return [f"no report: {printable(error)}; try {again}"]
         if ended.code == 0:
@@ -284,8 +274,7 @@ class _Capture:
             return [verdict, f"the report: {page}"]
         if ended.is_interrupted or ended.code == -signal.SIGINT:
             return [f"no report: interrupted; for one, {again}"]
-        said = ended.err.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        reason = said.removeprefix("traceanalyzer: ") or f"exit code {ended.code}"
+        reason = reason_of(ended.err.decode("utf-8", "replace"), ended.code)
         return [f"no report: {printable(reason)}; try {again}"]
 
 
