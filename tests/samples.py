@@ -39,6 +39,11 @@ class Case:
         """The log directory that was recorded."""
         return _SAMPLES / self.name / "logs"
 
+    @property
+    def program(self) -> Path:
+        """The program that was recorded."""
+        return _SAMPLES / self.name / "program.py"
+
     def expected(self) -> dict[str, Any]:
         """What must be found in it, by its `case.toml`."""
         text = (_SAMPLES / self.name / "case.toml").read_text(encoding="utf-8")

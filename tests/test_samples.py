@@ -11,6 +11,7 @@ import pytest
 
 import traceanalyzer
 from tests.samples import CASES, COMMAND, FILES, REPORTS, Case
+from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -125,6 +126,31 @@ def test_finds_the_crossings_between_devices(case: Case) -> None:
         assert found["bytes"].isna().all()
         for end, place in (("producer", "from_device"), ("consumer", "to_device")):
             assert device[found[end].iloc[0]].endswith(f"/device:{crossing[place]}")
+
+
+@pytest.mark.parametrize("case", [Case("recommender")], ids=lambda case: case.name)
+def test_finds_the_lines_and_the_devices_that_were_asked_for(case: Case) -> None:
+    ops = run_of(case).ops
+    assert set(ops["source_file"].dropna()) == {f"/srv/{case.name}/{case.program.name}"}
+    lines = case.program.read_text(encoding="utf-8").splitlines()
+    names = ops["name"].astype(str) + ":" + ops["type"].astype(str)
+    for expected in case.expected()["located"]:
+        found = ops[names == expected["op"]]
+        at = [lines[line - 1].strip() for line in found["source_line"]]
+        assert at.count(expected["line"]) == 1, expected["op"]
+        requested = found["requested_device"].astype(str).iloc[at.index(expected["line"])]
+        assert requested.rpartition("device:")[2] == expected["requested"] or (
+            not expected["requested"] and "device:" not in requested
+        )
+
+
+@pytest.mark.parametrize("case", [Case("recommender")], ids=lambda case: case.name)
+def test_joins_what_was_captured_with_every_op(case: Case) -> None:
+    ops = run_of(case).ops
+    compute = ops[ops["role"] == Role.COMPUTE]
+    assert len(compute) > len(case.expected()["eager_ops"])
+    assert compute["source_line"].notna().all()
+    assert compute["input_types"].notna().all()
 
 
 def copies_between(run: Run, producer: str, consumer: str) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import subprocess
 import sys
@@ -57,10 +58,21 @@ def texts() -> dict[str, str]:
     return found
 
 
+@cache
+def packed_texts() -> dict[str, str]:
+    """The JSON that lies here compressed, a string of it a line."""
+    contents = {
+        name: gzip.decompress((ROOT / name).read_bytes())
+        for name in tracked()
+        if name.endswith(".json.gz")
+    }
+    return {name: content.decode().replace('"', "\n") for name, content in contents.items()}
+
+
 def lines_with(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{name}:{number}: {line.strip()[:120]}"
-        for name, text in texts().items()
+        for name, text in (texts() | packed_texts()).items()
         if name not in DELIBERATE
         for number, line in enumerate(text.splitlines(), 1)
         if pattern.search(line)
@@ -69,6 +81,12 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
 
 def test_names_no_folder_of_a_machine() -> None:
     assert not lines_with(MACHINE)
+
+
+def test_a_recorded_sidecar_is_looked_into() -> None:
+    sidecars = [text for name, text in packed_texts().items() if ".placement." in name]
+    assert sidecars
+    assert all("\n/srv/tensorflow/bin/python\n" in text for text in sidecars)
 
 
 def test_names_no_registry() -> None:
