@@ -30,8 +30,8 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (HERE, True),
         ("script.py", True),
-        ("/home/user/project/train.py", True),
-        ("/home/user/site-packages.py", True),
+        ("/srv/user/project/train.py", True),
+        ("/srv/user/site-packages.py", True),
         ("<stdin>", True),
         ("<string>", True),
         ("<ipython-input-1-abc>", True),
@@ -40,7 +40,7 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
         (json.__file__, False),
         (os.__file__, False),
         (pytest.__file__, False),
-        ("/home/user/project/.venv/lib/python3.11/site-packages/keras/src/layer.py", False),
+        ("/srv/user/project/.venv/lib/python3.11/site-packages/keras/src/layer.py", False),
         ("/usr/lib/python3/dist-packages/six.py", False),
         (frames.__file__, False),
         (str(Path(frames.__file__).parent / "eager.py"), False),
@@ -84,9 +84,9 @@ def test_the_innermost_frame_that_is_the_users() -> None:
     found = _frame_in("/usr/lib/python3/dist-packages/six.py", then)
     assert found is not None
     assert found.f_code.co_name == "_frame_in"
-    found = _frame_in("/home/user/train.py", then)
+    found = _frame_in("/srv/user/train.py", then)
     assert found is not None
-    assert place(found) == ("/home/user/train.py", 2, "inner")
+    assert place(found) == ("/srv/user/train.py", 2, "inner")
     assert user_frame(None) is None
 
 

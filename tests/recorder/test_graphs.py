@@ -148,7 +148,7 @@ def test_an_old_tensorflow_is_asked_by_its_log_level(
 def test_a_program_that_wants_its_own_dumps_has_them(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TF_DUMP_GRAPH_PREFIX", "/home/user/dumps")
+    monkeypatch.setenv("TF_DUMP_GRAPH_PREFIX", "/srv/user/dumps")
     dumps.ask((2, 21))
     dumps.taken()
     dumps.expect()
