@@ -23,7 +23,7 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops, gen_resource_variable_ops
 
-from traceanalyzer.recorder import attach
+from traceanalyzer.recorder import attach, signatures
 from traceanalyzer.recorder.attach import Attachment, Evidence
 from traceanalyzer.recorder.graphs import Dumps
 from traceanalyzer.recorder.journal import Journal
@@ -183,8 +183,7 @@ def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     def double(x: tf.Tensor) -> tf.Tensor:
         return x * 2.0
 
-    signatures = recorder.evidence._eager._signatures  # noqa: SLF001
-    monkeypatch.setattr(signatures, part, fail)
+    monkeypatch.setattr(recorder.evidence._eager._signatures, part, fail)  # noqa: SLF001
     recorder.evidence.session_started(0)
     x = tf.constant([1.0])
     assert tf.acosh(double(x)).numpy() == pytest.approx([1.3169579])
@@ -198,6 +197,27 @@ def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     }
     assert notes
     assert all("LookupError" in note["message"] for note in notes)
+
+
+def test_of_too_many_signatures_only_the_type_is_told(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signatures, "_MOST_SIGNATURES", 2)
+    x = tf.constant([1.0])
+    recorder.evidence.session_started(0)
+    for _ in range(2):
+        tf.exp(x)
+        tf.sinh(x)
+        tf.tanh(x)
+        tf.tanh(x)
+        tf.cosh(x)
+    recorder.evidence.session_stopped()
+    assert recorder.sequences() == [(0, ["Exp", "Sinh", "Tanh", "Tanh", "Cosh"] * 2)]
+    found = recorder.of_kind("eager")[-1]["signatures"]
+    assert [s["op"] for s in found] == ["Exp", "Sinh", "Tanh", "Cosh"]
+    assert [s["frame"] >= 0 for s in found] == [True, True, False, False]
+    assert [s["inputs"] != [] for s in found] == [True, True, False, False]
+    assert [note["id"] for note in recorder.of_kind("note")] == ["signatures_left_out"]
 
 
 def test_a_part_that_cannot_be_installed_leaves_the_others(
