@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Recorded", "recorded_sessions", "session_to_report", "set_aside_unfinished"]
+__all__ = [
+    "Recorded",
+    "delete_scratch",
+    "recorded_sessions",
+    "session_to_report",
+    "set_aside_unfinished",
+]
 
 _BY_THE_SCRIPT: Final = "script"
 _INCOMPLETE: Final = ".incomplete"
@@ -77,6 +84,17 @@ def session_to_report(sessions: Sequence[Recorded]) -> Recorded | None:
     ]
     with_ops = (session for session in newest_first if session.holds_ops)
     return next(with_ops, newest_first[0] if newest_first else None)
+
+
+def delete_scratch(logdir: Path, process: object) -> None:
+    """Delete the folder that a trace is written to before it goes to its place, if one was left.
+
+    Args:
+        logdir: Log directory.
+        process: Number of the script's process, as the journal has it.
+    """
+    if isinstance(process, int):
+        shutil.rmtree(logdir / f".traceanalyzer-{process}", ignore_errors=True)
 
 
 def set_aside_unfinished(run: Path, finished: Iterable[Path]) -> list[Path]:
