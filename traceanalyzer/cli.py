@@ -214,7 +214,7 @@ def tables(
     help=f"The page; {_PAGE} else.",
 )
 @click.option("--no-report", is_flag=True, help="Write no page.")
-@click.option("--steps", type=_Steps(), metavar="A:B", help="Record from step A until step B.")
+@click.option("--steps", type=_Steps(), metavar="A:B", help="Record steps A to B, both included.")
 @click.option("--after", type=_Time(), metavar="TIME", help="Record from then on, like 30s.")
 @click.option("--for", "for_s", type=_Time(), metavar="TIME", help="Record for so long; 10s else.")
 @click.option(

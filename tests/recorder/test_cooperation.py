@@ -167,7 +167,7 @@ def test_steps_of_a_program(tmp_path: Path) -> None:
         last=12,
     )
     [session] = done.records("session")
-    assert session["reason"] == "from step 10 of the program's steps, to step 12"
+    assert session["reason"] == "from step 10 of the program, to step 12"
     [trace] = done.traces().values()
     assert b"train" in trace
     sequences = done.records("eager")[-1]["sequences"]

@@ -192,9 +192,9 @@ def test_a_function_among_the_attributes_is_named(recorded: Recorded) -> None:
     [
         ("matmul", "MatMul", [("float", [2, 2])] * 2, [("float", [2, 2])]),
         ("reshape", "Reshape", [("float", [2, 2]), ("int32", [1])], [("float", [4])]),
-        ("split", "Split", [(None, None), ("float", [2, 2])], [("float", [1, 2])] * 2),
+        ("split", "Split", [("int32", None), ("float", [2, 2])], [("float", [1, 2])] * 2),
         ("add_n", "AddN", [("float", [2, 2])] * 3, [("float", [2, 2])]),
-        ("stack", "Pack", [("resource", [])] * 10, [("float", [10, 2, 2])]),
+        ("stack", "Pack", [("float", [2, 2])] * 10, [("float", [10, 2, 2])]),
         ("wrong_shapes", "MatMul", [("float", [2, 2]), ("float", [3, 3])], []),
         ("square", "Square", [("int64", [])], [("int64", [])]),
         ("in_python", "Sigmoid", [("float", [2, 2])], [("float", [2, 2])]),

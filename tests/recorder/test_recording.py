@@ -211,9 +211,7 @@ def test_steps(make: Callable[..., Case]) -> None:
     assert Profiler.told == ["start", "stop"]
     case.call(100)
     case.recording.finish("exit")
-    assert [s["reason"] for s in case.records("session")] == [
-        "from step 3 of the calls of step, to step 4"
-    ]
+    assert [s["reason"] for s in case.records("session")] == ["from call 3 of step, to call 4"]
     assert not case.records("note")
 
 

@@ -174,10 +174,10 @@ def test_steps_are_calls_of_what_is_called_most(clock: Clock) -> None:
     window = StepsWindow(clock, 10, 20)
     assert not call(window, 9)
     assert not call(window, 9, "__inference_other_1")
-    assert call(window, 1) == [Begin("from step 10 of the calls of step")]
+    assert call(window, 1) == [Begin("from call 10 of step")]
     assert not call(window, 30, "__inference_other_1")
     assert not call(window, 10)
-    assert call(window, 1) == [End("to step 20")]
+    assert call(window, 1) == [End("to call 20")]
     assert window.over
 
 
@@ -185,7 +185,7 @@ def test_steps_that_the_program_marks_count(clock: Clock) -> None:
     window = StepsWindow(clock, 2, 2)
     assert window.stepped() is None
     assert not call(window, 5)
-    assert window.stepped() == Begin("from step 2 of the program's steps")
+    assert window.stepped() == Begin("from step 2 of the program")
     assert not call(window, 5)
     assert window.stepped() == End("to step 2")
 

@@ -92,8 +92,9 @@ class Evidence:
 
     def _called(self, name: str, thread: int) -> None:
         """A function is about to be called, by the thread of that number."""
-        self._before_call(name)
-        self._steps.called(name, thread)
+        self._steps.ended(name, thread)
+        self._before_call(name)  # a session may begin or end with it
+        self._steps.began(name, thread)
         if name not in self._called_at:
             self._called_at[name] = time.time()
             self._dumps.expect()

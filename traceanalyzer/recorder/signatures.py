@@ -80,13 +80,14 @@ class Signatures:
             inputs: One entry an argument of its OpDef, or tensors alone.
             attributes: Names and values in turn.
         """
-        shown = itertools.islice(flat(inputs), _MOST_TENSORS)
+        told = self._attributes(op, inputs, attributes)
+        described = self._inputs(op, inputs, told)
         found = {
             "op": op,
             "is_function": False,
             "scope": text(scope),
-            "attributes": self._attributes(op, inputs, attributes),
-            "inputs": [self._tensor(value) for value in shown],
+            "attributes": told,
+            "inputs": list(itertools.islice(described, _MOST_TENSORS)),
         }
         return self._add(key, frame, found)
 
@@ -117,7 +118,11 @@ class Signatures:
             "attributes": {"dtype": self._dtype(variable)},
             "inputs": [self._tensor(variable.handle)],
         }
-        return self._add(key, frame, found)
+        number = self._add(key, frame, found)
+        # It runs where the variable is, whatever was asked for (eager/placement_utils.cc,
+        # MaybePinToResourceDevice).
+        self._signatures[number]["outputs"] = [self._value_of(variable)]
+        return number
 
     def add_outputs(self, number: int, result: Any, name: str = "") -> None:  # noqa: ANN401
         """Describe what an op returned, when its signature was new.
@@ -181,9 +186,33 @@ class Signatures:
             }
         )
 
+    def _inputs(
+        self, op: str, inputs: Tuple[Any, ...], attributes: Dict[str, Any]
+    ) -> Iterator[Dict[str, Any]]:
+        """Describe the tensors that an op takes, of Python values what its OpDef tells."""
+        arguments = self.op_def(op).input_arg
+        for k, value in enumerate(inputs):
+            arg = arguments[k] if len(inputs) == len(arguments) else None
+            for one in flat((value,)):
+                described = self._tensor(one)
+                if described["dtype"] is None and arg is not None:
+                    dtype = attributes.get(arg.type_attr) if arg.type_attr else None
+                    described["dtype"] = dtype_name(arg.type) if arg.type else dtype
+                yield described
+
+    def _value_of(self, variable: Any) -> Dict[str, Any]:  # noqa: ANN401 - a ResourceVariable
+        handle = variable.handle
+        return {
+            "dtype": self._dtype(variable),
+            "device": text(handle.device),
+            "backing_device": text(handle.device),
+            "resource": None,
+            "shape": shape(variable.shape),
+        }
+
     def _tensor(self, value: Any) -> Dict[str, Any]:  # noqa: ANN401 - any input of an op
-        if isinstance(value, self.variable_type):
-            value = value.handle
+        if isinstance(value, self.variable_type):  # read first: what the op takes is its value
+            return self._value_of(value)
         if not isinstance(value, self.tensor_type):  # a Python value, made a tensor in C++
             nothing = {"dtype": None, "device": "", "backing_device": ""}
             return {**nothing, "resource": None, "shape": None}

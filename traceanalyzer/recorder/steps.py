@@ -43,8 +43,7 @@ class StepMarks:
         self._patches.undo()
 
     def session_started(self) -> None:
-        """Begin to count anew."""
-        self._counts = {}
+        """Mark steps from now on; calls count from the program's first."""
         self._leader = None
         self._is_marking = True
 
@@ -55,25 +54,34 @@ class StepMarks:
             self._unfinished.append(self._open)  # kept: as it is freed, it would be written
             self._open = None
 
-    def called(self, name: str, thread: int) -> None:
-        """Mark the end of a step and the beginning of the next, if that is what this call is.
+    def ended(self, name: str, thread: int) -> None:
+        """Mark the end of a step, if the call that is about to come ends it.
 
         Args:
             name: Definition of the function that is about to be called.
             thread: Number of the calling thread.
         """
-        if not self._is_marking or self._program_marks:
-            return
+        if self._open is not None and self._leader == (thread, name):
+            self._open.Stop()
+            self._open = None
+
+    def began(self, name: str, thread: int) -> None:
+        """Mark the beginning of a step, if that is what the call that is about to come is.
+
+        Args:
+            name: Definition of the function that is about to be called.
+            thread: Number of the calling thread.
+        """
         key = (thread, name)
         count = self._counts[key] = self._counts.get(key, 0) + 1
+        if not self._is_marking or self._program_marks:
+            return
         if self._leader is None and count > _CALLS_BEFORE:
             self._leader = key
         if key != self._leader:
             return
         from tensorflow.python.profiler.internal import _pywrap_traceme  # noqa: PLC0415
 
-        if self._open is not None:
-            self._open.Stop()
         found = _DEFINITION.fullmatch(name)
         label = found.group(1) if found else name
         self._open = _pywrap_traceme.TraceMe("step", step_num=count, _r=1, graph_type=label)

@@ -294,10 +294,11 @@ class StepsWindow(Window):
     def _reached(self, label: str, count: int) -> Action:
         if self._leader is None and not self.over and count >= self._first:
             self._leader = label
-            what = "the program's steps" if label == _MARKED else f"the calls of {label}"
-            return self._begin(f"from step {count} of {what}")
+            where = "step {} of the program" if label == _MARKED else f"call {{}} of {label}"
+            return self._begin(f"from {where.format(count)}")
         if self.recording and count > self._last:
-            return self._end(f"to step {self._last}")
+            what = "step" if label == _MARKED else "call"
+            return self._end(f"to {what} {self._last}")
         return None
 
 

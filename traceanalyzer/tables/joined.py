@@ -8,7 +8,7 @@ rows stand.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EagerOps", "Joined", "OpRecord", "join_eager", "join_rows"]
 
+_THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
+
 
 @dataclass(frozen=True, kw_only=True)
 class OpRecord:
@@ -36,7 +38,8 @@ class OpRecord:
 
     Attributes:
         frame: The user's line that asked for it, or None where that is not known.
-        requested_device: The device asked for, "" for none; None where not known.
+        requested_device: The device asked for, in this process without naming it; "" for none,
+            None where not known.
         input_types: Types of its inputs, `float;int32`; None where not known.
         output_types: Types of its outputs; likewise.
         device: The device it was placed on, full string; None where not known.
@@ -161,7 +164,7 @@ def _graph_record(
         return None
     return OpRecord(
         frame=node.frame,
-        requested_device=node.requested_device,
+        requested_device=_request(node.requested_device),
         device=node.device,
         function=node.function,
         node=node.node,
@@ -203,7 +206,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
     away = bool(device) and not _is_cpu(device)
     return OpRecord(
         frame=frame,
-        requested_device=signature.scope,
+        requested_device=_request(signature.scope),
         input_types=_types(signature.inputs),
         output_types=_types(signature.outputs),
         device=device or None,
@@ -212,6 +215,14 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
         and bool(signature.outputs)
         and all(_is_cpu(t.backing_device) for t in signature.outputs),
     )
+
+
+def _request(device: str | None) -> str | None:
+    """Return a request as it was typed: TensorFlow completes those of eager scopes.
+
+    What is left empty asked for no device: `tf.py_function` names the process alone.
+    """
+    return None if device is None else device.removeprefix(_THIS_PROCESS)
 
 
 def _types(tensors: tuple[Tensor, ...]) -> str:
