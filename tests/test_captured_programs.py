@@ -89,6 +89,8 @@ def test_joined_ops_carry_the_right_line(
     own = ops[ops["source_file"].astype(object) == str(program.path.resolve())]
 
     marks, loading = program.marks(), program.loading_lines()
+    if sys.executable != _PYTHON:  # Keras 2 makes the weights of a layer where it is first called
+        marks.pop("StatelessRandomUniformV2", None)
     elsewhere = {
         (row.type, int(row.source_line))
         for row in own.itertuples()
@@ -126,7 +128,7 @@ def test_the_sidecar_is_small_and_quickly_read(
     assert path.stat().st_size <= _MOST_BYTES
 
 
-@pytest.mark.skipif(_PYTHON != sys.executable, reason="Keras has other functions in each version")
+@pytest.mark.skipif(sys.executable != _PYTHON, reason="Keras has other functions in each version")
 def test_steps_are_marked_where_the_program_does_not(
     captured: Callable[[Program], Capture],
 ) -> None:

@@ -144,11 +144,18 @@ class TestWithoutPartitions:
 
         assert find(book, name, op_type) == (7, "/CPU:0", None)
 
-    def test_what_is_of_another_type_is_not(self) -> None:
+    def test_a_node_may_have_been_given_another_type(self) -> None:
         book = Book()
-        book.function(F, node("mm", "MatMul", line=7), ran=())
+        book.function(F, node("scale", "RealDiv", line=7), ran=())
 
-        assert find(book, "mm", "Mul") is None
+        assert find(book, "scale", "Mul") == (7, "", None)
+        assert find(book, "scale", "Mul", function="__inference_g_2") is None
+
+    def test_where_the_function_is_not_known_it_is_another_node(self) -> None:
+        book = Book()
+        book.function(F, node("scale", "RealDiv", line=7), ran=())
+
+        assert GraphNodes(book.sidecar()).find_in_any("scale", "Mul") is None
 
 
 class TestSeveralInstances:

@@ -72,7 +72,7 @@ class GraphNodes:
         """Return the node of an op that ran in a function, or in one that it calls."""
         if role_of_type(op_type) == Role.TRANSFER:
             return None  # made where a graph is cut into partitions
-        own = self._in_function(function, name, op_type)
+        own = self._in_function(function, name, op_type, is_its_own=True)
         if own is not None:
             return own
         return _agreed(
@@ -111,14 +111,17 @@ class GraphNodes:
             self._reached[function] = tuple(reached)
         return self._reached[function]
 
-    def _in_function(self, function: str, name: str, op_type: str) -> Node | None:
+    def _in_function(
+        self, function: str, name: str, op_type: str, *, is_its_own: bool = False
+    ) -> Node | None:
+        """Look an op up in a function, of which it is sure, or not, that it ran there."""
         instantiated = self._sidecar.function(function)
         if instantiated is None and function == _SESSION:
             instantiated = self._sidecar.function(_DUMPED_SESSION)
         if instantiated is None:
             return self._in_definition(function, name)
         return _agreed(
-            self._in_instance(function, instance, name, op_type)
+            self._in_instance(function, instance, name, op_type, is_its_own=is_its_own)
             for instance in instantiated.instances
         )
 
@@ -139,7 +142,7 @@ class GraphNodes:
         return None
 
     def _in_instance(
-        self, function: str, instance: Instance, name: str, op_type: str
+        self, function: str, instance: Instance, name: str, op_type: str, *, is_its_own: bool
     ) -> Node | None:
         graph = instance.input
         ran = [
@@ -148,7 +151,10 @@ class GraphNodes:
             if (at := p.index(name)) != UNKNOWN and p.ops[at] == op_type
         ]
         place = _place(graph, name)
-        if not ran and not _is_of_type(graph, place, op_type):
+        # TensorFlow 2.12 does not tell what ran. Where the function is sure, so is the name: Grappler
+        # keeps it when it makes another op of a node (`Mul` of `RealDiv`).
+        is_named = is_its_own and place != UNKNOWN and not instance.partitions
+        if not ran and not is_named and not _is_of_type(graph, place, op_type):
             return None
         origin = next((o for p, at in ran if (o := _origin(p, at))), None)
         if place != UNKNOWN:
