@@ -151,8 +151,8 @@ class GraphNodes:
             if (at := p.index(name)) != UNKNOWN and p.ops[at] == op_type
         ]
         place = _place(graph, name)
-        # TensorFlow 2.12 does not tell what ran. Where the function is sure, so is the name: Grappler
-        # keeps it when it makes another op of a node (`Mul` of `RealDiv`).
+        # TensorFlow 2.12 does not tell what ran. Where the function is sure, so is the name:
+        # Grappler keeps it when it makes another op of a node (`Mul` of `RealDiv`).
         is_named = is_its_own and place != UNKNOWN and not instance.partitions
         if not ran and not is_named and not _is_of_type(graph, place, op_type):
             return None
