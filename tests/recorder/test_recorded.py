@@ -210,7 +210,7 @@ def test_inputs_and_outputs(
     (found,) = [s for s in recorded.at(mark) if s["op"] == op]
     assert [(t["dtype"], t["shape"]) for t in found["inputs"]] == inputs
     assert [(t["dtype"], t["shape"]) for t in found["outputs"]] == outputs
-    devices = {(t["device"], t["backing_device"]) for t in found["inputs"] if t["dtype"]}
+    devices = {(t["device"], t["backing_device"]) for t in found["inputs"] if t["device"]}
     assert devices == {(_CPU, _CPU)}
 
 

@@ -29,6 +29,8 @@ __all__ = ["Channel"]
 _STDOUT, _STDERR = 1, 2
 _CHUNK: Final = 1 << 20
 _HOLD_S: Final = 0.05  # how long the beginning of a log line waits for the rest
+_LOOK_S: Final = 0.002
+_SETTLED_S: Final = 0.05
 _SILENT_S: Final = 0.1  # nothing for so long after the script's end: others hold the channel
 _TALKATIVE_S: Final = 1.0  # others that go on writing are waited for no longer than this
 _OUTPUT_FLAGS, _WINDOW_SIZE = 1, 8  # in what termios knows of a terminal; of a struct winsize
@@ -67,6 +69,7 @@ class Channel:
         self.descriptor_of_stderr = self._script_end
         self._wake_source, self._wake = os.pipe()
         self._last = b""
+        self._is_passing = False
         self._thread = threading.Thread(target=self._run, name="stderr", daemon=True)
         self.resize()
 
@@ -91,6 +94,18 @@ class Channel:
         """Close what was opened: no script came to be started."""
         for descriptor in (self._script_end, self._source, self._wake_source, self._wake):
             os.close(descriptor)
+
+    def settle(self) -> None:
+        """Pass on what the script has written so far: this process is about to stop as it did.
+
+        What is written to a pseudo-terminal comes out of it a little later.
+        """
+        until = time.monotonic() + _TALKATIVE_S
+        quiet_since = time.monotonic()
+        while (now := time.monotonic()) < min(until, quiet_since + _SETTLED_S):
+            if self._is_passing or select.select([self._source], [], [], 0)[0]:
+                quiet_since = now
+            time.sleep(_LOOK_S)
 
     def finish(self) -> None:
         """Pass on what the script had written when it ended; wait for no other process.
@@ -134,10 +149,12 @@ class Channel:
                 poll.unregister(self._wake_source)
                 last = time.monotonic() + _TALKATIVE_S
             if self._source in ready:
+                self._is_passing = True
                 data = self._read()
                 if not data:
                     return False
                 self._write(self._filter.feed(data))
+                self._is_passing = False
             elif not ready:
                 self._write(self._filter.flush())
                 if last is not None:

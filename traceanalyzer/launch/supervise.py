@@ -106,6 +106,8 @@ def _wait(child: int, witness: Witness, channel: Channel | None) -> int:
         if signum == signal.SIGCHLD:
             pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
             if pid and os.WIFSTOPPED(status):
+                if channel:
+                    channel.settle()
                 _stop_too(os.WSTOPSIG(status))
             elif pid:
                 return os.waitstatus_to_exitcode(status)
