@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, List, Optional
 
+from .loaded import loaded
+
 __all__ = ["as_json", "dtype_name"]
 
 _LONGEST = 1000
@@ -46,10 +48,9 @@ def shape(value: Any) -> Optional[List[int]]:  # noqa: ANN401 - a TensorShape
 
 def dtype_name(number: int) -> str:
     """Return the name of a dtype by its number in types.proto: `float`, `int32`, `resource`."""
-    from tensorflow.core.framework import types_pb2  # noqa: PLC0415 - the program's TensorFlow
-
+    types = loaded("tensorflow.core.framework.types_pb2")
     try:
-        name: str = types_pb2.DataType.Name(number)
+        name: str = types.DataType.Name(number)
     except ValueError:
         return f"dtype{number}"
     return name[3:].lower()

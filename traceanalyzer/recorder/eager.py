@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from .frames import known_files, user_frame
+from .loaded import loaded
 from .patches import Patches
 from .signatures import RESOURCE, text
 
@@ -252,7 +253,7 @@ class EagerRecorder:
                 thread = self._local.thread
                 if is_function:
                     self._before_call(name, thread.number)
-                elif self._session < 0:
+                if self._session < 0 and (not is_function or name in self._functions):
                     return original(*args)
                 frame = user_frame(sys._getframe(1))  # noqa: SLF001
                 number, is_new = self._number(name, args, frame, is_function=is_function)
@@ -315,14 +316,13 @@ class EagerRecorder:
         if self._session < 0:
             thread.left = 0
             return
-        from tensorflow.python.profiler.internal import _pywrap_traceme  # noqa: PLC0415
-
         if thread.session != self._session:
             thread.session = self._session
             thread.sequence = array("I")
         thread.left = _MARK_EVERY
         index = len(thread.sequence)
-        _pywrap_traceme.TraceMe(_MARKER, thread=thread.number, index=index).Stop()
+        traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
+        traceme(_MARKER, thread=thread.number, index=index).Stop()
 
     def _learn(self, op: str) -> int:
         """Find out where an op's attributes begin in its arguments; whether it makes resources."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import os
 import signal
 import threading
@@ -174,6 +173,8 @@ class _Ending:
                         continue
                     self.run("signal")
                     # `signal.signal` is for the main thread only.
+                    import ctypes  # noqa: PLC0415 - see `importing`
+
                     ctypes.CDLL(None).signal(number, None)
                     os.kill(os.getpid(), number)
 

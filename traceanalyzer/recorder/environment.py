@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Callable, Dict, List
 
 from .attributes import as_json
+from .loaded import loaded
 from .patches import Patches
 
 __all__ = ["StrategyRecorder", "device_facts", "environment_facts", "variables"]
@@ -90,9 +91,8 @@ def environment_facts() -> Dict[str, Any]:
 
 def device_facts() -> Dict[str, Any]:
     """Return devices and options as the program left them; nothing is initialised for it."""
-    import tensorflow as tf  # noqa: PLC0415 - the program's
-    from tensorflow.python.eager import context  # noqa: PLC0415
-
+    tf = loaded("tensorflow")
+    context = loaded("tensorflow.python.eager.context")
     current = context._context  # noqa: SLF001 - `context()` would make one
     made = current is not None and current._initialized  # noqa: SLF001
     facts: Dict[str, Any] = {
@@ -143,8 +143,7 @@ def _memory(config: Any) -> Dict[str, Any]:  # noqa: ANN401 - the module tf.conf
 
 
 def _is_deterministic() -> bool:
-    from tensorflow.python.framework import config  # noqa: PLC0415 - not in the public interface
-
+    config = loaded("tensorflow.python.framework.config")  # not in the public interface
     return bool(config.is_op_determinism_enabled())
 
 

@@ -101,7 +101,7 @@ class ErrorRecorder:
                 where=where,
                 type=type(error).__name__,
                 message=str(error)[:_LONGEST],
-                raised=[[*place(frame), 1] for frame in running],
+                raised=[[*told, 1] for told in map(place, running) if told is not None],
                 handler=_handler(running, type(error)),
                 call=call,
             )
@@ -119,7 +119,10 @@ def _user_frames(frame: Optional[FrameType]) -> Iterator[FrameType]:
 def _handler(running: List[FrameType], error: type) -> Optional[List[Any]]:
     """Return where the error will be caught: file, line of the `except`, name of the code."""
     for frame in running:
-        file, line, name = place(frame)
+        told = place(frame)
+        if told is None:
+            continue
+        file, line, name = told
         code = frame.f_code
         first = code.co_firstlineno if file == code.co_filename else 0
         for handler in _handlers_around(file, first, line):

@@ -7,16 +7,18 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
+from .loaded import loaded
+
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["Frame", "FramePool", "is_user_file", "known_files", "place", "user_frame"]
+__all__ = ["GENERATED", "Frame", "FramePool", "is_user_file", "known_files", "place", "user_frame"]
 
 Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
 
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
+GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
 
@@ -50,22 +52,26 @@ def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
     return frame
 
 
-def place(frame: FrameType) -> Tuple[str, int, str]:
+def place(frame: Optional[FrameType]) -> Optional[Tuple[str, int, str]]:
     """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
 
     A function that AutoGraph has converted runs from a generated file, also where it runs eagerly:
-    within `tf.init_scope`.
+    within `tf.init_scope`. Where its source is not known (in threads of a strategy), the place is
+    that of the user's frame around it.
     """
-    code = frame.f_code
-    found = (code.co_filename, frame.f_lineno, code.co_name)
-    if _GENERATED in code.co_filename:
-        from tensorflow.python.util import tf_stack  # noqa: PLC0415 - imported: AutoGraph runs
-
-        mappers = tf_stack._source_mapper_stacks.get(threading.get_ident())  # noqa: SLF001
+    while frame is not None:
+        code = frame.f_code
+        if GENERATED not in code.co_filename:
+            return code.co_filename, frame.f_lineno, code.co_name
+        stacks = getattr(loaded("tensorflow.python.util.tf_stack"), "_source_mapper_stacks", {})
+        mappers = stacks.get(threading.get_ident())
         sources = mappers[-1].get_effective_source_map() if mappers else {}
-        file, line, name = sources.get(found[:2], found)
-        found = (file, line, name or code.co_name)  # a lambda has none there
-    return found
+        found = sources.get((code.co_filename, frame.f_lineno))
+        if found is not None:
+            file, line, name = found[:3]
+            return file, line, name or code.co_name  # a lambda has none there
+        frame = user_frame(frame.f_back)
+    return None
 
 
 class FramePool:
@@ -87,9 +93,8 @@ class FramePool:
 
     def add_frame(self, frame: Optional[FrameType]) -> int:
         """Return the number of a running frame, -1 for none."""
-        if frame is None:
-            return -1
-        return self.add(*place(frame))
+        found = place(frame)
+        return -1 if found is None else self.add(*found)
 
     def to_list(self, start: int = 0) -> List[Frame]:
         """Return the frames in the order of their numbers, from `start` on."""

@@ -12,7 +12,7 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Tuple
 
-from .frames import FramePool, is_user_file, user_frame
+from .frames import GENERATED, FramePool, is_user_file, user_frame
 from .patches import Patches
 from .scopes import locations
 
@@ -152,6 +152,7 @@ def _user_line(traceback: Any, frames: FramePool) -> int:  # noqa: ANN401 - a St
     found = traceback.get_user_frames()
     for k in range(len(found) - 1, -1, -1):
         frame = found[k]
-        if is_user_file(frame.filename):
+        # A generated file that is still named has no source that is known.
+        if is_user_file(frame.filename) and GENERATED not in frame.filename:
             return frames.add(frame.filename, frame.lineno, frame.name)
     return -1

@@ -19,6 +19,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, FrozenSet, List, Mapping, Set, Tuple
 
+from .loaded import loaded
+
 if TYPE_CHECKING:
     from .journal import Journal
 
@@ -191,7 +193,8 @@ class Dumps:
 
     def _read_text(self, name: str) -> Any:  # noqa: ANN401 - a GraphDef
         from google.protobuf import text_format  # noqa: PLC0415 - a dependency of TensorFlow
-        from tensorflow.core.framework import graph_pb2  # noqa: PLC0415
+
+        graph_pb2 = loaded("tensorflow.core.framework.graph_pb2")
 
         with open(os.path.join(self._folder, name), encoding="utf-8", errors="replace") as file:
             return text_format.Parse(file.read(), graph_pb2.GraphDef())

@@ -1,12 +1,16 @@
-"""Tells when the program imports TensorFlow, and otherwise leaves importing as it is."""
+"""Tells when the program imports TensorFlow, and otherwise leaves importing as it is.
+
+The finder and the loader have the methods of the protocol and no base classes: `importlib.abc`
+would import some dozen modules before the program can put its own of these names first.
+"""
 
 from __future__ import annotations
 
 import sys
-from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 if TYPE_CHECKING:
+    from importlib.abc import Loader
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -28,7 +32,7 @@ def watch_import(name: str, before: Callable[[], None], after: Callable[[], None
     sys.meta_path.insert(0, _Finder(name, before, after))
 
 
-class _Finder(MetaPathFinder):
+class _Finder:
     """Finds one module, by way of the other finders; off the list when it has been imported.
 
     Not sooner: programs ask for a module's spec, to learn whether it is installed, long before
@@ -54,7 +58,7 @@ class _Finder(MetaPathFinder):
             spec = finder.find_spec(fullname, path, target)
             if spec is not None:
                 if spec.loader is not None and hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader, self)
+                    spec.loader = _Loader(spec.loader, self)  # type: ignore[assignment]
                 return spec
         return None
 
@@ -71,7 +75,7 @@ class _Finder(MetaPathFinder):
             self._after()
 
 
-class _Loader(Loader):
+class _Loader:
     """Runs a module's own loader, and tells the finder."""
 
     def __init__(self, loader: Loader, finder: _Finder) -> None:

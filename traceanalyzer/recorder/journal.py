@@ -7,6 +7,8 @@ import os
 import threading
 from typing import Any, Set
 
+from .frames import is_user_file
+
 __all__ = ["Journal"]
 
 
@@ -55,6 +57,23 @@ class Journal:
             self.write("note", id=id, severity=severity, message=message)
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Note that a part of the recorder itself failed."""
+        """Note that a part of the recorder itself failed.
+
+        To be called where the error was caught. One that the program has raised within our code,
+        from a handler of a signal, is the program's, and goes on.
+        """
+        if not _is_ours(error):
+            raise error
         reason = f"{type(error).__name__}: {error}"
         self.note(f"recorder_failed:{what}", "warning", f"{what} was not recorded: {reason[:300]}")
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Tell whether an error arose in the recorder's own code, or in what that called."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return True
+    known = type(error).__module__.partition(".")[0] in {"builtins", "tensorflow"}
+    return known and not is_user_file(traceback.tb_frame.f_code.co_filename)

@@ -12,6 +12,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 
+from .frames import GENERATED
+from .loaded import loaded
 from .patches import Patches
 
 if TYPE_CHECKING:
@@ -135,13 +137,11 @@ class Scopes:
         return snapshot
 
     def _opened_in_graph(self) -> int:
-        from tensorflow.python.util import tf_stack  # noqa: PLC0415
-
         # With the lines of AutoGraph's code mapped back to the source.
-        stack = tf_stack.extract_stack()
+        stack = loaded("tensorflow.python.util.tf_stack").extract_stack()
         for k in range(len(stack) - 1, -1, -1):
             frame = stack[k]
-            if not frame.filename.endswith(_MACHINERY):
+            if GENERATED not in frame.filename and not frame.filename.endswith(_MACHINERY):
                 return self._frames.add(frame.filename, frame.lineno, frame.name)
         return -1
 

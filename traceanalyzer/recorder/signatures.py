@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from .attributes import as_json, dtype_name, shape
+from .loaded import loaded
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -293,10 +294,8 @@ def _bytes(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
     """Return what a variable holds, in bytes; None where dtype or shape do not tell."""
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None
-    from tensorflow.python.framework import dtypes  # noqa: PLC0415
-
     try:
-        total = int(dtypes.as_dtype(dtype).size)
+        total = int(loaded("tensorflow.python.framework.dtypes").as_dtype(dtype).size)
     except (TypeError, KeyError):
         return None
     for size in sizes:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .loaded import loaded
 from .patches import Patches
 
 __all__ = ["StepMarks"]
@@ -80,11 +81,10 @@ class StepMarks:
             self._leader = key
         if key != self._leader:
             return
-        from tensorflow.python.profiler.internal import _pywrap_traceme  # noqa: PLC0415
-
         found = _DEFINITION.fullmatch(name)
         label = found.group(1) if found else name
-        self._open = _pywrap_traceme.TraceMe("step", step_num=count, _r=1, graph_type=label)
+        traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
+        self._open = traceme("step", step_num=count, _r=1, graph_type=label)
 
     def _watched(self, original: Callable[..., None]) -> Callable[..., None]:
         def init(trace: Any, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
