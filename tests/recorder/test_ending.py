@@ -30,6 +30,7 @@ def finish(reason):
         file.write(reason + "\\n")
 
 ending.watch_ending(finish)
+ending.watch_signals()
 import atexit, os, signal, threading, time
 """
 
@@ -176,7 +177,6 @@ def test_a_long_call_does_not_keep_the_program_alive(tmp_path: Path) -> None:
         tmp_path,
         """
         import ctypes
-        ending.watch_long_calls()
         threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGTERM]).start()
         # Waits, with the interpreter unlocked, and does not heed signals: as a graph does.
         libc = ctypes.CDLL(None)
@@ -189,12 +189,23 @@ def test_a_long_call_does_not_keep_the_program_alive(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 20
 
 
-@pytest.mark.parametrize("long_calls", ["", "ending.watch_long_calls()"])
-def test_a_fork_ends_as_if_we_were_not_there(tmp_path: Path, long_calls: str) -> None:
+def test_signals_are_left_alone_until_there_is_something_to_finish(tmp_path: Path) -> None:
+    code = (
+        WATCH.replace("ending.watch_signals()\n", "") + "print(signal.getsignal(signal.SIGTERM))\n"
+    )
+    (tmp_path / "program.py").write_text(code)
+
+    done = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == f"{signal.SIG_DFL}\n"
+
+
+def test_a_fork_ends_as_if_we_were_not_there(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
-        f"""
-        {long_calls}
+        """
         def child(end):
             pid = os.fork()
             if not pid:

@@ -125,3 +125,20 @@ def test_a_note_is_written_once(tmp_path: Path) -> None:
     ]
     assert notes[1]["message"].startswith("an op was not recorded: ValueError: xxx")
     assert len(notes[1]["message"]) < 400
+
+
+def test_what_the_program_raised_within_our_code_goes_on(tmp_path: Path) -> None:
+    """A handler of a signal runs wherever the program is: in the recorder too."""
+    journal = Journal(str(tmp_path / "journal.jsonl"))
+
+    class Timeout(Exception):  # noqa: N818 - a program's own
+        pass
+
+    with pytest.raises(Timeout):
+        journal.failed("a thing", Timeout())
+    try:
+        1 / 0  # noqa: B018 - in a file of the user's
+    except ZeroDivisionError as error:
+        raised = error
+        with pytest.raises(ZeroDivisionError):
+            journal.failed("a thing", raised)

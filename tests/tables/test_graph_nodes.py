@@ -176,6 +176,9 @@ class TestSeveralInstances:
         book = self.book(again, (partition(GPU, again),))
 
         assert find(book, "mm", "MatMul") == (7, "/CPU:0", None)
+        found = GraphNodes(book.sidecar()).find(F, "mm", "MatMul")
+        assert found is not None
+        assert found.devices == (CPU, GPU)
 
     def test_one_whose_partitions_were_left_out_proves_none(self) -> None:
         book = self.book(node("mm", "MatMul", asked="/CPU:0"), ())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 if TYPE_CHECKING:
     from types import FrameType
 
-__all__ = ["shielded", "watch_ending", "watch_long_calls"]
+__all__ = ["shielded", "watch_ending", "watch_signals"]
 
 # What ends a program politely and is not the user at the keyboard, who gets a KeyboardInterrupt.
 _FATAL = (signal.SIGTERM, signal.SIGHUP)
@@ -34,10 +34,11 @@ def watch_ending(finish: Callable[[str], None]) -> None:
     _Ending.current.install()
 
 
-def watch_long_calls() -> None:
-    """Have the program end on SIGTERM and SIGHUP also in the midst of a long call.
+def watch_signals() -> None:
+    """Have the recording finished when SIGTERM or SIGHUP end the program, however busy it is.
 
-    Without a handler these end a program at once. Ours is a Python function, which waits for the
+    To be called when there is something to finish: before, these signals are left as they are.
+    Without a handler they end a program at once. Ours is a Python function, which waits for the
     main thread to return from TensorFlow: from a loop in a graph, after an hour perhaps. So a
     thread, asleep until a signal comes, takes over where the main thread does not react.
     """
@@ -96,10 +97,6 @@ class _Ending:
         os.execv = self._before_exec(os.execv)
         os.execve = self._before_exec(os.execve)
         os.register_at_fork(after_in_child=self._in_child)
-        for number in _FATAL:
-            with contextlib.suppress(ValueError):  # not the main thread
-                if signal.getsignal(number) == signal.SIG_DFL:
-                    signal.signal(number, self._on_signal)
 
     def run(self, reason: str) -> None:
         """Finish, once; who comes second waits until it is done."""
@@ -115,6 +112,10 @@ class _Ending:
     def listen(self) -> None:
         if self._wakeup >= 0 or self._is_over:
             return
+        for number in _FATAL:
+            with contextlib.suppress(ValueError):  # not the main thread
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, self._on_signal)
         try:
             if signal.getsignal(signal.SIGTERM) != self._on_signal:
                 return

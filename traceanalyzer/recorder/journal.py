@@ -73,7 +73,7 @@ def _is_ours(error: BaseException) -> bool:
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
-    if traceback is None:
-        return True
-    known = type(error).__module__.partition(".")[0] in {"builtins", "tensorflow"}
-    return known and not is_user_file(traceback.tb_frame.f_code.co_filename)
+    module = type(error).__module__
+    known = module.startswith(("builtins", "tensorflow", "google.protobuf", str(__package__)))
+    frame = None if traceback is None else traceback.tb_frame
+    return known and (frame is None or not is_user_file(frame.f_code.co_filename))

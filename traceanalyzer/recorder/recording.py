@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 
 from .cooperation import ProgramWatch, ScriptSession, started_process_modules
-from .ending import shielded, watch_long_calls
+from .ending import shielded, watch_signals
 from .memory import HeapGrowth, free_share
 from .profiler import Profiler, ProfilerError, native_profiler
 from .window import Action, Begin, End, Load, window_of
@@ -119,7 +119,7 @@ class Recording:
         os.register_at_fork(
             after_in_parent=_weakly(self._has_forked), after_in_child=_weakly(self._is_fork)
         )
-        watch_long_calls()
+        watch_signals()
         self._do(self._window.opened())
         self._watch.on_first_use(self._used)
 

@@ -9,7 +9,7 @@ come into question, what is told must be the same for all of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.sidecar.document import UNKNOWN
@@ -48,6 +48,8 @@ class Node:
         device: The device of the partition that ran it, or None where not recorded.
         function: The function that was instantiated.
         node: The node of the placer's input, or of the definition where that was not recorded.
+        devices: Where calls of the function were placed differently: on which devices, "" for one
+            that is not known. Empty where they were not.
     """
 
     frame: Frame | None
@@ -55,6 +57,7 @@ class Node:
     device: str | None
     function: str
     node: str
+    devices: tuple[str, ...] = ()
 
 
 class GraphNodes:
@@ -227,14 +230,10 @@ def _agreed(found: Iterable[Node | None]) -> Node | None:
     first = nodes[0]
     if any((n.frame, n.requested_device) != (first.frame, first.requested_device) for n in nodes):
         return None
-    if len({n.device for n in nodes}) > 1:
-        return Node(
-            frame=first.frame,
-            requested_device=first.requested_device,
-            device=None,
-            function=first.function,
-            node=first.node,
-        )
+    devices = {n.device for n in nodes}
+    if len(devices) > 1:
+        told = tuple(sorted(device or "" for device in devices))
+        return replace(first, device=None, devices=told)
     return first
 
 

@@ -43,6 +43,7 @@ class OpRecord:
         input_types: Types of its inputs, `float;int32`; None where not known.
         output_types: Types of its outputs; likewise.
         device: The device it was placed on, full string; None where not known.
+        devices: Where calls placed it differently: on which devices, "" for one that is not known.
         is_device_certain: Whether that is proof.
         is_on_host: Whether all it made was in host memory, although its device is no CPU.
         has_host_inputs: Whether, if so, all it took was there too.
@@ -56,6 +57,7 @@ class OpRecord:
     input_types: str | None = None
     output_types: str | None = None
     device: str | None = None
+    devices: tuple[str, ...] = ()
     is_device_certain: bool = True
     is_on_host: bool = False
     has_host_inputs: bool = False
@@ -166,6 +168,7 @@ def _graph_record(
         frame=node.frame,
         requested_device=_request(node.requested_device),
         device=node.device,
+        devices=node.devices,
         function=node.function,
         node=node.node,
     )

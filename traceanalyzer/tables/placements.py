@@ -148,6 +148,10 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
                 replace(recorded, source="input_pipeline") if ran_for_data else recorded
             )
             continue
+        divided = records[i] if records and assumed else None
+        if divided is not None and divided.devices:
+            placements.append(_divided(divided.devices))
+            continue
         of_data = bool(in_pipeline[i]) and not is_eager and (gpu_unseen or not every_op)
         by_name = not is_eager and name not in shared
         placements.append(
@@ -186,6 +190,17 @@ def _recorded(record: OpRecord | None, device: str | None, *, has_kernel: bool) 
         return Placement(placement, sure, "sidecar", record.device)
     sure = "certain" if record.has_host_inputs else "likely"
     return Placement("host_memory", sure, "sidecar", record.device)
+
+
+def _divided(devices: tuple[str, ...]) -> Placement:
+    """Return where an op ran that some calls placed on one device and others on another.
+
+    The trace tells the device of some of its calls only: it must not stand for all of them.
+    """
+    kinds = {placement_of_device(device) if device else "unknown" for device in devices}
+    if kinds == {"cpu"}:
+        return Placement("cpu", "certain", "sidecar")
+    return Placement("unknown", "possible", "sidecar")
 
 
 def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best as one
