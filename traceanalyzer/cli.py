@@ -15,7 +15,7 @@ import click
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from traceanalyzer.model import Report
 
@@ -254,20 +254,18 @@ def capture(  # noqa: PLR0913 - as many as it has options
     from traceanalyzer.launch.orchestrate import Request, record
     from traceanalyzer.launch.supervise import end_like
 
+    program = Program(
+        interpreter=interpreter(python), target=script, is_module=is_module, arguments=arguments
+    )
     request = Request(
-        program=Program(
-            interpreter=interpreter(python),
-            target=script,
-            is_module=is_module,
-            arguments=arguments,
-        ),
+        program=program,
         logdir=logdir,
         run=run_name,
         host_tracer_level=host_tracer_level,
         python_tracer=python_tracer,
         device_tracer=device_tracer,
         window=_window(steps, after, for_s),
-        report=None if no_report else _writable(page),
+        report=None if no_report else _not_over(_writable(page), program.sources),
     )
     return end_like(record(request, _tell))
 
@@ -322,6 +320,14 @@ def _writable(file: Path) -> Path:
         msg = f"{file}: there is no folder {file.parent}; make it, or choose another"
         raise click.UsageError(msg)
     return file
+
+
+def _not_over(page: Path, sources: Iterable[Path]) -> Path:
+    """Refuse to write over the script."""
+    if page.exists() and any(page.samefile(source) for source in sources if source.exists()):
+        msg = f"{page}: this is the script; name another file for the page"
+        raise click.UsageError(msg)
+    return page
 
 
 @contextmanager

@@ -532,6 +532,11 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
         (["--after", "soon", "script.py"], "Invalid value for '--after': 'soon' is no time"),
         (["--steps", "1:2", "--for", "3", "script.py"], "--steps and --after or --for exclude"),
         (["--report", "none/page.html", "script.py"], "none/page.html: there is no folder none"),
+        (["--report", "folder", "script.py"], "folder: this is a folder; give the name of a file"),
+        (["--report", "./script.py", "script.py"], "script.py: this is the script; name another"),
+        (["--report", "link.html", "script.py"], "link.html: this is the script; name another"),
+        (["--report", "script.py", "-m", "script"], "script.py: this is the script; name another"),
+        (["--report", "program/__main__.py", "program"], "program/__main__.py: this is the script"),
         (["--host-tracer-level", "4", "script.py"], "Invalid value for '--host-tracer-level'"),
         ([], "Missing argument 'SCRIPT'"),
     ],
@@ -539,11 +544,15 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
 def test_is_refused_before_the_script_starts(folder: Path, words: list[str], said: str) -> None:
     script(folder, "print('started')")
     (folder / "folder").mkdir()
+    (folder / "program").mkdir()
+    script(folder / "program", "print('started')", "__main__.py")
+    (folder / "link.html").symlink_to("script.py")
     old = folder / "traceanalyzer-logs" / "plugins" / "profile" / "old"
     old.mkdir(parents=True)
     (old / "host.xplane.pb").write_bytes(b"x")
     before = {*folder.rglob("*")}
     done = captured(words, folder)
+    assert (folder / "script.py").read_text() == "print('started')"
     assert (done.code, done.out) == (2, b"")
     assert done.err.count(b"\n") == 1
     assert done.ours[0].startswith(said)

@@ -94,3 +94,13 @@ def test_what_is_run_is_what_would_be() -> None:
     module = Program(interpreter=("python",), target="x.y", is_module=True, arguments=("z",))
     assert module.words == ["python", "-m", "x.y", "z"]
     module.check()
+
+
+def test_where_its_code_may_lie() -> None:
+    def sources(target: str, *, is_module: bool) -> list[str]:
+        program = Program(interpreter=("python",), target=target, is_module=is_module, arguments=())
+        return [str(path) for path in program.sources]
+
+    assert sources("a/b.py", is_module=False) == ["a/b.py", "a/b.py/__main__.py"]
+    assert sources("a.b", is_module=True) == ["a/b.py", "a/b/__main__.py"]
+    assert sources("a", is_module=True) == ["a.py", "a/__main__.py"]

@@ -55,6 +55,14 @@ class Program:
         target = ["-m", self.target] if self.is_module else [self.target]
         return [*self.interpreter, *target, *self.arguments]
 
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Where its code may lie; for a module, below the working directory only."""
+        if self.is_module:
+            path = self.target.replace(".", "/")
+            return Path(f"{path}.py"), Path(path, "__main__.py")
+        return Path(self.target), Path(self.target) / "__main__.py"
+
     def check(self) -> None:
         """Refuse early what the interpreter could only refuse as well.
 
