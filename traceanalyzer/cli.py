@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
@@ -61,13 +62,29 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
     ) -> float:
         """Return the number of seconds."""
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|)", str(value).strip())
-        if found is None:
+        seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
+        if math.isinf(seconds):
             self.fail(f"{value!r} is no time; write it like 30s, 500ms or 2m", param, ctx)
-        return float(found[1]) * _SECONDS[found[2]]
+        return seconds
+
+
+class _Duration(_Time):
+    """A time that is more than none."""
+
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the number of seconds."""
+        seconds = super().convert(value, param, ctx)
+        if seconds <= 0:
+            self.fail(f"{value!r} leaves nothing to record; write it like 10s", param, ctx)
+        return seconds
 
 
 class _Steps(click.ParamType):  # type: ignore[type-arg]
-    """A range of steps: `10:20`."""
+    """A range of steps, counted from 1, both included: `10:20`."""
 
     name = "steps"
 
@@ -75,10 +92,12 @@ class _Steps(click.ParamType):  # type: ignore[type-arg]
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, int]:
         """Return the first and the last step."""
-        found = re.fullmatch(r"(\d+):(\d+)", str(value))
-        if found is None or int(found[1]) >= int(found[2]):
-            self.fail(f"{value!r} is no range of steps; write it like 10:20", param, ctx)
-        return int(found[1]), int(found[2])
+        found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", str(value))
+        first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+        if not 1 <= first <= last:
+            wanted = "write it like 10:20, counted from 1"
+            self.fail(f"{value!r} is no range of steps; {wanted}", param, ctx)
+        return first, last
 
 
 _run_option = click.option(
@@ -214,9 +233,13 @@ def tables(
     help=f"The page; {_PAGE} else.",
 )
 @click.option("--no-report", is_flag=True, help="Write no page.")
-@click.option("--steps", type=_Steps(), metavar="A:B", help="Record steps A to B, both included.")
+@click.option(
+    "--steps", type=_Steps(), metavar="A:B", help="Record steps A to B, from 1, both included."
+)
 @click.option("--after", type=_Time(), metavar="TIME", help="Record from then on, like 30s.")
-@click.option("--for", "for_s", type=_Time(), metavar="TIME", help="Record for so long; 10s else.")
+@click.option(
+    "--for", "for_s", type=_Duration(), metavar="TIME", help="Record for so long; 10s else."
+)
 @click.option(
     "--host-tracer-level",
     type=click.IntRange(1, 3),
@@ -280,7 +303,11 @@ def _window(
     if steps is not None:
         return {"kind": "steps", "first": steps[0], "last": steps[1]}
     if after is not None or for_s is not None:
-        return {"kind": "time", "after_s": after or 0.0, "for_s": for_s or _FOR_S}
+        return {
+            "kind": "time",
+            "after_s": 0.0 if after is None else after,
+            "for_s": _FOR_S if for_s is None else for_s,
+        }
     return {"kind": "auto"}
 
 

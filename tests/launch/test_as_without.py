@@ -529,6 +529,15 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
         (["--run", "..", "script.py"], "--run '..': this cannot name a folder"),
         (["--run", "old", "script.py"], "--run old: "),
         (["--steps", "5:2", "script.py"], "Invalid value for '--steps': '5:2' is no range"),
+        (
+            ["--steps", "0:1", "script.py"],
+            "Invalid value for '--steps': '0:1' is no range of steps",
+        ),
+        (["--steps", f"1:{'9' * 5000}", "script.py"], "Invalid value for '--steps': '1:999"),
+        (["--for", "0s", "script.py"], "Invalid value for '--for': '0s' leaves nothing to record"),
+        (["--for", "-1s", "script.py"], "Invalid value for '--for': '-1s' is no time"),
+        (["--for", "9" * 400, "script.py"], "Invalid value for '--for': '999"),
+        (["--after", "-1", "script.py"], "Invalid value for '--after': '-1' is no time"),
         (["--after", "soon", "script.py"], "Invalid value for '--after': 'soon' is no time"),
         (["--steps", "1:2", "--for", "3", "script.py"], "--steps and --after or --for exclude"),
         (["--report", "none/page.html", "script.py"], "none/page.html: there is no folder none"),
@@ -593,4 +602,8 @@ def test_what_is_recorded_is_as_asked(folder: Path) -> None:
     assert settings["quiet_token"]
     settings = json.loads(captured(["--steps", "10:20", name], folder).out)
     assert settings["window"] == {"kind": "steps", "first": 10, "last": 20}
+    one_step = json.loads(captured(["--steps", "1:1", name], folder).out)
+    assert one_step["window"] == {"kind": "steps", "first": 1, "last": 1}
+    at_once = json.loads(captured(["--after", "0s", name], folder).out)
+    assert at_once["window"] == {"kind": "time", "after_s": 0.0, "for_s": 10.0}
     assert settings["host_tracer_level"] == 3
