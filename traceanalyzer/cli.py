@@ -83,6 +83,21 @@ class _Duration(_Time):
         return seconds
 
 
+class _Name(click.ParamType):  # type: ignore[type-arg]
+    """The name of a file or folder to write, which is not there where a variable was not set."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Return the path."""
+        text = str(value)
+        if not text.strip():
+            self.fail(f"{text!r} names nothing; give a name, or leave the option out", param, ctx)
+        return Path(text)
+
+
 class _Steps(click.ParamType):  # type: ignore[type-arg]
     """A range of steps, counted from 1, both included: `10:20`."""
 
@@ -218,7 +233,7 @@ def tables(
 )
 @click.option(
     "--logdir",
-    type=click.Path(path_type=Path),
+    type=_Name(),
     default="traceanalyzer-logs",
     metavar="DIR",
     help="Log directory, for TensorBoard too; traceanalyzer-logs else.",
@@ -227,7 +242,7 @@ def tables(
 @click.option(
     "--report",
     "page",
-    type=click.Path(path_type=Path),
+    type=_Name(),
     default=_PAGE,
     metavar="HTML",
     help=f"The page; {_PAGE} else.",

@@ -41,7 +41,7 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
     Raises:
         TraceAnalyzerError: It cannot be made or written to, or there is such a run.
     """
-    if name is not None and (not name.strip(".") or re.search(r"[/\0\n]", name)):
+    if name is not None and (not name.strip().strip(".") or re.search(r"[/\0\n]", name)):
         msg = f"--run {name!r}: this cannot name a folder; take letters and digits"
         raise TraceAnalyzerError(msg)
     made: list[Path] = []
