@@ -484,9 +484,35 @@ def test_runs_where_options_keep_the_recorder_out(folder: Path, option: str) -> 
     assert line.endswith("nothing was recorded")
 
 
+ENDED_EARLY = "the script ended before it had imported TensorFlow: nothing was recorded"
+
+
 def test_tells_that_there_was_no_tensorflow(folder: Path) -> None:
     done = captured([script(folder, "print(1)")], folder)
     assert done.ours == ["the script did not import TensorFlow: nothing was recorded"]
+
+
+@pytest.mark.parametrize(
+    "ends",
+    ["import sys; sys.exit(3)", "1 / 0", "if", "import os; os.kill(os.getpid(), 15)"],
+)
+def test_a_script_that_ended_early_might_have_imported_tensorflow(folder: Path, ends: str) -> None:
+    done = captured([script(folder, f"{ends}\nimport tensorflow")], folder)
+    assert done.code != 0
+    assert done.ours == [ENDED_EARLY]
+
+
+def test_a_script_that_was_killed_in_the_import_of_tensorflow(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "slow" / "tensorflow").mkdir(parents=True)
+    code = "import os; os.kill(os.getpid(), 9)"
+    script(tmp_path / "slow" / "tensorflow", code, "__init__.py")
+    name = script(folder, "import tensorflow")
+    done = captured([name], folder, PYTHONPATH=str(tmp_path / "slow"))
+    assert (done.code, done.ours) == (-9, [ENDED_EARLY])
+
+
+def test_a_module_that_is_missing_has_not_failed_to_import_tensorflow(folder: Path) -> None:
+    assert captured(["-m", "no_such_module"], folder).ours == [ENDED_EARLY]
 
 
 def test_tells_that_there_is_no_tensorflow(folder: Path, tmp_path: Path) -> None:

@@ -214,6 +214,8 @@ class _Capture:
             else:
                 if ended.code == 1 and not ended.is_late:
                     return f"TensorFlow is not installed for {program.interpreter[0]}"
+        if status != 0:  # it might have imported it further on
+            return "the script ended before it had imported TensorFlow"
         return "the script did not import TensorFlow"
 
     def _write_sidecars(self, sessions: Sequence[Recorded], status: int) -> list[str]:
