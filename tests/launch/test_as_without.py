@@ -638,3 +638,13 @@ def test_what_is_recorded_is_as_asked(folder: Path) -> None:
     at_once = json.loads(captured(["--after", "0s", name], folder).out)
     assert at_once["window"] == {"kind": "time", "after_s": 0.0, "for_s": 10.0}
     assert settings["host_tracer_level"] == 3
+
+
+def test_paths_are_told_in_one_line(folder: Path) -> None:
+    name = script(folder, "import tensorflow as tf\ntf.constant(1) + 1")
+    done = captured(["--logdir", "my\nlogs", "--report", "my\x1b\npage.html", name], folder)
+    recorded, _, page = done.ours
+    assert r" in my\nlogs/plugins/profile/" in recorded
+    assert page == r"the report: my\x1b\npage.html"
+    assert done.err.endswith(b"page.html\n")
+    assert (folder / "my\x1b\npage.html").is_file()

@@ -273,7 +273,7 @@ class _Capture:
             return [f"no report: {printable(error)}; try {again}"]
         if ended.code == 0:
             verdict = ended.out.decode("utf-8", "replace").partition("\n")[0]
-            return [verdict, f"the report: {page}"]
+            return [verdict, f"the report: {printable(page)}"]
         if ended.is_interrupted or ended.code == -signal.SIGINT:
             return [f"no report: interrupted; for one, {again}"]
         reason = reason_of(ended.err.decode("utf-8", "replace"), ended.code)
