@@ -180,6 +180,17 @@ def test_leaves_the_placers_log_to_a_user_who_asked_for_it() -> None:
     assert filter_.feed(PLACED) == PLACED
 
 
+@pytest.mark.parametrize("logdir", ["/a\nb", "/a\n\nb", "/a\n", "/a\rb", "/a"])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_takes_out_all_of_a_path_that_takes_lines(logdir: str, size: int) -> None:
+    collects = SESSION[:-1] + f" repository: {logdir}/x.xplane.pb\n".encode()
+    written = QUIET + collects + b"\n" + collects + LOUD + b"b/mine\n" + collects + b"b/mine\n"
+    filter_ = StderrFilter(TOKEN, (DUMPS,), logdir=logdir)
+    chunks = split(written, [size] * (len(written) // size))
+    rest = b"".join(map(filter_.feed, chunks)) + filter_.flush()
+    assert rest == b"\nb/mine\n" + collects + b"b/mine\n"
+
+
 def test_another_captures_sentinel_is_none() -> None:
     other = QUIET.replace(TOKEN.encode(), b"f" * 16)
     assert passed(other + SESSION) == other + SESSION

@@ -138,6 +138,7 @@ class _Capture:
         self.filter = StderrFilter(
             token,
             (str(self.work / "graphs"), "/proc/self/fd/"),
+            logdir=str(self.folder.parents[2]),
             with_placer="placer" not in os.environ.get("TF_CPP_VMODULE", ""),
         )
         try:

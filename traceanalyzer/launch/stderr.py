@@ -16,6 +16,7 @@ kept as evidence besides.
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -104,12 +105,20 @@ class StderrFilter:
         omitted: How many more such lines there were than are kept.
     """
 
-    def __init__(self, token: str, prefixes: tuple[str, ...], *, with_placer: bool = True) -> None:
+    def __init__(
+        self,
+        token: str,
+        prefixes: tuple[str, ...],
+        *,
+        logdir: str = "",
+        with_placer: bool = True,
+    ) -> None:
         """Set up a filter.
 
         Args:
             token: What marks the recorder's sentinels as those of this capture.
             prefixes: How the paths of our dumps begin.
+            logdir: Log directory, which TensorFlow tells as it is, even if that takes lines.
             with_placer: Whether the placer's own log is our doing; not so where the user asked
                 for it.
         """
@@ -117,6 +126,8 @@ class StderrFilter:
         self.omitted = 0
         self._sentinel = b"\0traceanalyzer:" + token.encode() + b":"
         self._prefixes = tuple(prefix.encode("utf-8", "surrogateescape") for prefix in prefixes)
+        self._logdir = BytesIO(f"{logdir}/".encode("utf-8", "surrogateescape")).readlines()
+        self._told_of_logdir: list[bytes] = []  # how the next lines begin that go with the last
         self._with_placer = with_placer
         self._quiet = False
         self._held = b""  # the beginning of what may have to go
@@ -154,7 +165,7 @@ class StderrFilter:
     def _concerns(self, lines: bytes) -> bool:
         """Whether complete lines may hold anything to take out or to keep."""
         return (
-            bool(self._preamble or self._begun)
+            bool(self._preamble or self._begun or self._told_of_logdir)
             or b"\0" in lines
             or (b"]" in lines and any(source in lines for source in _SOURCES))
             or _PREAMBLE in lines
@@ -162,6 +173,9 @@ class StderrFilter:
 
     def _filtered(self, line: bytes) -> bytes:
         """Return what of a complete line passes."""
+        if self._told_of_logdir and line.startswith(self._told_of_logdir.pop(0)):
+            return b""
+        self._told_of_logdir = []
         at = line.find(self._sentinel)
         if at >= 0 and line[at + len(self._sentinel) :] in _SENTINELS:
             self._quiet = line.endswith(_QUIET)
@@ -176,6 +190,8 @@ class StderrFilter:
             if self._is_ours(_name(header), line[header.end() :]):
                 if self._preamble:
                     self._preamble, self._owes_preamble = b"", True
+                if line.endswith(self._logdir[0]):
+                    self._told_of_logdir = self._logdir[1:]
                 return line[: header.start()]
         start = headers[0].start() if headers else 0
         if headers or self._begun:
@@ -210,7 +226,7 @@ class StderrFilter:
 
     def _suspect(self, tail: bytes, headers: list[re.Match[bytes]]) -> int:
         """Return from where on an incomplete line may have to go: its length if nowhere."""
-        found = [len(tail)]
+        found = [0 if self._told_of_logdir else len(tail)]
         zero = tail.rfind(b"\0", -len(self._sentinel) - len(_QUIET))
         if zero >= 0 and any(
             (self._sentinel + word).startswith(tail[zero:]) for word in _SENTINELS
