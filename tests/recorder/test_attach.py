@@ -23,6 +23,7 @@ from tensorflow.python.eager.polymorphic_function import atomic_function
 from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops, gen_resource_variable_ops
 
+from tests.recorder.ours import failing
 from traceanalyzer.recorder import attach, signatures
 from traceanalyzer.recorder.attach import Attachment, Evidence
 from traceanalyzer.recorder.graphs import Dumps
@@ -176,14 +177,11 @@ def test_calls_of_functions_are_told_in_and_outside_of_sessions(recorder: Record
 def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    def fail(*_: object) -> None:
-        raise LookupError(part)
-
     @tf.function
     def double(x: tf.Tensor) -> tf.Tensor:
         return x * 2.0
 
-    monkeypatch.setattr(recorder.evidence._eager._signatures, part, fail)  # noqa: SLF001
+    monkeypatch.setattr(recorder.evidence._eager._signatures, part, failing(LookupError(part)))  # noqa: SLF001
     recorder.evidence.session_started(0)
     x = tf.constant([1.0])
     assert tf.acosh(double(x)).numpy() == pytest.approx([1.3169579])
@@ -225,9 +223,7 @@ def test_a_part_that_cannot_be_installed_leaves_the_others(
 ) -> None:
     recorder = Recorder(tmp_path)
 
-    def fail() -> None:
-        raise AttributeError("renamed")  # noqa: EM101
-
+    fail = failing(AttributeError("renamed"))
     monkeypatch.setattr(recorder.evidence._eager, "install", fail)  # noqa: SLF001
     recorder.evidence.install()
     try:
@@ -256,7 +252,7 @@ class Recording:
     def before_function_call(self, name: str) -> None: ...
 
     def finish(self, reason: str) -> None:
-        raise OSError(reason)
+        failing(OSError(reason))()
 
 
 @pytest.fixture

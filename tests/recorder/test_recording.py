@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from traceanalyzer.recorder import journal, recording
+from tests.recorder.ours import failing
+from traceanalyzer.recorder import recording
 from traceanalyzer.recorder.cooperation import ScriptSession
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.profiler import ProfilerError, Trace
@@ -278,11 +279,7 @@ def test_a_profiler_that_fails_costs_the_trace_alone(
 def test_no_exception_of_ours_gets_out(
     make: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As if it stood in the recorder: what the program's own code raises is the program's.
-    code = compile("def fail(*_): 1 / 0", journal.__file__, "exec")
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102
-    monkeypatch.setattr(Evidence, "session_started", names["fail"])
+    monkeypatch.setattr(Evidence, "session_started", failing(ZeroDivisionError()))
     case = make()
     case.watch.used()
     case.call(3)
