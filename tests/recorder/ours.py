@@ -1,4 +1,4 @@
-"""Faults of the recorder's own, as far as it can tell: what the user's files raise is the user's."""
+"""Faults of the recorder, as far as it can tell: what the user's files raise is the user's."""
 
 from __future__ import annotations
 
