@@ -127,6 +127,8 @@ def _stop_too(signum: int) -> None:
     """Stop as the script did, so that the shell sees it; go on when told to."""
     if signal.SIGCONT in signal.sigpending():
         return  # that is over already
+    # What the terminal sent to the script it sent to us too: to stop once is enough.
+    signal.sigtimedwait({signal.SIGTSTP}, 0)
     before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
     os.kill(os.getpid(), signum)
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
