@@ -26,7 +26,16 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
     from traceanalyzer.sidecar.document import Sidecar
 
-__all__ = ["BareScore", "Score", "captured", "label_of", "on_cpu", "problems", "score", "score_bare"]
+__all__ = [
+    "BareScore",
+    "Score",
+    "captured",
+    "label_of",
+    "on_cpu",
+    "problems",
+    "score",
+    "score_bare",
+]
 
 _CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 _MOST_NAMED: Final = 4
@@ -38,9 +47,7 @@ def _folder() -> Path:
 
 
 @functools.cache
-def captured(
-    program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None
-) -> Run:
+def captured(program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None) -> Run:
     """Capture a program without the causes of these names, and read it back.
 
     Raises:
@@ -266,9 +273,7 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
                 f"{program.name}: {row.name} ({row.type}): {sorted(told)}, {how}; label: "
                 f"{sorted(true)}"
             )
-    return BareScore(
-        ops=ops, among=among, named=named, wrong_certain=wrong, misses=tuple(misses)
-    )
+    return BareScore(ops=ops, among=among, named=named, wrong_certain=wrong, misses=tuple(misses))
 
 
 def _without_sidecar(run: Run) -> Run:
@@ -280,9 +285,7 @@ def _without_sidecar(run: Run) -> Run:
     return ta.load(folder.parents[2])
 
 
-def _scored(
-    program: LabelledProgram, rows: pd.DataFrame, findings: Mapping[str, Finding]
-) -> Score:
+def _scored(program: LabelledProgram, rows: pd.DataFrame, findings: Mapping[str, Finding]) -> Score:
     right = certain = wrong_certain = 0
     misses = []
     for row in rows.itertuples():

@@ -1,5 +1,7 @@
 """A little ranking model."""
+
 import sys
+
 import tensorflow as tf
 
 FIXED = set(sys.argv[1:])
