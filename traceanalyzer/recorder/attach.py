@@ -47,8 +47,10 @@ class Evidence:
         self._before_call = before_call
         self._called_at: Dict[str, float] = {}  # when each function was first called
         self._steps = StepMarks()
-        self._eager = EagerRecorder(journal, signatures, self._scopes, self._called)
-        self._functions = FunctionRecorder(journal, frames, dumps.expect)
+        self._eager = EagerRecorder(
+            journal, signatures, self._scopes, self._called, dumps.first_call
+        )
+        self._functions = FunctionRecorder(journal, frames, dumps.defined, dumps.has_session)
         self._errors = ErrorRecorder(journal)
         self._strategies = StrategyRecorder()
         self._parts = (
@@ -95,9 +97,7 @@ class Evidence:
         self._steps.ended(name, thread)
         self._before_call(name)  # a session may begin or end with it
         self._steps.began(name, thread)
-        if name not in self._called_at:
-            self._called_at[name] = time.time()
-            self._dumps.expect()
+        self._called_at.setdefault(name, time.time())
 
     def finish(self) -> None:
         """Journal what is only known at the end."""

@@ -30,6 +30,7 @@ from .signatures import RESOURCE, text
 if TYPE_CHECKING:
     from types import FrameType
 
+    from .graphs import FirstCall
     from .journal import Journal
     from .scopes import Scopes
     from .signatures import Signatures
@@ -83,6 +84,7 @@ class EagerRecorder:
         signatures: Signatures,
         scopes: Scopes,
         before_call: Callable[[str, int], None],
+        first_call: Callable[[], FirstCall],
     ) -> None:
         """Prepare; nothing is replaced yet.
 
@@ -92,11 +94,13 @@ class EagerRecorder:
             scopes: Knows the line that opened the current device scope.
             before_call: Called before each call of a function, with its name and the number of
                 the thread.
+            first_call: Makes the context in which an op or a call runs in a way that is new.
         """
         self._journal = journal
         self._signatures = signatures
         self._scopes = scopes
         self._before_call = before_call
+        self._first_call = first_call
         self._threads: List[_Thread] = []
         self._local = _Local(self._threads)
         self._session = -1
@@ -219,7 +223,11 @@ class EagerRecorder:
                 self._journal.failed("an eager op", error)
                 return original(*args)
             try:
-                result = original(*args)
+                if is_new and self._signatures.is_new_way(number):
+                    with self._first_call():
+                        result = original(*args)
+                else:
+                    result = original(*args)
             except _FallbackException:  # it will come once more, by way of `execute`
                 del sequence[begin:]
                 raise
@@ -265,9 +273,14 @@ class EagerRecorder:
             except Exception as error:  # noqa: BLE001 - ours, not the program's
                 self._journal.failed("an eager call", error)
                 return original(*args)
-            result = original(*args)
-            if is_new:
-                self._made(number, is_new, result, "")
+            if not is_new:
+                return original(*args)
+            if self._signatures.is_new_way(number):
+                with self._first_call():
+                    result = original(*args)
+            else:
+                result = original(*args)
+            self._made(number, is_new, result, "")
             return result
 
         return execute

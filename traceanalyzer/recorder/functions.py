@@ -32,18 +32,24 @@ class FunctionRecorder:
     """
 
     def __init__(
-        self, journal: Journal, scope_frames: FramePool, defined: Callable[[], None]
+        self,
+        journal: Journal,
+        scope_frames: FramePool,
+        defined: Callable[[str], None],
+        has_session: Callable[[], None],
     ) -> None:
         """Prepare; nothing is replaced yet.
 
         Args:
             journal: Where to write.
             scope_frames: The pool that the numbers in `scopes.locations` belong to.
-            defined: Called when a function was defined.
+            defined: Called with the name of a function that was defined.
+            has_session: Called when a v1 session was made.
         """
         self._journal = journal
         self._scope_frames = scope_frames
         self._defined = defined
+        self._has_session = has_session
         self._patches = Patches()
         self._session_graphs: List[Any] = []
         self.definitions: Dict[str, FrozenSet[str]] = {}
@@ -94,6 +100,7 @@ class FunctionRecorder:
     def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def init(session: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             original(session, *args, **kwargs)
+            self._has_session()
             if all(graph is not session.graph for graph in self._session_graphs):
                 self._session_graphs.append(session.graph)
 
@@ -105,7 +112,7 @@ class FunctionRecorder:
             found = _lines(label, graphs, self._scope_frames)
             self._journal.write("function", **found)
             self.definitions[label] = frozenset(found["nodes"])
-            self._defined()
+            self._defined(label)
         except Exception as error:  # noqa: BLE001 - ours, not the program's
             self._journal.failed("the lines of a function", error)
 

@@ -8,6 +8,11 @@ placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's l
 
 The variables are given to the C library alone: `os.environ` stays what it was. The folder is named
 through a descriptor that is closed on exec, so that programs the script starts do not dump.
+
+Each epoch instantiates the functions of its datasets again, and all their stages would be written
+again: a sixth of a small Keras epoch. So once nothing new can come, the descriptor is pointed at
+what is no folder, and TensorFlow gives up before it writes; when something new may come it is
+pointed back.
 """
 
 from __future__ import annotations
@@ -16,15 +21,17 @@ import fcntl
 import os
 import re
 import threading
+import time
+from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, FrozenSet, List, Mapping, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, FrozenSet, List, Mapping, Set, Tuple
 
 from .loaded import loaded
 
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["Dumps"]
+__all__ = ["Dumps", "FirstCall"]
 
 _KEPT = re.compile(
     r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
@@ -33,12 +40,39 @@ _KEPT = re.compile(
     r"|^unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
+# Each function has these once for each time it was instantiated, the last once a device.
+_STAGE = re.compile(
+    r"(.+?)(?:_partition_.+)?\.\d+\.main\."
+    r"(before_placer|before_post_placement_passes|after_partition_passes)\.pb"
+)
 _SESSION = "unknown_graph"  # as newer versions call what a v1 session runs
+# Datasets instantiate their functions when an element is first wanted, perhaps long after.
+_OF_DATASETS = "__inference_Dataset_"
 _HIGH_DESCRIPTOR = 200  # out of the way of the numbers that a program expects to be given
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
-_IDLE_POLLS = 20
+_QUIET_S = 0.02
+_REST_AFTER_S = 0.25
 _LAST_WITHOUT_FILTER = (2, 12)
+
+
+class FirstCall:
+    """A context, as a class since a generator's frames would show in the program's tracebacks."""
+
+    __slots__ = ("_began", "_ended")
+
+    def __init__(self, began: Callable[[], None], ended: Callable[[], None]) -> None:
+        """Prepare."""
+        self._began = began
+        self._ended = ended
+
+    def __enter__(self) -> None:
+        """Begin."""
+        self._began()
+
+    def __exit__(self, *_: object) -> None:
+        """End, whatever was raised."""
+        self._ended()
 
 
 class Dumps:
@@ -54,8 +88,15 @@ class Dumps:
         self._folder = folder
         self._journal = journal
         self._descriptor = -1
+        self._opened = -1  # the folder itself
+        self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
+        self._is_resting = False
+        self._has_sessions = False
+        self._expected_at = 0.0
+        self._first_calls = 0  # that are under way
+        self._awaited: Set[str] = set()  # functions of datasets not instantiated so far
         self._has_raised_level = False
         self._process = os.getpid()
 
@@ -76,8 +117,9 @@ class Dumps:
         os.makedirs(self._folder, exist_ok=True)
         opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
+        self._opened = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
         os.close(opened)
-        os.register_at_fork(after_in_child=self._leave)
+        os.register_at_fork(after_in_child=self._leave_in_fork)
         os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{self._descriptor}")
         if version and version <= _LAST_WITHOUT_FILTER:
             asked = [os.environ.get("TF_CPP_VMODULE", ""), "placer=3"]
@@ -98,8 +140,29 @@ class Dumps:
                 os.putenv("TF_CPP_VMODULE", asked)
 
     def expect(self) -> None:
-        """Say that a function was defined or called for the first time: dumps will come."""
+        """Say that something runs that did not run before: dumps may come."""
+        self._expected_at = time.monotonic()
+        if self._is_resting and not self._over:
+            with self._lock:
+                if not self._over:
+                    self._point_to(self._opened)
+                    self._is_resting = False
         self._wake.set()
+
+    def defined(self, function: str) -> None:
+        """Say that a function was defined."""
+        if function.startswith(_OF_DATASETS):
+            self._awaited.add(function.replace("/", "_"))  # as files are named
+        self.expect()
+
+    def first_call(self) -> FirstCall:
+        """Return the context in which a function runs in a way that is new."""
+        return FirstCall(self._first_call_began, self._first_call_ended)
+
+    def has_session(self) -> None:
+        """Say that there is a v1 session, whose every run may be a graph of its own."""
+        self._has_sessions = True
+        self.expect()
 
     def finish(
         self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
@@ -116,38 +179,91 @@ class Dumps:
         self._delete_unneeded()
         self._convert(definitions, called_at)
 
+    def _first_call_began(self) -> None:
+        with self._lock:
+            self._first_calls += 1
+        self.expect()
+
+    def _first_call_ended(self) -> None:
+        with self._lock:
+            self._first_calls -= 1
+        self._expected_at = time.monotonic()
+
+    def _leave_in_fork(self) -> None:
+        self._over = True
+        self._leave()
+
     def _leave(self) -> None:
         """Let further dumps fail; TensorFlow goes on without them."""
         if self._descriptor < 0:
             return
         with suppress(OSError):  # the program closed it
             nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            os.dup2(nowhere, self._descriptor, inheritable=False)
+            self._point_to(nowhere)
             os.close(nowhere)
+
+    def _point_to(self, descriptor: int) -> None:
+        with suppress(OSError):  # the program closed it
+            os.dup2(descriptor, self._descriptor, inheritable=False)
 
     def _reap(self) -> None:
         """Delete dumps while they come; asleep otherwise."""
         while not self._over and os.getpid() == self._process:
             self._wake.wait()
             self._wake.clear()
-            idle = 0
-            while idle < _IDLE_POLLS and not self._over:
-                idle = 0 if self._delete_unneeded() else idle + 1
+            while not self._over and not self._is_resting:
+                self._delete_unneeded()
+                self._rest()
                 threading.Event().wait(_POLL_S)
 
-    def _delete_unneeded(self) -> int:
-        deleted, kept_bytes = 0, 0
-        names: List[str] = []
+    def _rest(self) -> None:
+        """Let dumps fail until something new is expected, where all that could come has come."""
+        if self._is_expecting():
+            return
+        names = self._names()
+        if not self._are_whole(names):
+            return
+        threading.Event().wait(_QUIET_S)
+        with self._lock:
+            if self._over or self._is_expecting() or self._names() != names:
+                return
+            self._leave()
+            self._is_resting = True
+            # Of what began meanwhile not everything would come.
+            for name in self._names() - names:
+                with suppress(OSError):
+                    os.unlink(os.path.join(self._folder, name))
+
+    def _is_expecting(self) -> bool:
+        """Return whether dumps may come, as far as the program tells."""
+        is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
+        # An old TensorFlow's dumps do not tell whose they are.
+        return bool(self._first_calls) or is_recent or self._has_sessions or self._has_raised_level
+
+    def _are_whole(self, names: Set[str]) -> bool:
+        """Return whether every function that is awaited was dumped, and each with all its stages."""
+        stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
+        self._awaited -= {name for name, _ in stages}
+        return not self._awaited and all(
+            stages[name, "before_placer"] == stages[name, "before_post_placement_passes"]
+            and stages[name, "before_placer"] <= stages[name, "after_partition_passes"]
+            for name, _ in stages
+        )
+
+    def _names(self) -> Set[str]:
         with suppress(OSError):  # never made, or the program deleted it
-            names = os.listdir(self._folder)
-        for name in names:
+            return set(os.listdir(self._folder))
+        return set()
+
+    def _delete_unneeded(self) -> None:
+        kept_bytes = 0
+        for name in self._names():
             path = os.path.join(self._folder, name)
             with suppress(OSError):  # another thread was faster, or TensorFlow is writing it
                 if _KEPT.search(name):
                     kept_bytes += os.path.getsize(path)
                 else:
                     os.unlink(path)
-                    deleted += 1
         if kept_bytes > _MOST_BYTES and not self._over:
             self._over = True
             self._leave()
@@ -157,7 +273,6 @@ class Dumps:
                 f"the program's graphs take more than {_MOST_BYTES >> 30} GB (constants in them?): "
                 "those of the functions that came later are not recorded",
             )
-        return deleted
 
     def _convert(
         self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
@@ -167,9 +282,7 @@ class Dumps:
         TensorFlow 2.12 names the files by a number of its own (`pflr_optmz_...`), so the function
         is told by the names of its nodes and by the time, and eager ops' graphs by being none.
         """
-        names: List[str] = []
-        with suppress(OSError):  # see above
-            names = os.listdir(self._folder)
+        names = self._names()
         inputs = sorted(n for n in names if "placer_input" in n and n.endswith(".pbtxt"))
         for index, name in enumerate(inputs):
             answer = name.replace("placer_input", "placer_output")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from .attributes import as_json, dtype_name, shape
 from .loaded import loaded
@@ -52,6 +52,7 @@ class Signatures:
         self._codes: List[Optional[CodeType]] = []
         self._resources: List[Dict[str, Any]] = []
         self._resource_of: Dict[int, int] = {}
+        self._ways: Set[Tuple[Any, ...]] = set()
 
     def to_json(self) -> Dict[str, Any]:
         """Return everything, as the journal's record `eager` has it."""
@@ -124,6 +125,21 @@ class Signatures:
         # MaybePinToResourceDevice).
         self._signatures[number]["outputs"] = [self._value_of(variable)]
         return number
+
+    def is_new_way(self, number: int) -> bool:
+        """Return whether TensorFlow may have to make a signature ready to run: asked but once.
+
+        What was made for the same op or function, scope and devices of its inputs is used again,
+        whichever line asks and whichever resources are bound (eager/execute.cc,
+        GetOrCreateKernelAndDevice).
+        """
+        with self._lock:
+            found = self._signatures[number]
+            devices = tuple(each["device"] for each in found["inputs"])
+            way = (found["op"], found["scope"], devices)
+            is_new = way not in self._ways
+            self._ways.add(way)
+            return is_new
 
     def add_outputs(self, number: int, result: Any, name: str = "") -> None:  # noqa: ANN401
         """Describe what an op returned, when its signature was new.
