@@ -26,7 +26,7 @@ from tensorflow.python.ops import gen_math_ops, gen_resource_variable_ops
 from tests.recorder.ours import failing
 from traceanalyzer.recorder import attach, signatures
 from traceanalyzer.recorder.attach import Attachment, Evidence
-from traceanalyzer.recorder.graphs import Dumps
+from traceanalyzer.recorder.graphs import Dumps, FirstCall
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.settings import Settings
 
@@ -50,10 +50,17 @@ class Recorder:
         self._path = folder / "journal"
         journal = Journal(str(self._path))
         self.called: list[str] = []
-        self.evidence = Evidence(journal, Dumps(str(folder / "graphs"), journal), self._called)
+        self.first_calls = 0
+        dumps = Dumps(str(folder / "graphs"), journal)
+        dumps.first_call = self._first_call  # type: ignore[method-assign]
+        self.evidence = Evidence(journal, dumps, self._called)
 
     def _called(self, name: str) -> None:
         self.called.append(name)
+
+    def _first_call(self) -> FirstCall:
+        self.first_calls += 1
+        return FirstCall(lambda: None, lambda: None)
 
     def of_kind(self, kind: str) -> list[dict[str, Any]]:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
@@ -171,6 +178,31 @@ def test_calls_of_functions_are_told_in_and_outside_of_sessions(recorder: Record
     (defined,) = recorder.of_kind("function")
     assert recorder.called == [defined["name"]] * 2
     assert recorder.sequences() == [(0, [defined["name"]])]
+
+
+def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_time(
+    recorder: Recorder,
+) -> None:
+    @tf.function
+    def double(x: tf.Tensor, by: tf.Variable) -> tf.Tensor:
+        return x * by
+
+    def work(by: tf.Variable) -> int:
+        before = recorder.first_calls
+        tf.exp(x)
+        double(x, by)
+        return recorder.first_calls - before
+
+    x = tf.constant(1.0)
+    variables = [tf.Variable(2.0), tf.Variable(3.0)]
+    assert work(variables[0]) == 1, "outside a session the function alone"
+    recorder.evidence.session_started(0)
+    assert work(variables[0]) == 1, "of the op nothing was known"
+    assert work(variables[0]) == 0
+    assert work(variables[1]) == 0, "another variable in the same place needs no other kernel"
+    with tf.device("/CPU:0"):
+        assert work(variables[1]) == 2
+    recorder.evidence.session_stopped()
 
 
 @pytest.mark.parametrize("part", ["add_op", "add_call"])

@@ -85,6 +85,103 @@ def test_dumps_that_nobody_needs_are_deleted_as_they_come(tmp_path: Path, dumps:
     assert _names(folder) == KEPT
 
 
+def _is_on(variables: dict[str, str]) -> bool:
+    return Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir()
+
+
+def _whole(function: str, *devices: str) -> set[str]:
+    """The dumps that are kept of a function that was instantiated."""
+    return {
+        f"{function}.0005.main.before_placer.pb",
+        f"{function}.0012.main.before_post_placement_passes.pb",
+        *(f"{function}_partition__{d}.0003.main.after_partition_passes.pb" for d in devices),
+    }
+
+
+WHOLE = _whole("__inference_f_91", "job:localhost_device:CPU:0", "job:localhost_device:GPU:0")
+
+
+class TestResting:
+    """Dumps that fail cost nothing: so they do while nothing new is expected."""
+
+    def test_until_something_new_may_come(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        _write(tmp_path / "graphs", WHOLE | NOT_KEPT)
+        dumps.defined("__inference_f_91")
+        _wait(lambda: not _is_on(variables))
+        assert _names(tmp_path / "graphs") == WHOLE
+        dumps.expect()
+        assert _is_on(variables)
+        _wait(lambda: not _is_on(variables))
+
+    def test_not_while_a_function_runs_for_the_first_time(
+        self, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        with dumps.first_call():
+            time.sleep(1.0)
+            assert _is_on(variables)
+        _wait(lambda: not _is_on(variables))
+
+    def test_nor_when_that_fails(self, dumps: Dumps, variables: dict[str, str]) -> None:
+        dumps.ask((2, 21))
+        with pytest.raises(KeyError), dumps.first_call():
+            raise KeyError
+        _wait(lambda: not _is_on(variables))
+
+    def test_not_before_the_functions_of_datasets_have_come(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        dumps.defined("__inference_Dataset_map_parse_7")
+        time.sleep(1.0)
+        assert _is_on(variables)
+        _write(tmp_path / "graphs", _whole("__inference_Dataset_map_parse_7", "job:x_device:CPU:0"))
+        _wait(lambda: not _is_on(variables))
+
+    @pytest.mark.parametrize("missing", sorted(WHOLE))
+    def test_not_before_a_function_has_all_its_stages(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str], missing: str
+    ) -> None:
+        only = _whole("__inference_f_91", "job:localhost_device:GPU:0")
+        dumps.ask((2, 21))
+        _write(tmp_path / "graphs", (WHOLE if "device:GPU" not in missing else only) - {missing})
+        dumps.expect()
+        time.sleep(1.0)
+        # A partition less is no sign: there is one for each device that has nodes.
+        assert _is_on(variables) == ("device:CPU" not in missing)
+
+    @pytest.mark.parametrize("kind", ["a session", "an old TensorFlow"])
+    def test_never_where_nothing_tells_what_may_come(
+        self, dumps: Dumps, variables: dict[str, str], kind: str
+    ) -> None:
+        dumps.ask((2, 12) if kind == "an old TensorFlow" else (2, 21))
+        if kind == "a session":
+            dumps.has_session()
+        dumps.expect()
+        time.sleep(1.0)
+        assert _is_on(variables)
+
+    def test_what_begins_to_come_meanwhile_is_not_kept_in_part(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        _write(tmp_path / "graphs", WHOLE)
+        leave = dumps._leave  # noqa: SLF001 - the moment in question
+
+        def late() -> None:
+            leave()
+            _write(tmp_path / "graphs", {"__inference_f_91.0021.main.before_placer.pb"})
+
+        dumps._leave = late  # type: ignore[method-assign]  # noqa: SLF001 - likewise
+        dumps.expect()
+        _wait(lambda: not _is_on(variables))
+        _wait(lambda: _names(tmp_path / "graphs") == WHOLE)
+        dumps._leave = leave  # type: ignore[method-assign]  # noqa: SLF001 - likewise
+
+
 def test_the_prefix_names_the_folder_and_then_nothing(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str]
 ) -> None:
@@ -119,6 +216,7 @@ dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r
 dumps.ask((2, 21))
 prefix = prefixes["TF_DUMP_GRAPH_PREFIX"]
 if os.fork() == 0:
+    dumps.expect()
     os._exit(os.path.isdir(prefix))
 print(os.wait()[1], os.path.isdir(prefix))
 """

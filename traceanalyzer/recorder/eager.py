@@ -172,7 +172,7 @@ class EagerRecorder:
         for proxy in self._proxies:
             setattr(proxy, "TFE_Py_FastPathExecute", in_creating_modules)  # noqa: B010
 
-    def _full_fast_path(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901 - inline
+    def _full_fast_path(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901, PLR0915 - inline
         from tensorflow.python.eager.core import _FallbackException  # noqa: PLC0415
 
         # Locals of the closure: an attribute look-up for each op would be felt.
@@ -181,7 +181,7 @@ class EagerRecorder:
         categories, scopes = self._categories, self._scopes.local
         getframe, known = sys._getframe, known_files  # noqa: SLF001
 
-        def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901 - inline
+        def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901, PLR0912 - inline
             # (context, op, name, inputs..., attributes: names and values in turn...)
             try:
                 op = args[1]

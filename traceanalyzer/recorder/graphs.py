@@ -241,7 +241,7 @@ class Dumps:
         return bool(self._first_calls) or is_recent or self._has_sessions or self._has_raised_level
 
     def _are_whole(self, names: Set[str]) -> bool:
-        """Return whether every function that is awaited was dumped, and each with all its stages."""
+        """Return whether all that is awaited was dumped, and each function with all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
         return not self._awaited and all(

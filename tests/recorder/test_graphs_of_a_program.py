@@ -1,0 +1,97 @@
+"""The graphs of a program that goes on long after its first: none is missed, none comes again."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceanalyzer.sidecar.files import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.sidecar.document import Sidecar
+
+_PROGRAM = """
+import os
+import time
+
+import tensorflow as tf
+
+
+def settle():
+    while os.path.isdir(dumps):
+        time.sleep(0.05)
+
+
+dumps = "/proc/self/fd/200"  # the first number that the recorder takes for it
+weight = tf.Variable(2.0)
+late = tf.data.Dataset.range(4).map(lambda n: n * 3)
+
+
+@tf.function
+def first(x):
+    return x * weight
+
+
+@tf.function
+def second(x):
+    return x + weight
+
+
+numbers = tf.data.Dataset.range(4).map(lambda n: n + 1)
+first(tf.constant(1.0))
+list(numbers)
+list(late)
+settle()
+for _ in range(20):
+    list(numbers)
+    first(tf.constant(1.0))
+assert not os.path.isdir(dumps)
+second(tf.constant(1.0))
+settle()
+with tf.device("/CPU:1"):
+    first(tf.constant(1.0))
+settle()
+list(tf.data.Dataset.range(4).map(lambda n: n - 1))
+settle()
+"""
+
+
+@pytest.fixture(scope="module")
+def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Sidecar:
+    folder: Path = tmp_path_factory.mktemp("program")
+    (folder / "program.py").write_text(
+        "import tensorflow as tf\n"
+        "cpu = tf.config.list_physical_devices('CPU')[0]\n"
+        "tf.config.set_logical_device_configuration(\n"
+        "    cpu, [tf.config.LogicalDeviceConfiguration()] * 2\n"
+        ")\n" + _PROGRAM,
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "traceanalyzer", "capture", "--no-report"]
+    command += ["--logdir", str(folder / "logs"), str(folder / "program.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    (file,) = (folder / "logs").rglob("*.placement.json.gz")
+    return read(file)
+
+
+def test_every_function_is_there_with_its_answer_and_what_ran(sidecar: Sidecar) -> None:
+    found = Counter(
+        re.sub(r"^__inference_|_\d+$", "", function.name)
+        for function in sidecar.functions
+        for instance in function.instances
+        if all(instance.assigned) and instance.partitions
+    )
+    assert found == {"first": 2, "second": 1, "Dataset_map_lambda": 3}
+
+
+def test_what_runs_again_is_not_written_again(sidecar: Sidecar) -> None:
+    counts = [i.count for f in sidecar.functions for i in f.instances]
+    assert max(counts) <= 4, "of more than twenty epochs"
