@@ -119,6 +119,22 @@ def test_verdict(report: Any, planes: tuple[Any, ...], verdict: str) -> None:  #
     assert report(*planes).summary.verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("explained", "left", "share"),
+    [(999, 1, "over 99%"), (1, 999, "under 1%"), (1, 2, "33%"), (7, 0, "100%")],
+)
+def test_only_everything_is_100_percent(
+    report: Any,  # noqa: ANN401
+    explained: int,
+    left: int,
+    share: str,
+) -> None:
+    ops = [op("a", "Eig", us(0, explained)), *([op("b", "MatMul", us(1000, left))] if left else [])]
+    made = report(host(line("t")(*ops)), BUSY)
+
+    assert f"; {share} of that time is explained" in made.summary.verdict
+
+
 def test_a_tpu_is_no_gpu_that_the_machine_has(report: Any) -> None:  # noqa: ANN401
     made = report(
         host(line("python")(eager("Add", us(0, 5)))),

@@ -60,7 +60,7 @@ def verdict(
         rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
         return f"No computation of the model is seen on the CPU: {rest}{doubt}."
     share = (explained.get("certain") or 0.0) + (explained.get("likely") or 0.0)
-    why = f"{share:.0%} of that time is explained" if share else "why is not told by the trace"
+    why = f"{_share(share)} of that time is explained" if share else "why is not told by the trace"
     dearest = next((f for f in findings if f.harm == "harmful"), None)
     most = "" if dearest is None else f", first of all: {dearest.title}"
     return f"{ran} beside the accelerator ({took}); {why}{most}{doubt}."
@@ -86,6 +86,14 @@ def _doubt(run: Run, unknown: pd.DataFrame) -> str:
         took = _time(int(unknown["host_self_ps"].sum()))
         return f"; for {counted(len(unknown), 'op')} ({took}) the trace does not tell where"
     return ""
+
+
+def _share(part: float) -> str:
+    """Say a share in whole percent; only everything is 100 %."""
+    nearly_all, hardly_any = 0.995, 0.005  # what else would be rounded to 100 and to 0
+    if nearly_all <= part < 1 - 1e-9:  # the sum of two shares may fall short by rounding alone
+        return "over 99%"
+    return "under 1%" if part < hardly_any else f"{part:.0%}"
 
 
 def _time(ps: int) -> str:

@@ -1,0 +1,217 @@
+"""What costs most is read first: in the data, on the page, in the terminal, in the verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+import traceanalyzer as ta
+from tests.report.markup import read
+from tests.traces import Event, gpu, host, iterator, kernel, line, op, stream, thread, us, write
+from tests.traces import xspace as space_of
+from traceanalyzer.cli import main
+from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.support import support_of
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.rules import all_rules
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from traceanalyzer.rules import Rule
+    from traceanalyzer.run import Run
+
+CALLBACK: Final = "PyFunc"
+DATASET: Final = "ShuffleDataset"
+STRINGS: Final = "StringJoin"
+FOREIGN: Final = tuple(f"OfALibrary{letter}" for letter in "ABCDEFGHIJ")
+DEAREST: Final = FOREIGN[6]  # in the middle of all that is alphabetical
+FINDINGS: Final = 40
+SHOWN_IN_TERMINAL: Final = 10
+SLACK_US: Final = 5.0
+
+
+@cache
+def without_gpu_kernel() -> tuple[str, ...]:
+    """Op types that have no GPU kernel, and whose work is not the host's."""
+    registry = nearest(None).registry
+    found = [
+        name
+        for name in registry.ops
+        if (support := support_of(registry, name)) is not None
+        and support.overall.gpu == "none"
+        and (definition := registry.definition(name)) is not None
+        and definition.inputs
+        and all(a.type not in {"string", "resource", "variant"} for a in definition.outputs)
+        and re.fullmatch(r"(Fractional|Batch|Matrix|Random|Ragged|Quantized)\w+", name)
+    ]
+    return tuple(found[: FINDINGS - len(FOREIGN) - 3])
+
+
+def types() -> tuple[str, ...]:
+    return (*without_gpu_kernel(), *FOREIGN, CALLBACK, STRINGS, DATASET)
+
+
+def different_costs() -> dict[str, int]:
+    """Microseconds by type: whoever sorts by name, by cause or by place gets another order."""
+    costs = [10 + 7 * (k * 11 % FINDINGS) for k in range(FINDINGS)]
+    told = dict(zip(types(), costs, strict=True))
+    highest = max(told, key=lambda name: told[name])
+    told[highest], told[DEAREST] = told[DEAREST], told[highest]
+    return told
+
+
+@dataclass(frozen=True)
+class Made:
+    """A log directory, and what each op type in it costs."""
+
+    logs: Path
+    costs: Mapping[str, int]
+
+    @property
+    def run(self) -> Run:
+        return ta.load(self.logs)
+
+
+def made(folder: Path, costs: Mapping[str, int]) -> Made:
+    """A trace of level 2 in which each op type ran once on the CPU beside a busy GPU."""
+    start, events = 0.0, list[Event]()
+    for name, cost in costs.items():
+        if name != DATASET:
+            events.append(op(f"model/{name}_1", name, us(start, cost)))
+            start += cost + SLACK_US
+    space = space_of(
+        host(
+            line("python")(*events),
+            thread("tf_data_iterator", 3)(iterator("Root::Shuffle", us(0, costs[DATASET]))),
+        ),
+        gpu(0)(stream(13, "Compute")(kernel("gemm", us(0, 3), op="dense/Mul:Mul"))),
+    )
+    return Made(logs=write(folder, space), costs=costs)
+
+
+@pytest.fixture(scope="module")
+def unequal(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return made(tmp_path_factory.mktemp("unequal"), different_costs())
+
+
+@pytest.fixture(scope="module")
+def equal(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return made(tmp_path_factory.mktemp("equal"), dict.fromkeys(types(), 50))
+
+
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, err) == (0, "")
+    return " ".join(out.replace("\xa0", " ").split())
+
+
+@pytest.fixture(scope="module")
+def document(unequal: Made, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    file = tmp_path_factory.mktemp("json") / "report.json"
+    with pytest.raises(SystemExit):
+        main(["report", str(unequal.logs), "--json", str(file)])
+    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return told
+
+
+def test_there_are_many_findings_of_several_causes(document: dict[str, Any]) -> None:
+    """Else the tests below prove little."""
+    causes = {finding["cause"] for finding in document["findings"]}
+
+    assert len(document["findings"]) == FINDINGS
+    assert causes == {"no_gpu_kernel", "custom_op", "python_callback", "host_pipeline"}
+    assert len({finding["harm"] for finding in document["findings"]}) > 1
+
+
+def test_the_data_begin_with_what_costs_most(document: dict[str, Any], unequal: Made) -> None:
+    told = [finding["cost"]["host_us"] for finding in document["findings"]]
+
+    assert told == sorted(map(float, unequal.costs.values()), reverse=True)
+    assert [o["type"] for o in document["findings"][0]["ops"]] == [DEAREST]
+
+
+def test_the_page_begins_with_what_costs_most(
+    document: dict[str, Any], unequal: Made, tmp_path: Path
+) -> None:
+    ids = [finding["id"] for finding in document["findings"]]
+    with pytest.raises(SystemExit):
+        main(["report", str(unequal.logs), "-o", str(tmp_path / "page.html")])
+    page = read((tmp_path / "page.html").read_text(encoding="utf-8"))
+    findings = page.one("section", id="findings")
+
+    cards = [card.attributes["id"] or "" for card in findings.all("article")]
+    links = [a.attributes["href"] or "" for a in next(findings.all("tbody")).all("a")]
+    assert [card.removeprefix("finding-") for card in cards] == ids
+    assert links == [f"#{card}" for card in cards]
+    assert DEAREST in next(findings.all("article")).one("h3").text
+
+
+def test_the_terminal_begins_with_what_costs_most(
+    document: dict[str, Any], unequal: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = run_command(capsys, "analyze", str(unequal.logs))
+    titles = [finding["title"] for finding in document["findings"]]
+    places = [said.find(f" {n}. {title}") for n, title in enumerate(titles, start=1)]
+
+    assert places[:SHOWN_IN_TERMINAL] == sorted(places[:SHOWN_IN_TERMINAL])
+    assert -1 not in places[:SHOWN_IN_TERMINAL]
+    assert set(places[SHOWN_IN_TERMINAL:]) == {-1}
+    assert f"and {FINDINGS - SHOWN_IN_TERMINAL} more" in said
+
+
+def test_the_verdict_names_it_in_one_sentence(document: dict[str, Any]) -> None:
+    verdict, first = document["summary"]["verdict"], document["findings"][0]
+
+    assert first["title"] in verdict
+    assert DEAREST in first["title"]
+    assert not any(finding["title"] in verdict for finding in document["findings"][1:])
+    assert re.findall(r"[.!?](?=\s|$)", verdict) == ["."]
+    assert verdict.endswith(".")
+
+
+def test_what_is_by_design_is_never_named_first_by_the_verdict(tmp_path: Path) -> None:
+    """However much it costs: there is nothing to mend."""
+    costs = dict.fromkeys(types(), 10) | {STRINGS: 5000, DATASET: 9000, DEAREST: 20}
+    report = assemble(diagnose(made(tmp_path, costs).run))
+
+    assert [o.type for o in report.findings[1].ops] == [STRINGS]
+    assert {f.harm for f in report.findings[:2]} == {"by_design"}
+    assert f"first of all: {DEAREST} " in report.summary.verdict
+
+
+def order(run: Run, rules: Sequence[Rule] | None = None) -> list[tuple[str, str]]:
+    return [(f.cause, f.id) for f in diagnose(run, rules).findings]
+
+
+def test_what_costs_the_same_is_always_in_the_same_order(equal: Made, tmp_path: Path) -> None:
+    """Whatever the order in which the ops ran, and with whatever else."""
+    turned = made(tmp_path, dict(reversed(equal.costs.items())))
+
+    assert len(order(equal.run)) == FINDINGS
+    assert order(equal.run) == order(equal.run) == order(turned.run)
+    assert order(equal.run) == sorted(order(equal.run))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [lambda rule: rule.title, lambda rule: rule.id[::-1], lambda rule: [-ord(c) for c in rule.id]],
+    ids=["by title", "by the end of the name", "backwards"],
+)
+def test_the_order_of_rule_files_decides_nothing(
+    equal: Made, unequal: Made, key: Callable[[Rule], Any]
+) -> None:
+    rules = sorted(all_rules(), key=key)
+
+    assert [rule.id for rule in rules] != [rule.id for rule in all_rules()]
+    for run in (equal.run, unequal.run):
+        assert order(run, rules) == order(run)
