@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Certainty, Evidence
     from traceanalyzer.rules import Mark, Rule, Words
+    from traceanalyzer.run import Run
 
 __all__ = ["attribute", "cause_of"]
 
@@ -24,6 +26,7 @@ _log = logging.getLogger("traceanalyzer")
 _Key: TypeAlias = "tuple[tuple[str, str], ...]"
 
 _ORDER: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
+_MEMORY: Final = "memory_pressure"
 _MOST_EVIDENCE: Final = 20  # of one finding; each op of it has more of the same
 
 
@@ -67,7 +70,8 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
     findings = []
     for key, members in groups.items():
         try:
-            findings.append(_finding(key, members, dragged))
+            found = _finding(key, members, dragged)
+            findings.append(_with_memory(found, analysis.run, members))
         except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
             failed[key[0][0]] = _log_failure(key[0][0], error)
     return [f for f in findings if f.cause not in failed], failed
@@ -160,6 +164,26 @@ def _finding(
         blockers=blockers if len(blockers) > 1 else (),
         modifiers=words.modifiers,
         fixes=words.fixes,
+    )
+
+
+def _with_memory(
+    finding: Finding, run: Run, members: Sequence[tuple[Subject, list[_Recognised]]]
+) -> Finding:
+    """Add to a finding whether what the program keeps on the CPU would fit the GPU.
+
+    It is no blocker: the scope alone decides, whatever made its author write it.
+    """
+    note = memory_note(run, [(subject, known[0].held) for subject, known in members])
+    if note is None:
+        return finding
+    modifiers = finding.modifiers if note.certainty is None else (*finding.modifiers, _MEMORY)
+    return replace(
+        finding,
+        modifiers=modifiers,
+        evidence=(*finding.evidence, *note.evidence),
+        ruled_out=(*finding.ruled_out, *note.ruled_out),
+        fixes=(*finding.fixes, *note.fixes),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["counted", "listed"]
+__all__ = ["counted", "listed", "percent_text", "size_text"]
 
 _IRREGULAR: Final = {"directory": "directories", "more": "more"}
 _LISTED: Final = 5  # beyond that, the rest is counted
@@ -22,3 +22,21 @@ def listed(names: Sequence[str]) -> str:
     """Return the first names of a list, and how many more there are."""
     shown = ", ".join(names[:_LISTED])
     return shown if len(names) <= _LISTED else f"{shown} and {len(names) - _LISTED} more"
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a size in decimal units, as the report shows sizes: `2.00 MB`, `512 bytes`."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        # What would be rounded to 1,000 of the smaller unit reads as one of this.
+        if size_bytes >= factor * 0.9995:
+            figure = size_bytes / factor
+            decimals = 2 if figure < 9.995 else 1 if figure < 99.95 else 0  # noqa: PLR2004
+            return f"{figure:,.{decimals}f} {unit}"
+    return counted(round(size_bytes), "byte")
+
+
+def percent_text(part: float) -> str:
+    """Return a share in percent: `97 %`; what is more than nothing never reads as 0 %."""
+    if 0 < part < 0.01:  # noqa: PLR2004 - would read as 0 or 1
+        return "less than 1 %"
+    return f"{part:.0%}".replace("%", " %")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.evidence.kernel_types import python_name
+from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.evidence.places import asks_for_cpu, device_text
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU
@@ -35,23 +36,33 @@ def ruled_out(
     """
     held = {cause.partition("/")[0] for cause in causes}
     version = None if run.version is None else run.version.value
-    for cause, because in _excluded(host, subject, nearest(version)):
+    for cause, because in _excluded(run, host, subject, nearest(version)):
         if cause not in held:
             yield RuledOut(cause=cause, because=because)
 
 
-def _excluded(host: Host, subject: Subject, kernels: Nearest) -> Iterator[tuple[str, str]]:
+def _excluded(
+    run: Run, host: Host, subject: Subject, kernels: Nearest
+) -> Iterator[tuple[str, str]]:
     if host.tables.facts.gpu_used:
         yield "no_gpu_visible", f"TensorFlow used a GPU: {host.tables.facts.gpu_witness}"
     yield from _by_registry(subject, kernels)
     yield from _by_request(subject)
+    yield from _by_memory(run, host, subject)
+
+
+def _by_memory(run: Run, host: Host, subject: Subject) -> Iterator[tuple[str, str]]:
+    """Walk why the program's own act was not for want of memory, where that is known."""
+    note = memory_note(run, [(subject, held) for held in subject.case.held[:1]])
+    if note is not None and (note.certainty is not None or note.ruled_out):
+        yield from ((out.cause, out.because) for out in note.ruled_out)
+        return
     errors = () if host.sidecar is None else host.sidecar.errors
     if host.sidecar is not None and not any(e.where == "resource_exhausted" for e in errors):
-        because = "memory is short or a GPU is busy"
         text = (
             "no error of exhausted memory was recorded; and TensorFlow itself moves no op because"
         )
-        yield "memory_pressure", f"{text} {because}"
+        yield "memory_pressure", f"{text} memory is short or a GPU is busy"
 
 
 def _by_registry(subject: Subject, kernels: Nearest) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,268 @@
+"""What a scope keeps on the CPU, measured against the memory of the GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceanalyzer.attribution import attribute
+from traceanalyzer.evidence.analysis import Analysis
+from traceanalyzer.evidence.captured_examples import captured
+from traceanalyzer.evidence.cases import Case
+from traceanalyzer.evidence.examples import held, line, subject
+from traceanalyzer.evidence.pinned import memory_note
+from traceanalyzer.report.ruled_out import ruled_out
+from traceanalyzer.rules import Example, all_rules
+from traceanalyzer.sidecar.document import Resource, Sidecar, Signature, Tensor
+from traceanalyzer.tables.joined import OpRecord
+
+if TYPE_CHECKING:
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.run import Run
+
+GB, MB = 10**9, 10**6
+CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{d}:0" for d in ("CPU", "GPU"))
+SCOPE = line(6)
+LIBRARY = line(6, is_user=False, file="/lib/site-packages/keras/layer.py")
+
+
+def variable(size: int, name: str = "table:0", device: str = CPU, **fields: Any) -> Resource:  # noqa: ANN401
+    plain = {"signature": 0 if device == CPU else -1, "dtype": "float", "shape": None}
+    return Resource(name=name, bytes=size, device=device, **{**plain, **fields})
+
+
+def tensor(*shape: int, dtype: str = "float") -> Tensor:
+    return Tensor(dtype=dtype, device=CPU, backing_device=CPU, resource=None, shape=shape)
+
+
+def signature(op: str = "VarHandleOp", *tensors: Tensor) -> Signature:
+    """An op in the scope for the CPU."""
+    return Signature(
+        op=op,
+        is_function=False,
+        scope="/CPU:0",
+        scope_frame=0,
+        frame=-1,
+        attributes=-1,
+        inputs=tensors,
+        outputs=(),
+    )
+
+
+def run_of(
+    *resources: Resource,
+    op: Signature | None = None,
+    total: int = 8 * GB,
+    peak: int = 1 * GB,
+    others: int = 0,
+) -> Run:
+    """A run whose first op is of a signature, on a machine with one GPU."""
+    own = op or signature()
+    sidecar = Sidecar(
+        tool="",
+        host="h",
+        complete=True,
+        environment={"tensorflow": {"version": "2.21.0"}},
+        devices={
+            "logical": [{"name": "/device:GPU:0"}],
+            "memory": {"/device:GPU:0": {"peak": peak}},
+        },
+        gpus=(
+            {
+                "memory_total_bytes": total,
+                "other_processes": [{"pid": 1, "name": "x", "memory_bytes": others}],
+            },
+        ),
+        frames=(SCOPE,),
+        signatures=(own,),
+        resources=resources,
+    )
+    run = Example(title="", ops=({"name": "Op", "type": own.op},)).run()
+    record = OpRecord(frame=None, requested_device="/device:CPU:0", signatures=(0,))
+    return captured(run, sidecar, (record,))
+
+
+def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[Subject, Held]:  # noqa: ANN401
+    hold = held("request", op_type, asked="/device:CPU:0", scope="/CPU:0", scope_frame=frame)
+    case = Case(type=op_type, held=(hold,), basis="replay", certainty="certain")
+    return subject(op_type, case=case, requested_device="/device:CPU:0"), hold
+
+
+def finding(run: Run, member: tuple[Subject, Held]) -> Finding:
+    analysis = Analysis(run=run, machine=None, subjects=(member[0],))
+    (found,), failed = attribute(analysis, all_rules())
+    assert not failed
+    return found
+
+
+def texts(run: Run) -> str:
+    return " ".join(e.text for e in finding(run, requested()).evidence)
+
+
+def test_what_does_not_fit_is_likely_the_reason_beside_the_scope() -> None:
+    found = finding(run_of(variable(12 * GB)), requested())
+
+    assert (found.cause, found.certainty) == ("explicit_cpu_placement", "certain")
+    assert found.modifiers == ("memory_pressure",)
+    assert found.blockers == ()
+    assert found.ruled_out == ()
+    (size,) = (e.text for e in found.evidence if e.kind == "memory_size")
+    assert size.startswith(
+        "table:0 is 12.0 GB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: it does "
+        "not fit, and likely that is why the program keeps it on the CPU"
+    )
+
+
+def test_what_would_fit_easily_rules_memory_out() -> None:
+    found = finding(run_of(variable(2 * MB)), requested())
+
+    assert found.modifiers == ()
+    assert [e.kind for e in found.evidence] == ["requested_device"]
+    assert [(r.cause, r.because) for r in found.ruled_out] == [
+        (
+            "memory_pressure",
+            (
+                "table:0 is 2.00 MB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: "
+                "it would fit easily"
+            ),
+        )
+    ]
+
+
+def test_between_the_two_nothing_is_claimed() -> None:
+    found = finding(run_of(variable(6 * GB)), requested())
+
+    assert (found.modifiers, found.ruled_out) == ((), ())
+    assert "it would fit, but not with its gradient" in texts(run_of(variable(6 * GB)))
+
+
+def test_what_only_lacks_room_beside_the_rest_is_possibly_the_reason() -> None:
+    note = memory_note(run_of(variable(6 * GB), peak=5 * GB), [requested()])
+
+    assert note is not None
+    assert note.certainty == "possible"
+    assert "possibly that is why" in note.evidence[0].text
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "said"),
+    [
+        (12 * GB, "float", "in bfloat16 it would take 6.00 GB: that would fit"),
+        (20 * GB, "float", "in bfloat16 it would take 10.0 GB: that would not fit either"),
+        (20 * GB, "double", "in bfloat16 it would take 5.00 GB: that would fit"),
+        (20 * GB, "int32", None),
+    ],
+)
+def test_whether_bfloat16_would_do(size: int, dtype: str, said: str | None) -> None:
+    run = run_of(variable(size, dtype=dtype))
+
+    assert said in texts(run) if said else "bfloat16" not in texts(run)
+    promised = any("bfloat16" in f.text for f in finding(run, requested()).fixes)
+    assert promised == (said is not None and said.endswith("would fit"))
+
+
+@pytest.mark.parametrize(("size", "verdict"), [(6, "would fit"), (7.5, "would not fit either")])
+def test_whether_a_smaller_batch_would_do(size: float, verdict: str) -> None:
+    run = run_of(variable(int(size * GB)), variable(1 * GB, "dense:0", device=GPU), peak=5 * GB)
+
+    assert (
+        "1.00 GB are known variables of the GPU; the other 4.00 GB are what a smaller batch "
+        f"lessens: with none of that it {verdict} "
+    ) in f"{texts(run)} "
+
+
+def test_what_other_processes_hold_is_counted() -> None:
+    run = run_of(variable(6 * GB), others=5 * GB)
+
+    assert "other processes held 5.00 GB" in texts(run)
+    assert "without the other processes it would fit" in texts(run)
+
+
+def test_memory_growth_is_said_to_make_no_room() -> None:
+    assert "memory growth makes no room" in texts(run_of(variable(12 * GB)))
+
+
+def test_all_that_a_scope_made_counts_together() -> None:
+    run = run_of(variable(5 * GB), variable(4 * GB, "bias:0"), variable(3 * GB, "w:0", device=GPU))
+
+    assert (
+        "what is made in the scope at train.py:6 is 9.00 GB (2 variables, the largest table:0 with "
+        "5.00 GB)"
+    ) in texts(run)
+
+
+def test_a_resource_that_is_used_elsewhere_counts_with_its_scope() -> None:
+    resource = variable(12 * GB)
+    hold = held(
+        "assigned",
+        "_Arg",
+        "resource",
+        asked=CPU,
+        scope="/CPU:0",
+        scope_frame=SCOPE,
+        resource=resource,
+    )
+    case = Case(type="ResourceGather", held=(hold,), basis="replay", certainty="certain")
+
+    found = finding(run_of(resource), (subject("ResourceGather", case=case), hold))
+
+    assert (found.cause, found.modifiers) == ("resource_on_cpu", ("memory_pressure",))
+
+
+def test_without_variables_the_largest_op_counts() -> None:
+    small, large = tensor(1000, 1000), tensor(100_000, 100_000)
+
+    assert "what MatMul takes and makes is 40.0 GB" in texts(
+        run_of(op=signature("MatMul", small, large))
+    )
+    assert finding(run_of(op=signature("MatMul", small)), requested()).ruled_out
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run_of(replace(variable(1), bytes=None)),
+        run_of(op=signature("MatMul", replace(tensor(1), shape=None))),
+        run_of(op=signature("MatMul", tensor(-1, 8))),
+        run_of(op=signature("MatMul", tensor(8, dtype="string"))),
+    ],
+)
+def test_without_sizes_nothing_is_said(run: Run) -> None:
+    assert memory_note(run, [requested()]) is None
+
+
+def test_without_the_memory_of_the_gpu_nothing_is_said() -> None:
+    run = run_of(variable(12 * GB))
+    (host,) = run.hosts
+    assert host.sidecar is not None
+    bare = replace(host, sidecar=replace(host.sidecar, gpus=(), devices=None))
+
+    assert memory_note(replace(run, hosts=(bare,)), [requested()]) is None
+
+
+def test_a_scope_of_a_library_is_no_ones_intention_here() -> None:
+    assert memory_note(run_of(variable(12 * GB)), [requested(frame=LIBRARY)]) is None
+
+
+def test_an_op_that_has_no_kernel_is_not_there_for_want_of_memory() -> None:
+    hold = held("no_kernel", "Eig")
+
+    assert memory_note(run_of(variable(12 * GB)), [(subject("Eig"), hold)]) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "because"), [(12 * GB, None), (2 * MB, "table:0 is 2.00 MB, GPU:0 has 8.00 GB")]
+)
+def test_what_is_said_of_a_single_op_agrees(size: int, because: str | None) -> None:
+    run = run_of(variable(size))
+    (host,) = run.hosts
+    out = {r.cause: r.because for r in ruled_out(run, host, requested()[0], [])}
+
+    if because is None:
+        assert "memory_pressure" not in out
+    else:
+        assert out["memory_pressure"].startswith(because)
