@@ -267,7 +267,7 @@ class TestGraphOps:
         book.function("__inference_f_95", node("mm", "MatMul", line=21))
         book.function("__inference_g_99", node("mm", "MatMul", line=31, asked="/CPU:0"))
         called = [
-            (call(name, us(100 * k, 90), step=-k), executor(us(100 * k, 90), step=-k))
+            (call(name, us(100 * k, 90), step=-9 * k), executor(us(100 * k, 90), step=-9 * k))
             for k, name in enumerate((F, "__inference_f_95", "__inference_g_99"), 1)
         ]
 

@@ -24,7 +24,9 @@ from tests.traces import (
     op,
     ps,
     ref,
+    send,
     stream,
+    task_environment,
     thread,
     us,
     xspace,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 US = 10**6
+F = "__inference_f_91"
 
 
 def ops(*planes: Any) -> pd.DataFrame:  # noqa: ANN401  # words of the language
@@ -130,6 +133,40 @@ class TestRole:
             ("f", "runtime", True),
             ("g", "input_pipeline", True),
         ]
+
+    @pytest.mark.parametrize("level", [2, 3])
+    def test_what_is_computed_to_make_a_graph_ready_is_no_op_of_the_program(
+        self, level: int
+    ) -> None:
+        """Within the call that needs it, under the names of the graph's own nodes."""
+        table = ops(
+            host(
+                line("python")(
+                    call(F, us(0, 90), step=-5)(
+                        executor(us(1, 50), step=-1)(
+                            op("a", "Sub", us(2, 9)),
+                            op("b", "Sub", us(12, 9)),
+                            send("a", "", us(22, 1), target="CPU:0"),
+                        )
+                    )
+                ),
+                thread("tf_Compute", 1)(executor(us(60, 20), step=-5)(op("c", "Add", us(61, 9)))),
+                thread("other", 2)(op("c", "Add", us(95, 2))),
+            ),
+            gpu(0)(stream(8)(kernel("k", us(70, 2), "a:Sub"))),
+            task_environment(options=bytes((0x10, level, 0x18, 1))),
+        )
+
+        told = rows(table, "function", "name", "role", "placement", "kernels", "occurrences")
+        assert sorted(row for row in told if row[0] == "constant folding") == [
+            ("constant folding", "a", "runtime", "cpu", 0, 1),
+            ("constant folding", "a/_1", "runtime", "cpu", 0, 1),
+            ("constant folding", "b", "runtime", "cpu", 0, 1),
+        ]
+        rest = {row[1]: row for row in told if row[0] != "constant folding"}
+        assert rest["a"] == (None, "a", "compute", "gpu:0", 1, 1)
+        assert rest["c"][:3] == ("f", "c", "compute")
+        assert rest["c"][5] == 2
 
 
 class TestOpId:

@@ -68,7 +68,8 @@ _OTHER_ROLES: Final = {
     Role.INPUT_PIPELINE: "It is part of the input pipeline, which TensorFlow runs on the CPU "
     "unless the program puts its end on a GPU.",
     Role.TRANSFER: "It moves data between devices; it computes nothing.",
-    Role.RUNTIME: "It is TensorFlow's own bookkeeping of calls and arguments; it computes nothing.",
+    Role.RUNTIME: "It is TensorFlow's own work: it keeps book of calls and arguments, or computes "
+    "a value while a graph is made ready.",
 }
 
 

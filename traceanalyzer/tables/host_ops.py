@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Column, Plane
 
-__all__ = ["TF_DATA", "HostOps", "Move", "Transfer", "host_ops"]
+__all__ = ["CONSTANTS", "TF_DATA", "HostOps", "Move", "Transfer", "host_ops"]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
@@ -28,6 +28,11 @@ _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
 
 TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
+# Likewise for what TensorFlow computes while it makes a graph ready: constants, and shapes.
+CONSTANTS: Final = "constant folding"
+# log_memory.h, CONSTANT_FOLDING_STEP_ID: the step of whatever graph_runner.cc runs, for
+# constant_folding.cc and eval_const_tensor.cc. No call of a function has it.
+_FOLDING_STEP: Final = -1
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class HostOps:
         event: Index of the event in the plane, int64.
         name: Index into `names.op` and `names.type`, int32.
         kind: `Kind`, uint8.
-        function: Function it ran in, `tf.data`, or empty.
+        function: Function it ran in, `tf.data`, `constant folding`, or empty.
         definitions: Full name, with TensorFlow's counter, of each function so called.
         in_pipeline: Whether it ran on behalf of tf.data.
         call: Step id of the call it ran in, 0 where unknown, int64.
@@ -206,7 +211,8 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
     """Name the function that each event ran in, and tell which were called by tf.data.
 
     On the calling thread the function is the enclosing call's. Elsewhere the step id leads there:
-    the executor's turn has it, and so has the `FunctionRun` within the call.
+    the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
+    make a graph ready has a step of its own, also within the call for which that is done.
 
     Args:
         plane: The host plane.
@@ -217,7 +223,7 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
         step_id: Step ids of events.
     """
     ids, present = step_id.values, step_id.present
-    tf_data = len(labels)
+    tf_data, constants = len(labels), len(labels) + 1
 
     runs = plane.named(words.FUNCTION_RUN)
     runs = runs[present[runs] & (label[runs] >= 0)]
@@ -225,6 +231,7 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
     captured_names = {n for n in plane.names if words.CAPTURED_FUNCTION.fullmatch(n)}
     captured = plane.named(*captured_names)
     known |= dict.fromkeys(ids[captured[present[captured]]].tolist(), tf_data)
+    known[_FOLDING_STEP] = constants
 
     turns = np.flatnonzero(names.is_executor[plane.name_of] & present)
     distinct, inverse = np.unique(ids[turns], return_inverse=True)
@@ -234,7 +241,7 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
     ]
     by_step = of_turn[executor]
     codes = np.where(by_step >= 0, by_step, label).astype(np.int32)
-    return Strings(codes, (*labels, TF_DATA)), codes == tf_data
+    return Strings(codes, (*labels, TF_DATA, CONSTANTS)), codes == tf_data
 
 
 def _function_labels(names: Names) -> tuple[list[str], NDArray[np.int64]]:

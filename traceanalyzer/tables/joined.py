@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.tables.eager_alignment import eager_signatures
 from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.host_ops import TF_DATA
+from traceanalyzer.tables.host_ops import CONSTANTS, TF_DATA
 from traceanalyzer.tables.nesting import in_line_order
 from traceanalyzer.tables.text_columns import concatenate
 from traceanalyzer.tables.vocabulary import Kind
@@ -156,7 +156,7 @@ def join_rows(
 def _graph_record(
     nodes: GraphNodes, definitions: dict[str, str], function: str | None, name: str, op_type: str
 ) -> OpRecord | None:
-    if function is None:
+    if function is None or function == CONSTANTS:
         node = nodes.find_in_any(name, op_type)
     elif function == TF_DATA:
         node = nodes.find_in_datasets(name, op_type)
@@ -164,6 +164,8 @@ def _graph_record(
         node = nodes.find(definitions[function], name, op_type) if function in definitions else None
     if node is None:
         return None
+    if function == CONSTANTS:  # made by the same line; where the node itself runs is another matter
+        return OpRecord(frame=node.frame, requested_device=None)
     return OpRecord(
         frame=node.frame,
         requested_device=_request(node.requested_device),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import decide
 from traceanalyzer.tables.text_columns import categorical, constant
@@ -57,6 +58,8 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
     role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
     in_pipeline = seen.in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
+    # Whatever its type: no op of the program is placed by it, and its sends go to no device.
+    role[(rows["function"] == CONSTANTS).to_numpy()] = Role.RUNTIME
     records: Sequence[OpRecord | None] = joined.records if joined is not None else ()
     placements = decide(sightings, host, device, facts, allocations, seen.in_pipeline, records)
     told = _Told.of(records, n)

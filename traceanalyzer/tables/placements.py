@@ -9,7 +9,9 @@ beside it. The witnesses, from the strongest to the weakest:
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, but for those
                    of an iterator that is on a GPU: its ops show at host tracer level 3
-`executor`         a send names the device of the executor that ran it, or that it was sent from
+`executor`         a send names the device of the executor that ran it, or that it was sent from;
+                   or it is what TensorFlow computes, on a CPU of its own, to make a graph ready
+                   (graph_runner.cc)
 `transfer`         the far end of a send, or of a copy whose direction is known; proof only where
                    the function is known to be the op's own
 `allocator`        its output was allocated on a GPU
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.sightings import launch_functions
 from traceanalyzer.tables.vocabulary import Kind
 
@@ -134,13 +137,17 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     told = _transfer_ends(host, device)
     allocated = _gpu_outputs(allocations)
     # Two functions may each have an op of the same name: a name alone tells only of a single one.
-    names = rows.loc[~rows["is_eager"], "name"]
+    # What TensorFlow computes to make a graph ready has the names of the graph.
+    names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
     shared = set(names[names.duplicated()])
     placements = []
     columns = ("function", "name", "type", "device", "device_assumed", "is_eager", "is_xla")
     for i, (function, name, op_type, where, assumed, is_eager, is_xla) in enumerate(
         zip(*(rows[c] for c in columns), strict=True)
     ):
+        if function == CONSTANTS:
+            placements.append(Placement("cpu", "certain", "executor", where))
+            continue
         recorded = _recorded(records[i], where, has_kernel=bool(has_kernel[i])) if records else None
         if recorded is not None and not is_xla:
             ran_for_data = bool(in_pipeline[i]) and not is_eager and recorded.placement == "cpu"
@@ -296,6 +303,8 @@ def _transfer_ends(
         sent = zip(host.function.take(rows).to_list(), host.transfer[rows].tolist(), strict=True)
         calls = _grouped(zip(sent, host.call[rows].tolist(), strict=True))
         for (function, number), made in calls.items():
+            if function == CONSTANTS:
+                continue  # it hands a result to TensorFlow, not to a device
             transfer = host.transfers[number]
             is_proof = _is_every_call(made, calls_of.get(function))
             tell(function, transfer.producer, _Told(transfer.source, is_proof=is_proof))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.host_ops import TF_DATA
+from traceanalyzer.tables.host_ops import CONSTANTS, TF_DATA
 from traceanalyzer.tables.text_columns import concatenate, empty, filled
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 from traceanalyzer.trace.columns import Strings
@@ -103,8 +103,8 @@ def gather(
             _records(n_occurrences, record, launched_by[kernels]),
         ]
     )
-    pipeline = functions.values.index(TF_DATA) if TF_DATA in functions.values else None
-    rows, row_of, assumed = _merge(seen, labels, host_level, pipeline)
+    apart = [k for k, name in enumerate(functions.values) if name in {CONSTANTS, TF_DATA}]
+    rows, row_of, assumed = _merge(seen, labels, host_level, apart)
     described = _describe(rows, functions, list(labels), devices, types)
     described["device_assumed"] = assumed
     of_occurrence = row_of[:n_occurrences]
@@ -266,7 +266,7 @@ def _records(
 
 
 def _merge(
-    seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int, pipeline: int | None
+    seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int, apart: list[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Number the distinct sightings, joined where one only lacks what a single other one has.
 
@@ -283,8 +283,9 @@ def _merge(
     graph = ~eager[keys[:, 1]] if len(keys) else np.zeros(0, np.bool_)
     if host_level >= _EVERY_OP_LEVEL:
         table["side"] = 0
-    # What tf.data calls runs on the CPU; an op of that name elsewhere is another op.
-    outside = None if pipeline is None else (table["function"] != pipeline).to_numpy()
+    # What tf.data calls, and what is computed to make a graph ready, runs on the CPU; an op of that
+    # name elsewhere is another op.
+    outside = ~table["function"].isin(apart).to_numpy()
     _fill_single(table, "function", ["label", "side"], graph, known_in=outside)
     untold = (table["device"] < 0).to_numpy()
     _fill_single(table, "device", ["function", "label", "side"], graph)
