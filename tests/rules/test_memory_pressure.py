@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 
-from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.rules import Example
 from traceanalyzer.rules.memory_pressure import RULE
+from traceanalyzer.sidecar.document import Function, Graph, Instance, Partition
+from traceanalyzer.tables.schema import ALLOCATIONS
+from traceanalyzer.tables.vocabulary import role_of_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +90,7 @@ def test_an_error_that_nothing_caught_is_explained_and_names_no_op(tmp_path: Pat
 
     assert found.sub_reason == "not_caught"
     assert found.op_ids == ()
-    assert "float[4096,1048576], 16,384.0 MiB, on /device:GPU:0" in found.why
+    assert "float[4096,1048576], 17.2 GB, on /device:GPU:0" in found.why
     assert "train.py:4" in found.title
 
 
@@ -110,6 +115,185 @@ def test_what_is_no_program_has_no_handlers(tmp_path: Path, content: bytes) -> N
 def test_only_whole_paths_of_files_are_read(tmp_path: Path) -> None:
     assert handler_lines("train.py", 5) is None
     assert handler_lines(str(tmp_path), 5) is None
+
+
+def with_message(run: Run, message: str) -> Run:
+    (host,) = run.hosts
+    assert host.sidecar is not None
+    errors = tuple(replace(e, message=message) for e in host.sidecar.errors)
+    return replace(run, hosts=(replace(host, sidecar=replace(host.sidecar, errors=errors)),))
+
+
+def with_sidecar(run: Run, **fields: Any) -> Run:  # noqa: ANN401 - any field of a sidecar
+    (host,) = run.hosts
+    assert host.sidecar is not None
+    return replace(run, hosts=(replace(host, sidecar=replace(host.sidecar, **fields)),))
+
+
+def with_tables(run: Run, **tables: Any) -> Run:  # noqa: ANN401 - any of the tables
+    (host,) = run.hosts
+    return replace(run, hosts=(replace(host, tables=replace(host.tables, **tables)),))
+
+
+OOM = (
+    "OOM when allocating tensor with shape[1024,1000] and type float on /device:{} by allocator {}"
+)
+
+
+@pytest.mark.parametrize("is_caught", [True, False])
+def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bool) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)
+    report = (
+        "\n\nCurrent usage from device: /device:GPU:0, allocator: GPU_0_bfc\n  1.00GiB from w\n"
+    )
+    run = with_sidecar(
+        with_message(
+            run_of(file, 6, is_caught=is_caught), OOM.format("GPU:0", "GPU_0_bfc") + report
+        ),
+        devices={
+            "logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}],
+            "memory": {"/device:GPU:0": {"peak": 7 * 10**9}},
+        },
+        gpus=(
+            {
+                "memory_total_bytes": 8 * 10**9,
+                "other_processes": [{"pid": 1, "name": "x", "memory_bytes": 10**9}],
+            },
+        ),
+    )
+
+    (found,) = RULE.check(run)
+
+    figures = [e.text for e in found.evidence if e.kind in {"allocator", "other_processes"}]
+    assert figures == [
+        "4.10 MB were asked for of GPU_0_bfc",
+        "GPU:0 had 7.00 GB in use at its peak, of 8.00 GB",
+        "other processes held 1.00 GB of its memory",
+        "w held 1.07 GB when the error was raised",
+    ]
+    assert "was to allocate float[1024,1000], 4.10 MB, on /device:GPU:0" in found.why
+    helping = " ".join(fix.text for fix in found.fixes)
+    assert all(word in helping for word in ("smaller batch", "bfloat16"))
+
+
+def test_the_largest_requests_of_the_trace_serve_where_the_message_names_none() -> None:
+    rows = [
+        ("GPU_0_bfc", True, 300, "a"),
+        ("GPU_0_bfc", True, 500, "b"),
+        ("GPU_0_bfc", True, 400, "b"),
+        ("GPU_0_bfc", False, 900, "c"),
+        ("gpu_host_bfc", True, 900, "d"),
+        ("GPU_0_bfc", True, None, "e"),
+    ]
+    columns = ("allocator", "is_allocation", "requested_bytes", "op_name")
+    table = pd.DataFrame(rows, columns=columns).reindex(columns=list(ALLOCATIONS.columns))
+    unknown = pd.array([None] * len(rows), dtype="Int64")
+    table = table.assign(bytes_allocated=unknown, bytes_available=unknown)
+    run = with_message(run_of(None, 6, is_caught=False), OOM.format("GPU:0", "GPU_0_bfc"))
+
+    (found,) = RULE.check(with_tables(run, allocations=table))
+
+    assert [e.text for e in found.evidence if "requests" in e.text] == [
+        "b asked for 500 bytes: of the largest requests recorded",
+        "a asked for 300 bytes: of the largest requests recorded",
+    ]
+
+
+@pytest.mark.parametrize(
+    "message", ["/data/ckpt; No space left on device", OOM.format("CPU:0", "mklcpu")]
+)
+def test_neither_a_full_disk_nor_the_hosts_memory_is_want_of_the_gpus(
+    tmp_path: Path, message: str
+) -> None:
+    file = tmp_path / "train.py"
+    file.write_text(PROGRAM)
+
+    assert list(RULE.check(with_message(run_of(file, 6), message))) == []
+
+
+SWAPPED = Function(
+    name="__inference_f_1",
+    instances=(
+        Instance(
+            count=1,
+            input=Graph(
+                names=(),
+                ops=(),
+                inputs=(),
+                devices=(),
+                attributes=(),
+                origin_functions=(),
+                origin_nodes=(),
+            ),
+            assigned=(),
+            partitions=(
+                Partition(
+                    device="/device:GPU:0",
+                    names=("swap_out_a_0", "swap_in_b_0", "a"),
+                    ops=("_CopyFromGpuToHost", "_CopyFromHostToGpu", "MatMul"),
+                    attributes=(-1, -1, -1),
+                    origin_functions=("", "", ""),
+                    origin_nodes=("", "", ""),
+                ),
+            ),
+        ),
+    ),
+)
+
+
+def test_what_is_swapped_is_said_to_compute_on_the_gpu() -> None:
+    run = with_sidecar(run_of(None, 6), errors=(), functions=(SWAPPED,))
+
+    (found,) = RULE.check(run)
+
+    assert (found.sub_reason, found.certainty, found.op_ids) == ("swapped_to_host", "certain", ())
+    assert found.title == "1 tensor swapped to the host's memory and back"
+    assert "still compute on the GPU" in found.why
+    assert "swap_in_b_0, swap_out_a_0" in found.evidence[0].text
+
+
+def test_a_swap_is_seen_in_a_bare_trace_and_is_no_op_on_the_cpu() -> None:
+    assert role_of_type("_CopyFromGpuToHost") == role_of_type("_CopyFromHostToGpu") == "runtime"
+    example = Example(
+        title="",
+        ops=({"name": "swap_out_a_0", "type": "_CopyFromGpuToHost", "role": "runtime"},),
+    )
+    run = example.run()
+
+    assert RULE.not_applicable(run) is None
+    assert [f.sub_reason for f in RULE.check(run)] == ["swapped_to_host"]
+    assert cpu_ops(run).empty
+
+
+@pytest.mark.parametrize(
+    ("forced", "limit_mb", "expected"),
+    [
+        ("true", 4000, [("certain", "harmless")]),
+        ("1", 16000, [("certain", "harmful")]),
+        (None, 16000, [("likely", "harmful")]),
+        (None, 4000, []),
+        ("0", 4000, []),
+    ],
+)
+def test_unified_memory_moves_data_alone(
+    forced: str | None, limit_mb: int, expected: list[tuple[str, str]]
+) -> None:
+    variables = {} if forced is None else {"TF_FORCE_UNIFIED_MEMORY": forced}
+    name = "/job:localhost/replica:0/task:0/device:GPU:0"
+    run = with_sidecar(
+        run_of(None, 6),
+        errors=(),
+        environment={"variables": variables},
+        gpus=({"memory_total_bytes": 8 * 10**9},),
+        log=(f"I gpu_device.cc:1] Created device {name} with {limit_mb} MB memory:  -> x",),
+    )
+
+    found = list(RULE.check(run))
+
+    assert [(f.certainty, f.harm) for f in found] == expected
+    assert all(f.sub_reason == "unified_memory" and f.op_ids == () for f in found)
+    assert all("still compute on the GPU" in f.why for f in found)
 
 
 def test_an_error_without_ops_can_be_reported(tmp_path: Path) -> None:

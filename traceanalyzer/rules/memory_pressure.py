@@ -3,7 +3,9 @@
 ## What it detects
 
 Programs that catch TensorFlow's ResourceExhaustedError and go on in a `tf.device` scope for the
-CPU; and such errors that nothing in the program caught.
+CPU; such errors that nothing in the program caught; tensors that grappler swaps to the host's
+memory and back; memory that the driver pages between both. Of the last three the report says that
+they put no op on the CPU: data moves, and what computes on it stays on the GPU.
 
 ## Why it happens
 
@@ -23,8 +25,10 @@ the program stop, or say loudly, when it goes on on the CPU.
 
 Certain where the capture recorded the error and its handler, and the source shows that the scope is
 opened within that handler. Likely where the source cannot be read: the scope is opened further down
-in the same function. That the error was raised is always certain. Whether a scope elsewhere was
-written because something did not fit cannot be known: that is `explicit_cpu_placement`.
+in the same function. That the error was raised is always certain. Why a scope elsewhere was written
+cannot be known: its cause is `explicit_cpu_placement` or `resource_on_cpu`, and where what it keeps
+on the CPU is larger than the memory of the GPU, memory pressure is a likely motive beside it.
+Where it would fit easily, memory is ruled out.
 """
 
 from __future__ import annotations
@@ -34,43 +38,31 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.after_errors import went_on_on_the_cpu
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.captured_examples import captured
-from traceanalyzer.evidence.handlers import handler_lines
-from traceanalyzer.evidence.places import (
-    asks_for_cpu,
-    device_text,
-    line_evidence,
-    line_text,
-    ops_text,
-    same_place,
-)
+from traceanalyzer.evidence.exhaustion import exhaustion
+from traceanalyzer.evidence.gpu_memory import gpu_memory
+from traceanalyzer.evidence.places import line_evidence, line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
-from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import Example, Rule
 from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar, Signature, Tensor
 from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
     from traceanalyzer.run import Host, Run
 
-# `OpKernelContext::allocate_tensor` (op_kernel.cc) words it so.
-_MESSAGE: Final = re.compile(
-    r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\]) and type (?P<type>\w+) on "
-    r"(?P<device>\S+) by allocator (?P<allocator>\S+)"
-)
-_BYTES: Final = {
-    "half": 2, "bfloat16": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16,
-    "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8,
-    "uint64": 8, "bool": 1,
-}  # fmt: skip
-_MIB: Final = 1 << 20
+_BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
+_FORCED: Final = "TF_FORCE_UNIFIED_MEMORY"
 _LONGEST: Final = 200  # of a message, in evidence
+_OF_LARGEST: Final = 3
+# `MemoryOptimizer` of grappler (memory_optimizer.cc, `BuildSwapPair`) inserts them.
+SWAPS: Final = ("_CopyFromGpuToHost", "_CopyFromHostToGpu")
 _LETTING_IT_FIT: Final = (
     Fix(text="Take a smaller batch, and accumulate gradients over several of them."),
     Fix(
@@ -81,7 +73,7 @@ _LETTING_IT_FIT: Final = (
 
 
 def _not_applicable(run: Run) -> str | None:
-    if all(host.sidecar is None for host in run.hosts):
+    if all(host.sidecar is None for host in run.hosts) and not any(_swaps(run)):
         return "without a capture the program's errors are not known"
     return None
 
@@ -91,91 +83,71 @@ def _check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         sidecar = host.sidecar
         errors = () if sidecar is None else sidecar.errors
-        distinct = {(e.raised[:1], e.handler): e for e in errors if e.where == "resource_exhausted"}
+        distinct = {(e.raised[:1], e.handler): e for e in errors if _is_of_memory(e)}
         by_handler: dict[Frame, CaughtError] = {}
         for error in distinct.values():
             handler = None if sidecar is None else sidecar.frame(error.handler)
-            if handler is not None:
+            if handler is None and sidecar is not None:
+                yield _uncaught(host, sidecar, error)
+            elif handler is not None and not exhaustion(error.message).is_on_host:
                 by_handler.setdefault(handler, error)
-            elif sidecar is not None:
-                yield _uncaught(host, sidecar, error, run)
         if by_handler and sidecar is not None:
             subjects = analyse(run).subjects if subjects is None else subjects
             own = [subject for subject in subjects if subject.host == host.name]
             for handler, error in by_handler.items():
-                yield from _caught(sidecar, error, handler, own)
+                yield from _caught(host, sidecar, error, handler, own)
+        yield from _unified_memory(host)
+    yield from _swapped(run)
+
+
+def _is_of_memory(error: CaughtError) -> bool:
+    return error.where == "resource_exhausted" and exhaustion(error.message).is_of_memory
 
 
 def _caught(
-    sidecar: Sidecar, error: CaughtError, handler: Frame, subjects: Sequence[Subject]
+    host: Host,
+    sidecar: Sidecar,
+    error: CaughtError,
+    handler: Frame,
+    subjects: Sequence[Subject],
 ) -> Iterator[Finding]:
     """Walk the findings of a handler: at most one, with the ops that its scopes alone hold."""
-    body = handler_lines(handler.file, handler.line)
-    members: list[tuple[Subject, Held]] = []
-    scopes: dict[Frame, str] = {}
-    for subject in subjects:
-        found = [_cpu_scope(sidecar, held) for held in subject.case.held]
-        within = [f for f in found if f is not None and _is_within(f[0], handler, body)]
-        if found and len(within) == len(found):
-            members.append((subject, subject.case.held[0]))
-            scopes.update(dict(within))
-    if not members:
+    went_on = went_on_on_the_cpu(sidecar, handler, subjects)
+    if went_on is None:
         return
     raised = sidecar.frame(error.raised[0]) if error.raised else None
-    sure = body is not None and all(s.case.certainty == "certain" for s, _ in members)
     first = f" at {line_text(raised)}" if raised is not None else ""
-    where = SidecarWhere(sidecar="errors")
     yield Finding(
         cause=RULE.id,
         sub_reason="caught",
         scope=f"{same_place(raised)} {same_place(handler)}",
-        certainty="certain" if sure else "likely",
+        certainty="certain" if went_on.is_certain else "likely",
         harm="harmful",
-        title=f"After a {error.type}{first} the program put {ops_text(members)} on the CPU",
+        title=f"After a {error.type}{first} the program put {ops_text(went_on.members)} on the CPU",
         why=(
-            f"Memory did not suffice{first}; {line_text(handler)} caught the error, and what "
-            "follows there asks for the CPU. TensorFlow would have failed, not moved anything."
+            f"Memory did not suffice{first}: TensorFlow {exhaustion(error.message).wanted}. "
+            f"{line_text(handler)} caught the error, and what follows there asks for the CPU. "
+            "TensorFlow would have failed, not moved anything."
         ),
-        op_ids=tuple(subject.op_id for subject, _ in members),
+        op_ids=tuple(subject.op_id for subject, _ in went_on.members),
         evidence=(
-            line_evidence("error", f"{error.type} raised here: {_short(error)}", raised, where),
+            _raised(error, raised),
             line_evidence("handler", "the error was caught here", handler),
-            *(
-                line_evidence("requested_device", f'tf.device("{device}") is entered here', frame)
-                for frame, device in scopes.items()
-            ),
+            *went_on.evidence,
+            *_allocator(host, error),
         ),
         fixes=_LETTING_IT_FIT,
     )
 
 
-def _cpu_scope(sidecar: Sidecar, held: Held) -> tuple[Frame, str] | None:
-    """Return the scope for the CPU that holds an op, or its call, with its line; or None."""
-    if held.link != "own":
-        return None
-    frame, device = held.scope_frame, held.scope or held.asked
-    if held.hold is Hold.DEFAULT_DEVICE and held.call is not None:
-        frame, device = sidecar.frame(held.call.scope_frame), held.call.scope
-    elif held.hold is not Hold.REQUEST:
-        return None
-    if frame is None or not asks_for_cpu(device):
-        return None
-    return frame, device_text(device)
+def _raised(error: CaughtError, raised: Frame | None) -> Evidence:
+    text = f"{error.type} raised here: {_short(error)}"
+    return line_evidence("error", text, raised, SidecarWhere(sidecar="errors"))
 
 
-def _is_within(scope: Frame, handler: Frame, body: tuple[int, int] | None) -> bool:
-    if scope.file != handler.file:
-        return False
-    if body is not None:
-        return body[0] <= scope.line <= body[1]
-    return scope.code == handler.code and scope.line > handler.line
-
-
-def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError, run: Run) -> Finding:
+def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
     raised = sidecar.frame(error.raised[0]) if error.raised else None
     at = f" at {line_text(raised)}" if raised is not None else ""
-    wanted = _wanted(error)
-    text = f"{error.type} raised here: {_short(error)}"
     return Finding(
         cause=RULE.id,
         sub_reason="not_caught",
@@ -184,54 +156,156 @@ def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError, run: Run) -> Fin
         harm="harmful",
         title=f"Memory did not suffice{at}, and no handler of the program caught the error",
         why=(
-            f"TensorFlow {wanted}. It found no room, waited for some to be freed, and failed the "
-            "op. It moves nothing to the CPU for that: this error put no op there."
+            f"TensorFlow {exhaustion(error.message).wanted}. It found no room, waited for some to "
+            "be freed, and failed the op. It moves nothing to the CPU for that: this error put no "
+            "op there."
         ),
         op_ids=(),
-        evidence=(
-            line_evidence("error", text, raised, SidecarWhere(sidecar="errors")),
-            *_allocations(run, host.name, error),
-        ),
+        evidence=(_raised(error, raised), *_allocator(host, error)),
         fixes=_LETTING_IT_FIT,
     )
 
 
-def _wanted(error: CaughtError) -> str:
-    """Return what was to be allocated, in words."""
-    match = _MESSAGE.search(error.message)
-    if match is None:
-        return "could not allocate what an op needs"
-    size = _BYTES.get(match["type"])
-    for extent in match["shape"].strip("[]").split(","):
-        size = size * int(extent) if size is not None and extent else size
-    text = f"{match['type']}{match['shape']}"
-    if size is not None:
-        text += f", {size / _MIB:,.1f} MiB,"
-    return f"was to allocate {text} on {device_text(match['device'])}"
+def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
+    """Walk the figures of the allocator that failed: what was asked for, what was in use."""
+    told = exhaustion(error.message)
+    if told.bytes is not None:
+        by = f" of {told.allocator}" if told.allocator else ""
+        text = f"{size_text(told.bytes)} were asked for{by}"
+        yield Evidence(kind="allocator", text=text, where=SidecarWhere(sidecar="errors"))
+    name = _BFC.fullmatch(told.allocator)
+    number = int(name[1]) if name is not None else 0
+    gpu = next((g for g in gpu_memory(host) if g.number == number), None)
+    if gpu is not None and not told.is_on_host and gpu.peak_bytes is not None:
+        text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
+        text += f", of {size_text(gpu.room_bytes)}" if gpu.room_bytes is not None else ""
+        yield Evidence(kind="allocator", text=text)
+    if gpu is not None and not told.is_on_host and gpu.others_bytes:
+        text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
+        yield Evidence(kind="other_processes", text=text)
+    for op, size in told.largest[:_OF_LARGEST]:
+        text = f"{op} held {size_text(size)} when the error was raised"
+        yield Evidence(kind="allocator", text=text, where=SidecarWhere(sidecar="errors"))
+    if not told.largest:
+        yield from _largest_requests(host, told.allocator)
 
 
-def _allocations(run: Run, host: str, error: CaughtError) -> Iterator[Evidence]:
-    """Walk what the trace shows of the allocator that failed."""
-    match = _MESSAGE.search(error.message)
-    table = run.allocations
-    if match is None or table.empty:
+def _largest_requests(host: Host, allocator: str) -> Iterator[Evidence]:
+    """Walk the largest requests to an allocator that the trace recorded."""
+    table = host.tables.allocations
+    if table.empty or not allocator:
         return
-    of_it = table[(table["host"] == host) & (table["allocator"] == match["allocator"])]
-    peak = of_it["peak_bytes_in_use"].max() if not of_it.empty else None
-    if peak is not None and peak == peak:  # noqa: PLR0124 - not a missing value
-        text = f"{match['allocator']} had {int(peak) / _MIB:,.1f} MiB in use at its peak"
+    made = table[(table["allocator"] == allocator) & table["is_allocation"].astype(bool)]
+    made = made.dropna(subset=["requested_bytes", "op_name"])
+    made = made.sort_values("requested_bytes", ascending=False).drop_duplicates("op_name")
+    for name, size in made.head(_OF_LARGEST)[["op_name", "requested_bytes"]].itertuples(
+        index=False
+    ):
+        text = f"{name} asked for {size_text(int(size))}: of the largest requests recorded"
         yield Evidence(kind="allocator", text=text)
-    made = of_it[of_it["is_allocation"]].dropna(subset=["requested_bytes", "op_name"])
-    largest = (
-        made.sort_values("requested_bytes", ascending=False).drop_duplicates("op_name").head(3)
+
+
+def _swaps(run: Run) -> Iterator[tuple[Host, str, str]]:
+    """Walk the ops that grappler inserts to swap tensors: host, name and type.
+
+    A capture holds them in the graphs that ran; from a trace alone they are seen as its rows.
+    """
+    for host in run.hosts:
+        found: dict[tuple[str, str], None] = {}
+        for function in () if host.sidecar is None else host.sidecar.functions:
+            for instance in function.instances:
+                for part in instance.partitions:
+                    pairs = zip(part.names, part.ops, strict=True)
+                    found.update(dict.fromkeys(pair for pair in pairs if pair[1] in SWAPS))
+        ops = host.tables.ops
+        rows = ops[ops["type"].isin(SWAPS)]
+        pairs = zip(rows["name"].astype(str), rows["type"].astype(str), strict=True)
+        found.update(dict.fromkeys(pairs))
+        yield from ((host, name, op_type) for name, op_type in found)
+
+
+def _swapped(run: Run) -> Iterator[Finding]:
+    """Walk what is said of tensors that are swapped to the host and back: one finding a host."""
+    for host in run.hosts:
+        swaps = [(name, op_type) for own, name, op_type in _swaps(run) if own is host]
+        if not swaps:
+            continue
+        names = {name for name, _ in swaps}
+        out = sum(op_type == SWAPS[0] for _, op_type in swaps) or len(swaps)
+        copies = host.tables.copies
+        told = copies["producer_name"].isin(names) | copies["consumer_name"].isin(names)
+        moved = int(copies.loc[told, "bytes"].sum()) if len(copies) else 0
+        cost = f", {size_text(moved)} in the recorded time" if moved else ""
+        text = f"nodes that swap: {listed(sorted(names))}"
+        yield Finding(
+            cause=RULE.id,
+            sub_reason="swapped_to_host",
+            scope=f"{host.name} swapped",
+            certainty="certain",
+            harm="harmful",
+            title=f"{counted(out, 'tensor')} swapped to the host's memory and back{cost}",
+            why=(
+                "Grappler's memory optimizer put copies to the host and back into the graph, so "
+                "that the GPU's memory suffices. Data moves; the ops that make and use it still "
+                "compute on the GPU, and none is on the CPU for it."
+            ),
+            op_ids=(),
+            evidence=(Evidence(kind="graph", text=text, where=SidecarWhere(sidecar="functions")),),
+            fixes=_LETTING_IT_FIT,
+        )
+
+
+def _unified_memory(host: Host) -> Iterator[Finding]:
+    """Walk what is said of memory that the driver pages between host and GPU: at most one."""
+    variables = ((host.sidecar.environment if host.sidecar else None) or {}).get("variables")
+    forced = variables.get(_FORCED) if isinstance(variables, dict) else None
+    # `UseUnifiedMemory` (gpu_process_state.cc) takes the variable, or a fraction above 1.
+    is_forced = isinstance(forced, str) and forced.lower() in {"1", "true"}
+    beyond = next(
+        (
+            gpu
+            for gpu in gpu_memory(host)
+            if gpu.limit_bytes is not None
+            and gpu.total_bytes is not None
+            and gpu.limit_bytes > gpu.total_bytes
+        ),
+        None,
     )
-    for name, size in zip(largest["op_name"], largest["requested_bytes"], strict=True):
-        text = f"{name} asked for {int(size) / _MIB:,.1f} MiB: of the largest requests recorded"
-        yield Evidence(kind="allocator", text=text)
+    if not is_forced and beyond is None:
+        return
+    evidence: list[Evidence] = []
+    if is_forced:
+        where = SidecarWhere(sidecar=f"environment variable {_FORCED}")
+        evidence.append(Evidence(kind="environment", text=f"{_FORCED} is {forced!r}", where=where))
+    if beyond is not None:
+        text = (
+            f"TensorFlow may use {size_text(beyond.limit_bytes or 0)} of GPU:{beyond.number}, "
+            f"which has {size_text(beyond.total_bytes or 0)}: as with "
+            "per_process_gpu_memory_fraction above 1"
+        )
+        evidence.append(Evidence(kind="allocator", text=text))
+    yield Finding(
+        cause=RULE.id,
+        sub_reason="unified_memory",
+        scope=f"{host.name} unified memory",
+        certainty="certain" if is_forced else "likely",
+        harm="harmful" if beyond is not None else "harmless",
+        title="The GPU's memory is unified with the host's",
+        why=(
+            "The driver moves pages between the memory of the host and that of the GPU when they "
+            "are touched. That can make ops slow; they still compute on the GPU, and none is on "
+            "the CPU for it."
+        ),
+        op_ids=(),
+        evidence=tuple(evidence),
+        fixes=_LETTING_IT_FIT,
+    )
 
 
 def _short(error: CaughtError) -> str:
-    line = error.message.strip().partition("\n")[0]
+    lines = error.message.strip().splitlines() or [""]
+    # A session's begins with where the op was made.
+    line = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
 
 

@@ -103,7 +103,8 @@ PYTHON_CALLBACKS: Final = ("EagerPyFunc", "PyFunc", "PyFuncStateless")
 
 _TRANSFERS: Final = frozenset({"_Send", "_Recv", "_HostSend", "_HostRecv"})
 # Arguments, control flow and calls: the executor's own bookkeeping (executor.cc,
-# control_flow_ops.cc, function_ops.cc). What a call runs appears as ops of its own.
+# control_flow_ops.cc, function_ops.cc), and that of XLA's clusters (build_xla_ops_pass.cc), where
+# `_XlaRun` computes. What a call runs appears as ops of its own.
 _RUNTIME: Final = frozenset(
     {
         "_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_EagerConst", "NoOp", "ControlTrigger",
@@ -111,6 +112,9 @@ _RUNTIME: Final = frozenset(
         "RefSwitch", "RefMerge", "RefEnter", "RefExit", "RefNextIteration",
         "PartitionedCall", "StatefulPartitionedCall", "RemoteCall", "SymbolicGradient",
         "If", "StatelessIf", "While", "StatelessWhile", "Case", "StatelessCase", "For",
+        "_XlaCompile", "_XlaMerge",
+        # Grappler's, which copy on the GPU's streams to swap tensors (memory_optimizer.cc).
+        "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
 _PIPELINE: Final = re.compile(

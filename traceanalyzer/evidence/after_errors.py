@@ -1,0 +1,89 @@
+"""What a program did in the handler of an error: which ops it put on the CPU there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceanalyzer.evidence.handlers import handler_lines
+from traceanalyzer.evidence.places import asks_for_cpu, device_text, line_evidence
+from traceanalyzer.placement.blockers import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.model import Evidence
+    from traceanalyzer.sidecar.document import Frame, Sidecar
+
+__all__ = ["WentOn", "went_on_on_the_cpu"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WentOn:
+    """Ops that nothing but scopes for the CPU within a handler keeps there.
+
+    Attributes:
+        members: The ops, at least one, each with the scope that holds it first.
+        is_certain: Whether the source of the handler shows the scopes, and a replay that nothing
+            else holds the ops. Without the source, scopes further down in the same function count.
+        evidence: Where the scopes are entered.
+    """
+
+    members: tuple[tuple[Subject, Held], ...]
+    is_certain: bool
+    evidence: tuple[Evidence, ...]
+
+
+def went_on_on_the_cpu(
+    sidecar: Sidecar, handler: Frame, subjects: Sequence[Subject]
+) -> WentOn | None:
+    """Find the ops that a handler of an error put on the CPU; None where there are none.
+
+    Args:
+        sidecar: What was captured.
+        handler: The line of the `except`.
+        subjects: The ops of that host which are on the CPU.
+    """
+    body = handler_lines(handler.file, handler.line)
+    members: list[tuple[Subject, Held]] = []
+    scopes: dict[Frame, str] = {}
+    for subject in subjects:
+        found = [_cpu_scope(sidecar, held) for held in subject.case.held]
+        within = [f for f in found if f is not None and _is_within(f[0], handler, body)]
+        if found and len(within) == len(found):
+            members.append((subject, subject.case.held[0]))
+            scopes.update(dict(within))
+    if not members:
+        return None
+    return WentOn(
+        members=tuple(members),
+        is_certain=body is not None and all(s.case.certainty == "certain" for s, _ in members),
+        evidence=tuple(
+            line_evidence("requested_device", f'tf.device("{device}") is entered here', frame)
+            for frame, device in scopes.items()
+        ),
+    )
+
+
+def _cpu_scope(sidecar: Sidecar, held: Held) -> tuple[Frame, str] | None:
+    """Return the scope for the CPU that holds an op, or its call, with its line; or None."""
+    if held.link != "own":
+        return None
+    frame, device = held.scope_frame, held.scope or held.asked
+    if held.hold is Hold.DEFAULT_DEVICE and held.call is not None:
+        frame, device = sidecar.frame(held.call.scope_frame), held.call.scope
+    elif held.hold is not Hold.REQUEST:
+        return None
+    if frame is None or not asks_for_cpu(device):
+        return None
+    return frame, device_text(device)
+
+
+def _is_within(scope: Frame, handler: Frame, body: tuple[int, int] | None) -> bool:
+    if scope.file != handler.file:
+        return False
+    if body is not None:
+        return body[0] <= scope.line <= body[1]
+    return scope.code == handler.code and scope.line > handler.line

@@ -1,0 +1,125 @@
+"""What the message of a ResourceExhaustedError tells: what was to be allocated, and what held it.
+
+The forms are TensorFlow's own; where each comes from stands beside it. Its allocator's long account
+goes to stderr and is no part of the message.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from traceanalyzer.evidence.places import device_text
+from traceanalyzer.wording import size_text
+
+__all__ = ["Exhaustion", "exhaustion"]
+
+# `OpKernelContext::allocate_tensor` (op_kernel.cc).
+_TENSOR: Final = re.compile(
+    r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\]) and type (?P<type>\w+) on "
+    r"(?P<device>\S+) by allocator (?P<allocator>\S+)"
+)
+# XLA's programs (xla/pjrt and xla/service/gpu) name bytes: `8589934592 bytes`, or `8.00GiB`.
+_SOME_BYTES: Final = re.compile(
+    r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>[\d.]+) ?(?P<unit>bytes|[KMGT]?i?B)"
+)
+# `ReportAllocsOnResourceExhausted` (step_stats_collector.cc), where the program asks for it by
+# `RunOptions.report_tensor_allocations_upon_oom`; seen with TensorFlow 2.21.
+_USAGE: Final = re.compile(r"^Current usage from device: (?P<device>\S+), allocator: (?P<name>\S+)")
+_USED: Final = re.compile(r"^ +(?P<size>[\d.]+)(?P<unit>[KMGT]?i?B) from (?P<name>\S.*)$")
+# The same error says that a disk is full, that files are too many, or a message too long.
+_NOT_MEMORY: Final = re.compile(
+    r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
+)
+_UNITS: Final = {
+    "": 1, "bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
+_BYTES: Final = {
+    "half": 2, "bfloat16": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16,
+    "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8,
+    "uint64": 8, "bool": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhaustion:
+    """What could not be had.
+
+    Attributes:
+        is_of_memory: Whether it is about memory at all, and not about a disk or a message.
+        tensor: The tensor, `float[8,8]`; "" where not told.
+        bytes: Its size, or None.
+        device: The device whose memory it was, "" where not told.
+        allocator: The allocator that had no room, "" where not told.
+        largest: The ops that held most of that device's memory then, the largest first; empty
+            unless the program asked for that report.
+    """
+
+    is_of_memory: bool
+    tensor: str = ""
+    bytes: int | None = None
+    device: str = ""
+    allocator: str = ""
+    largest: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether it was the host's memory that did not suffice, which is no matter of GPUs."""
+        return "/device:CPU:" in self.device
+
+    @property
+    def wanted(self) -> str:
+        """What was to be allocated, in words."""
+        if not self.tensor and self.bytes is None:
+            return "could not allocate what an op needs"
+        size = "" if self.bytes is None else size_text(self.bytes)
+        what = f"{self.tensor}, {size}," if self.tensor and size else self.tensor or size
+        where = f" on {device_text(self.device)}" if self.device else ""
+        return f"was to allocate {what}{where}"
+
+
+def exhaustion(message: str) -> Exhaustion:
+    """Read the message of a ResourceExhaustedError."""
+    tensor = _TENSOR.search(message)
+    if tensor is not None:
+        return Exhaustion(
+            is_of_memory=True,
+            tensor=f"{tensor['type']}{tensor['shape']}",
+            bytes=_tensor_bytes(tensor["type"], tensor["shape"]),
+            device=tensor["device"],
+            allocator=tensor["allocator"],
+            largest=_largest(message, tensor["device"]),
+        )
+    some = _SOME_BYTES.search(message)
+    if some is not None:
+        return Exhaustion(is_of_memory=True, bytes=_size(some["size"], some["unit"]))
+    return Exhaustion(is_of_memory=_NOT_MEMORY.search(message) is None)
+
+
+def _tensor_bytes(dtype: str, shape: str) -> int | None:
+    size = _BYTES.get(dtype)
+    for extent in shape.strip("[]").split(","):
+        size = size * int(extent) if size is not None and extent else size
+    return size
+
+
+def _largest(message: str, device: str) -> tuple[tuple[str, int], ...]:
+    found: list[tuple[str, int]] = []
+    is_own = False
+    for line in message.splitlines():
+        usage, used = _USAGE.match(line), _USED.match(line)
+        if usage is not None:
+            is_own = usage["device"] == device
+        elif used is not None and is_own:
+            size = _size(used["size"], used["unit"])
+            found += [] if size is None else [(used["name"], size)]
+    return tuple(sorted(found, key=lambda each: -each[1]))
+
+
+def _size(figure: str, unit: str) -> int | None:
+    try:
+        return int(float(figure) * _UNITS[unit])
+    except (KeyError, ValueError):
+        return None
