@@ -1,8 +1,11 @@
-"""Errors that explain a placement: of `tf.config` calls, and memory that ran out.
+"""Errors that explain a placement: of `tf.config` calls, of memory that ran out, and of XLA.
 
 A program may meet such an error and go on in another way: on the CPU. So the line that raised is
 noted, and the handler that will catch the error, which is found from the source of the functions
 that are running: the innermost `try` around a running line whose `except` names the error's class.
+
+Of XLA's errors those are noted that name an op which it cannot compile; programs that raise and
+catch many other InvalidArgumentErrors pay for a look at their text.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ __all__ = ["ErrorRecorder"]
 
 _LONGEST = 2000
 _MOST_ERRORS = 100
+# `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
+# TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
+_XLA = "Detected unsupported operations when trying to compile graph"
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 _CONTEXT_METHODS = (  # what `tf.config` calls (python/framework/config.py)
     "set_visible_devices",
@@ -53,7 +59,13 @@ class ErrorRecorder:
         from tensorflow.python.framework import errors_impl  # noqa: PLC0415
 
         exhausted = errors_impl.ResourceExhaustedError
-        self._patches.replace(exhausted, "__init__", self._made(exhausted.__init__))
+        self._patches.replace(
+            exhausted, "__init__", self._made(exhausted.__init__, "resource_exhausted", "")
+        )
+        invalid = errors_impl.InvalidArgumentError
+        self._patches.replace(
+            invalid, "__init__", self._made(invalid.__init__, "xla_unsupported", _XLA)
+        )
         for name in _CONTEXT_METHODS:
             method = getattr(context.Context, name, None)
             if method is not None:
@@ -70,10 +82,13 @@ class ErrorRecorder:
         """Put everything back."""
         self._patches.undo()
 
-    def _made(self, original: Callable[..., None]) -> Callable[..., None]:
+    def _made(self, original: Callable[..., None], where: str, said: str) -> Callable[..., None]:
+        """Return an initialiser that notes the errors whose text has `said` in it."""
+
         def init(error: BaseException, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             original(error, *args, **kwargs)
-            self._record("resource_exhausted", error, None)
+            if said in str(getattr(error, "message", "")):  # `str(error)` can be dear
+                self._record(where, error, None)
 
         return init
 

@@ -14,8 +14,9 @@ refuses another `format` or `version` and ignores keys it does not know.
                "proof": "trace" | "version" | null,
                "start_ns": int, "stop_ns": int | null, "reason": text}],
  "notes": [{"id": text, "severity": "info" | "warning", "message": text}],
- "errors": [{"where": "tf.config" | "resource_exhausted", "type": text, "message": text,
-             "raised": [FRAME, innermost first], "handler": FRAME or -1, "call": text | null}],
+ "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported", "type": text,
+             "message": text, "raised": [FRAME, innermost first], "handler": FRAME or -1,
+             "call": text | null}],
  "strings": [text],                              pool of the texts in columns, marked STRING below
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
@@ -193,7 +194,8 @@ class CaughtError:
     """An error that tells of placement, as it passed through the program.
 
     Attributes:
-        where: `tf.config` (a call that failed) or `resource_exhausted`.
+        where: `tf.config` (a call that failed), `resource_exhausted`, or `xla_unsupported` (a
+            function that XLA was to compile has an op that it cannot).
         type: The exception's class.
         message: Its text, cut at 2000 characters.
         raised: The user's frames that raised it, innermost first.
