@@ -26,7 +26,14 @@ def test_sizes_are_decimal_with_three_digits(size: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("part", "text"),
-    [(0, "0 %"), (0.0001, "less than 1 %"), (0.97, "97 %"), (1.0, "100 %"), (12.5, "1250 %")],
+    [
+        (0, "0 %"),
+        (0.0001, "less than 1 %"),
+        (0.97, "97 %"),
+        (0.9999, "more than 99 %"),
+        (1.0, "100 %"),
+        (12.5, "1250 %"),
+    ],
 )
 def test_shares_are_in_percent(part: float, text: str) -> None:
     assert percent_text(part) == text

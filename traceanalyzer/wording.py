@@ -9,7 +9,12 @@ if TYPE_CHECKING:
 
 __all__ = ["counted", "listed", "percent_text", "size_text"]
 
-_IRREGULAR: Final = {"directory": "directories", "more": "more"}
+_IRREGULAR: Final = {
+    "copy": "copies",
+    "directory": "directories",
+    "more": "more",
+    "other process": "other processes",
+}
 _LISTED: Final = 5  # beyond that, the rest is counted
 
 
@@ -36,7 +41,9 @@ def size_text(size_bytes: float) -> str:
 
 
 def percent_text(part: float) -> str:
-    """Return a share in percent: `97 %`; what is more than nothing never reads as 0 %."""
+    """Return a share in percent: `97 %`; only nothing reads as 0 %, and only all as 100 %."""
     if 0 < part < 0.01:  # noqa: PLR2004 - would read as 0 or 1
         return "less than 1 %"
+    if 0.99 < part < 1:  # noqa: PLR2004 - would read as 99 or 100
+        return "more than 99 %"
     return f"{part:.0%}".replace("%", " %")

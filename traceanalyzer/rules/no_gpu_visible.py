@@ -6,6 +6,9 @@ Runs in which nothing shows that TensorFlow had a GPU: no event on one, no alloc
 transfer that names one. With a capture: programs that recorded that TensorFlow had none, and what
 kept it from seeing one.
 
+Of a trace alone the finding also says how many of the ops are of types that have GPU kernels, and
+so would likely have been placed on one; of a capture the report says that op by op.
+
 ## Why it happens
 
 A build without CUDA, a driver or libraries that could not be loaded, a GPU hidden by the
@@ -30,6 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.kernel_coverage import coverage_text
 from traceanalyzer.evidence.visibility import obstacles, saw_no_gpu
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere, TraceWhere
@@ -39,6 +43,8 @@ from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import pandas as pd
 
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
@@ -95,7 +101,7 @@ def _check(run: Run) -> Iterator[Finding]:
             + "Soft placement, the default, then runs every op on the CPU without a word."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=tuple(_evidence(run)),
+        evidence=(*_evidence(run), _coverage(found, run)),
         fixes=(
             _ASK,
             _INSTALL,
@@ -213,6 +219,12 @@ def _evidence(run: Run) -> Iterator[Evidence]:
                 text="the GPU tracer was off or reported an error, so a GPU may have been missed",
                 where=TraceWhere(host=host.name, plane="Task Environment", line=None),
             )
+
+
+def _coverage(found: pd.DataFrame, run: Run) -> Evidence:
+    """Return what of it would likely have run on a GPU."""
+    version = None if run.version is None else run.version.value
+    return Evidence(kind="kernel_registry", text=coverage_text(found, version))
 
 
 _NO_GPU = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}

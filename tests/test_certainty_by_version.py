@@ -1,0 +1,82 @@
+"""What the kernels of one version of TensorFlow prove of a run of another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.placement.registry import supported
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.rules import Example
+from traceanalyzer.trace.tfevents import TfVersion
+
+if TYPE_CHECKING:
+    from traceanalyzer.model import Report
+
+# As a trace can tell: from its GraphDef's producer, from a capture, or not at all.
+WITHOUT_TABLE: Final = (
+    "2.0",
+    "2.1 or 2.2",
+    "2.4",
+    "between 2.4 and 2.5",
+    "2.11",
+    "2.13.0+nv23.7",
+    "2.99.0",
+    "1.15.5",
+    None,
+)
+
+
+def report_of(version: str | None) -> Report:
+    """An op without any GPU kernel, one without one for its type, and one that may have one."""
+    run = Example(
+        title="",
+        ops=(
+            {"name": "eig", "type": "Eig"},
+            {"name": "counts", "type": "MatMul", "input_types": "int32;int32"},
+            {"name": "scores", "type": "MatMul"},
+        ),
+    ).run()
+    told = None if version is None else TfVersion(value=version, source="the test")
+    return assemble(diagnose(replace(run, version=told)))
+
+
+def certainties(report: Report) -> dict[str, str]:
+    return {finding.cause: finding.certainty for finding in report.findings}
+
+
+@pytest.mark.parametrize("version", supported())
+def test_the_kernels_of_its_own_version_make_certain(version: str) -> None:
+    for patch in (version, f"{version}.1"):
+        assert certainties(report_of(patch)) == {
+            "no_gpu_kernel": "certain",
+            "dtype_unsupported": "certain",
+        }
+
+
+@pytest.mark.parametrize("version", WITHOUT_TABLE)
+def test_those_of_another_make_likely(version: str | None) -> None:
+    report = report_of(version)
+
+    assert certainties(report) == {"no_gpu_kernel": "likely", "dtype_unsupported": "likely"}
+    assert report.summary.explained.certain == 0
+    assert report.summary.explained.likely == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize("version", WITHOUT_TABLE)
+def test_those_of_another_exclude_nothing(version: str | None) -> None:
+    """A kernel that a later version has may have been missing yet."""
+    (left,) = report_of(version).unexplained.ops
+
+    assert left.name == "scores"
+    assert "no_gpu_kernel" in left.candidates
+
+
+def test_those_of_its_own_exclude_that_there_is_none() -> None:
+    (left,) = report_of("2.21.0").unexplained.ops
+
+    assert "no_gpu_kernel" not in left.candidates
+    assert "dtype_unsupported" in left.candidates
