@@ -42,8 +42,27 @@ def inputs() -> None:
     tf.stack([variable, library.Lazy(variable), 1.0 * matrix])  # at: stack_lazy
     tf.minimum(variable, library.Lazy(variable))  # at: minimum
     tf.raw_ops.Tanh(x=matrix)  # at: raw
+    values()
     for _ in range(2500):
         tf.negative(matrix)  # at: negative
+
+
+def values() -> None:
+    """What is made tensors in C++, of which type Python does not see."""
+    double, ints = np.ones((2, 2)), np.ones(3, np.int64)
+    raw = tf.raw_ops
+    for given in (double, double.astype(np.float32), 2.0, 2, 1 << 40, True):
+        raw.Equal(x=given, y=given)  # at: equal_values
+    raw.Sum(input=double, axis=np.int64([0]))  # at: sum_values
+    raw.ArgMax(input=double, dimension=0)  # at: argmax_values
+    raw.Pack(values=[double, ints.sum() * matrix])  # at: pack_values
+    raw.IdentityN(input=[double, ints, matrix])  # at: identities
+    raw.Where(condition=double)  # at: where_values
+    raw.IsNan(x=double.astype(">f8"))  # at: is_nan_values
+    raw.Shape(input=np.array(["a", "b"], object))  # at: shape_objects
+    raw.Tanh(x=[0.5, 1.5])  # at: tanh_list
+    raw.ZerosLike(x=np.array([b"a"], object))  # at: zeros_like_objects
+    tf.py_function(lambda a, b: a + float(b), [double, 3], tf.float64)  # at: py_function_values
 
 
 def errors() -> None:

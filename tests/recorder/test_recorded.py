@@ -181,6 +181,42 @@ def test_attributes_given_and_those_that_inputs_decide(
     assert not found["is_function"]
 
 
+@pytest.mark.parametrize(
+    ("mark", "op", "attributes", "inputs"),
+    [
+        # The op's default comes before the type that an array has.
+        ("sum_values", "Sum", {"T": "double", "Tidx": "int32"}, ["double", "int32"]),
+        ("argmax_values", "ArgMax", {"T": "double", "Tidx": "int32"}, ["double", "int32"]),
+        ("where_values", "Where", {"T": "bool"}, ["bool"]),
+        ("pack_values", "Pack", {"T": "float", "N": 2}, ["float", "float"]),
+        (
+            "identities",
+            "IdentityN",
+            {"T": ["double", "int64", "float"]},
+            ["double", "int64", "float"],
+        ),
+        ("is_nan_values", "IsNan", {"T": "double"}, ["double"]),
+        ("tanh_list", "Tanh", {"T": "float"}, ["float"]),
+        ("shape_objects", "Shape", {"T": "string"}, ["string"]),
+        ("zeros_like_objects", "ZerosLike", {"T": "string"}, ["string"]),
+        ("py_function_values", "EagerPyFunc", {"Tin": ["double", "int32"]}, ["double", "int32"]),
+    ],
+)
+def test_what_is_made_tensors_in_cpp_has_the_types_that_tensorflow_gives_it(
+    recorded: Recorded, mark: str, op: str, attributes: Record, inputs: list[str]
+) -> None:
+    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
+    assert attributes.items() <= found["attributes"].items()
+    assert [t["dtype"] for t in found["inputs"]] == inputs
+
+
+def test_values_of_other_types_at_one_line_are_other_ops(recorded: Recorded) -> None:
+    found = [s for s in recorded.at("equal_values") if s["op"] == "Equal"]
+    types = ["double", "float", "float", "int32", "int64", "bool"]
+    assert [s["attributes"]["T"] for s in found] == types
+    assert [[t["dtype"] for t in s["inputs"]] for s in found] == [[t, t] for t in types]
+
+
 def test_a_function_among_the_attributes_is_named(recorded: Recorded) -> None:
     (found,) = [s for s in recorded.at("mapped") if s["op"] == "MapDataset"]
     assert found["attributes"]["f"]["func"].startswith("__inference_Dataset_map_lambda_")

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from .frames import known_files, user_frame
 from .loaded import loaded
 from .patches import Patches
-from .signatures import RESOURCE, text
+from .signatures import RESOURCE, python_kind, text
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EagerRecorder"]
 
-_OTHER, _TENSOR, _VARIABLE, _LIST = 0, 1, 2, 3
+_OTHER, _TENSOR, _VARIABLE, _LIST, _ARRAY = 0, 1, 2, 3, 4
 _MARKER = "traceanalyzer:eager"
 _MARK_EVERY = 1000  # ops of a thread: how far a misalignment can reach
 _MOST_OF_A_LIST = 8  # inputs of a list that tell ops apart
@@ -374,13 +374,16 @@ class EagerRecorder:
             # All are gone through: each variable is read, also of those that do not tell ops apart.
             told = [self._unusual(v, sequence, frame, place, scope) for v in value]
             return (len(value), *told[:_MOST_OF_A_LIST])
-        return None  # a Python value: it may be another each time
+        # Of NumPy and Python only the type: the value may be another each time.
+        return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
 
     def _category(self, value: Any) -> int:  # noqa: ANN401 - any input of an op
         if isinstance(value, self._signatures.tensor_type):
             return _TENSOR
         if isinstance(value, self._signatures.variable_type):
             return _VARIABLE
+        if isinstance(value, self._signatures.array_types):
+            return _ARRAY
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
 
 

@@ -1,4 +1,10 @@
-"""What is known of each distinct eager op: its signature; and of each resource one has made."""
+"""What is known of each distinct eager op: its signature; and of each resource one has made.
+
+Python values and NumPy arrays are made tensors in C++. Of which type follows from the rules of
+`TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`) and, where these
+leave it to the value, of `ConvertToEagerTensor` (pywrap_tensor.cc) and py_seq_tensor.cc; or from
+what the op has made. Where none of these tells for certain, no type is written.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     from .journal import Journal
     from .scopes import Scopes
 
-__all__ = ["RESOURCE", "Signatures", "flat"]
+__all__ = ["RESOURCE", "Signatures", "flat", "python_kind"]
 
 RESOURCE = 20  # DT_RESOURCE in types.proto
 _MOST_SIGNATURES = 20_000
@@ -34,6 +40,7 @@ class Signatures:
 
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
         """Start empty; TensorFlow is imported."""
+        import numpy as np  # noqa: PLC0415 - TensorFlow has
         from tensorflow.python.framework import op_def_registry  # noqa: PLC0415
         from tensorflow.python.framework.ops import EagerTensor  # noqa: PLC0415
         from tensorflow.python.ops.resource_variable_ops import (  # noqa: PLC0415
@@ -44,6 +51,7 @@ class Signatures:
         self.op_def = op_def_registry.get
         self.tensor_type = EagerTensor
         self.variable_type = BaseResourceVariable
+        self.array_types = (np.ndarray, np.generic)
         self._journal = journal
         self._frames = frames
         self._scopes = scopes
@@ -53,6 +61,8 @@ class Signatures:
         self._resources: List[Dict[str, Any]] = []
         self._resource_of: Dict[int, int] = {}
         self._ways: Set[Tuple[Any, ...]] = set()
+        # Inputs whose type only the outputs may tell, with the attribute that is their type.
+        self._untold: Dict[int, List[Tuple[Dict[str, Any], str]]] = {}
 
     def to_json(self) -> Dict[str, Any]:
         """Return everything, as the journal's record `eager` has it."""
@@ -83,15 +93,19 @@ class Signatures:
             attributes: Names and values in turn.
         """
         told = self._attributes(op, inputs, attributes)
-        described = self._inputs(op, inputs, told)
+        described = list(itertools.islice(self._inputs(op, inputs, told), _MOST_TENSORS))
         found = {
             "op": op,
             "is_function": False,
             "scope": text(scope),
             "attributes": told,
-            "inputs": list(itertools.islice(described, _MOST_TENSORS)),
+            "inputs": [each for each, _ in described],
         }
-        return self._add(key, frame, found)
+        number = self._add(key, frame, found)
+        untold = [(each, attr) for each, attr in described if attr and attr not in told]
+        if untold and self._signatures[number]["inputs"] is found["inputs"]:
+            self._untold[number] = untold
+        return number
 
     def add_call(
         self,
@@ -157,6 +171,11 @@ class Signatures:
                     self._add_resource(number, value, name)
             if not found["outputs"]:
                 found["outputs"] = [self._tensor(v) for v in outputs[:_MOST_TENSORS]]
+            untold = self._untold.pop(number, ())
+            if untold:
+                self._add_types_of_outputs(found)
+            for described, attr in untold:
+                described["dtype"] = found["attributes"].get(attr)
 
     def add_resources(self, number: int, result: Any, name: str) -> None:  # noqa: ANN401
         """Note a further resource that an op of a known signature has made."""
@@ -164,6 +183,17 @@ class Signatures:
             for value in flat((result,)):
                 if isinstance(value, self.tensor_type) and value._datatype_enum() == RESOURCE:  # noqa: SLF001
                     self._add_resource(number, value, name)
+
+    def _add_types_of_outputs(self, found: Dict[str, Any]) -> None:
+        """Add the attributes that say of which type an op's outputs are: an op has the same."""
+        arguments = self.op_def(found["op"]).output_arg
+        if len(arguments) != len(found["outputs"]):
+            return
+        if any(a.number_attr or a.type_list_attr for a in arguments):
+            return
+        for arg, output in zip(arguments, found["outputs"]):
+            if arg.type_attr:
+                found["attributes"].setdefault(arg.type_attr, output["dtype"])
 
     def _add(self, key: Any, frame: Optional[FrameType], found: Dict[str, Any]) -> int:  # noqa: ANN401
         with self._lock:
@@ -205,17 +235,22 @@ class Signatures:
 
     def _inputs(
         self, op: str, inputs: Tuple[Any, ...], attributes: Dict[str, Any]
-    ) -> Iterator[Dict[str, Any]]:
-        """Describe the tensors that an op takes, of Python values what its OpDef tells."""
+    ) -> Iterator[Tuple[Dict[str, Any], str]]:
+        """Describe the tensors that an op takes, each with the attribute of its type, or ""."""
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
             arg = arguments[k] if len(inputs) == len(arguments) else None
-            for one in flat((value,)):
+            for one in _tensors_of(arg, value):
                 described = self._tensor(one)
                 if described["dtype"] is None and arg is not None:
-                    dtype = attributes.get(arg.type_attr) if arg.type_attr else None
-                    described["dtype"] = dtype_name(arg.type) if arg.type else dtype
-                yield described
+                    described["dtype"] = self._dtype_as(arg, one, attributes)
+                yield described, arg.type_attr if arg is not None else ""
+
+    def _dtype_as(self, arg: Any, value: Any, attributes: Dict[str, Any]) -> Optional[str]:  # noqa: ANN401
+        """Return of which type a value is made a tensor, for an argument of an op."""
+        if arg.type:
+            return dtype_name(arg.type)
+        return attributes.get(arg.type_attr) if arg.type_attr else self._own_dtype(value)
 
     def _value_of(self, variable: Any) -> Dict[str, Any]:  # noqa: ANN401 - a ResourceVariable
         handle = variable.handle
@@ -252,18 +287,32 @@ class Signatures:
         if len(inputs) == len(op_def.input_arg):
             for arg, value in zip(op_def.input_arg, inputs):
                 self._infer(arg, value, found)
+            self._infer_of_values(op_def, inputs, found)
         return found
+
+    def _infer_of_values(self, op_def: Any, inputs: Any, found: Dict[str, Any]) -> None:  # noqa: ANN401
+        """Add types that no tensor decides: the OpDef's default does, or else the first value."""
+        of_tensors = dict(found)
+        defaults = {a.name: a.default_value.type for a in op_def.attr if a.type == "type"}
+        for arg, value in zip(op_def.input_arg, inputs):
+            name = arg.type_attr
+            first = next(_tensors_of(arg, value), None)
+            if not name or name in of_tensors or first is None:
+                continue
+            of_tensors[name] = None  # what comes later is cast to what the first is
+            dtype = dtype_name(defaults[name]) if defaults.get(name) else self._own_dtype(first)
+            if dtype is not None:
+                found[name] = dtype
 
     def _infer(self, arg: Any, value: Any, found: Dict[str, Any]) -> None:  # noqa: ANN401 - an ArgDef
         values = value if isinstance(value, (list, tuple)) else (value,)
-        dtypes = [self._dtype(v) for v in values]
-        known = [d for d in dtypes if d is not None]
+        known = [d for d in map(self._dtype, values) if d is not None]
         if arg.type_attr and known:
             found.setdefault(arg.type_attr, known[0])
         if arg.number_attr:
             found.setdefault(arg.number_attr, len(values))
         if arg.type_list_attr:
-            found.setdefault(arg.type_list_attr, dtypes)
+            found.setdefault(arg.type_list_attr, [self._own_dtype(v) for v in values])
 
     def _dtype(self, value: Any) -> Optional[str]:  # noqa: ANN401 - any input of an op
         if isinstance(value, self.tensor_type):
@@ -271,6 +320,46 @@ class Signatures:
         if isinstance(value, self.variable_type):
             return dtype_name(value.dtype.base_dtype.as_datatype_enum)
         return None
+
+    def _own_dtype(self, value: Any) -> Optional[str]:  # noqa: ANN401 - any input of an op
+        """Return of which type a value is made a tensor where nothing else decides, or None."""
+        dtype = self._dtype(value)
+        if dtype is not None:
+            return dtype
+        if isinstance(value, self.array_types):
+            try:  # objects are texts, or nothing that TensorFlow takes (ndarray_tensor.cc)
+                as_dtype = loaded("tensorflow.python.framework.dtypes").as_dtype
+                return dtype_name(as_dtype(value.dtype).as_datatype_enum)
+            except TypeError:
+                return None
+        return _OF_PYTHON.get(python_kind(value))
+
+
+# py_seq_tensor.cc: an int is made an int32 where it fits into one.
+_INT32, _INT64 = "int32", "int64"
+_OF_PYTHON = {
+    _INT32: "int32",
+    _INT64: "int64",
+    bool: "bool",
+    float: "float",
+    complex: "complex128",
+    str: "string",
+    bytes: "string",
+}
+
+
+def python_kind(value: Any) -> Any:  # noqa: ANN401 - any Python value; something to compare
+    """Return what of a Python value decides on its type as a tensor; not what it is."""
+    if type(value) is int:
+        return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
+    return type(value)
+
+
+def _tensors_of(arg: Any, value: Any) -> Iterator[Any]:  # noqa: ANN401 - an ArgDef, and an input
+    """Return what is made a tensor each: of an argument that takes one, a list is but one."""
+    if arg is not None and not arg.number_attr and not arg.type_list_attr:
+        return iter((value,))
+    return flat((value,))
 
 
 def flat(values: Any) -> Iterator[Any]:  # noqa: ANN401 - nested lists of anything
