@@ -21,6 +21,7 @@ from traceanalyzer.placement.eager import (
 )
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import Placement, Setting, place
+from traceanalyzer.placement.read_devices import without_read_devices
 from traceanalyzer.placement.registry import Nearest, nearest
 
 if TYPE_CHECKING:
@@ -377,8 +378,11 @@ class _Program:
 
     def _nodes(self, name: str, at: int, instance: Instance) -> Nodes:
         if (name, at) not in self._described:
+            graph = instance.input
+            if self.asked is not None:
+                graph = without_read_devices(self.sidecar, name, graph, machine_of(self.sidecar))
             self._described[name, at] = describe(
-                instance.input, self.sidecar.attributes, self.kernels.registry, self._functions
+                graph, self.sidecar.attributes, self.kernels.registry, self._functions
             )
         return self._described[name, at]
 
