@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from traceanalyzer.evidence.differences import what_keras_compiled
 from traceanalyzer.model import Health
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
@@ -262,6 +263,8 @@ def _capture(host: Host) -> Iterator[Health]:
             severity="warning" if note.severity == "warning" else "info",
             message=f"{host.name}: {note.message}",
         )
+    for text in what_keras_compiled(sidecar):
+        yield Health(id="keras_xla", severity="info", message=f"{host.name}: {text}")
     yield from _joined_share(host)
 
 

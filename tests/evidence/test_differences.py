@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import traceanalyzer as ta
+from tests.emulator.oracle import the_oracle
 from tests.placement.graphs import node
 from tests.placement.test_program import Program
-from traceanalyzer.evidence.differences import differences, doubt_on_a_gpu
+from traceanalyzer.evidence.differences import differences, doubt_on_a_gpu, what_keras_compiled
+from traceanalyzer.health import trace_health
+from traceanalyzer.sidecar.document import Definition
+
+if TYPE_CHECKING:
+    from traceanalyzer.run import Run
+    from traceanalyzer.sidecar.document import Sidecar
 
 _STEP = "__inference_one_step_on_data_12"
+_LAYER = [["words", "TextVectorization"]]
+_GPU = [{"name": "/physical_device:GPU:0", "type": "GPU"}]
+
+
+def model(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    """What the recorder notes of a model, by default one that XLA can compile."""
+    plain = {"name": "m", "is_listed": True, "jit_compile": False, "not_compilable": []}
+    return {**plain, **facts}
+
+
+def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Sidecar:  # noqa: ANN401 - JSON
+    """A program with a step of Keras, and these models."""
+    program = Program()
+    program.function(_STEP, node("x", "NoOp"))
+    definition = Definition(name=_STEP, nodes=("x",), frames=(-1,), scopes=(None,))
+    return replace(
+        program.sidecar(),
+        devices={"keras_models": list(models), **devices},
+        definitions=(definition,) if is_defined else (),
+    )
 
 
 def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None:
@@ -22,3 +57,104 @@ def test_nothing_is_said_of_other_functions() -> None:
     program.function("__inference_train_12", node("x", "NoOp"))
     assert not list(differences(program.sidecar()))
     assert not doubt_on_a_gpu(program.sidecar(), "__inference_train_12")
+
+
+def test_a_layer_that_xla_cannot_compile_is_named_and_leaves_no_doubt() -> None:
+    sidecar = with_models(model(not_compilable=_LAYER))
+    (said,) = differences(sidecar)
+    assert "words (TextVectorization)" in said
+    assert "jit_compile" not in said
+    assert not doubt_on_a_gpu(sidecar, _STEP)
+
+
+@pytest.mark.parametrize(
+    "sidecar",
+    [
+        with_models(model(not_compilable=_LAYER), model(name="other")),
+        with_models(model(not_compilable=_LAYER, is_listed=False)),
+        with_models(model(not_compilable=_LAYER), is_defined=False),
+        with_models(*(model(not_compilable=_LAYER, name=str(k)) for k in range(20))),
+        with_models("damaged", {"name": "m"}, model(not_compilable="words")),
+    ],
+    ids=["another model", "layers made later", "defined earlier", "too many", "damaged"],
+)
+def test_a_doubt_stays_where_a_step_may_be_of_a_model_that_can_be_compiled(
+    sidecar: Sidecar,
+) -> None:
+    assert doubt_on_a_gpu(sidecar, _STEP)
+
+
+@pytest.mark.parametrize(
+    ("facts", "devices", "reason"),
+    [
+        ({"jit_compile": True}, {}, "has XLA compile"),
+        ({"not_compilable": _LAYER}, {"deterministic_ops": True}, "words (TextVectorization)"),
+        ({}, {"strategies": ["MirroredStrategy"]}, "distribution strategy"),
+        ({}, {"deterministic_ops": True}, "deterministic"),
+        ({}, {}, "jit_compile=False"),
+    ],
+)
+def test_with_a_gpu_it_is_said_why_keras_left_xla_out(
+    facts: dict[str, Any], devices: dict[str, Any], reason: str
+) -> None:
+    (said,) = what_keras_compiled(with_models(model(**facts), physical=_GPU, **devices))
+    assert reason in said
+
+
+@pytest.mark.parametrize("physical", [None, [], [{"name": "x", "type": "CPU"}]])
+def test_without_a_gpu_keras_compiles_nothing_and_nothing_is_said_of_it(physical: Any) -> None:  # noqa: ANN401 - JSON
+    assert not list(what_keras_compiled(with_models(model(), physical=physical)))
+
+
+_PROGRAM = """\
+import os
+os.environ["KERAS_BACKEND"] = "tensorflow"
+import keras, numpy as np, sys, tensorflow as tf
+
+x, y = np.ones((16, 3), "float32"), np.zeros((16, 1), "float32")
+
+def train(name, layers, **options):
+    made = keras.Sequential([keras.Input((3,)), *layers, keras.layers.Dense(1)], name=name)
+    made.compile("sgd", "mse", **options)
+    made.fit(x, y, verbose=0)
+
+train("hashed", [keras.layers.Hashing(8, name="buckets")])
+if "more" in sys.argv:
+    train("plain", [])
+    train("unwilling", [], jit_compile=False)
+    tf.random.set_seed(1)
+    tf.config.experimental.enable_op_determinism()
+    train("repeatable", [])
+"""
+
+
+def captured(gpus: int, *arguments: str) -> Run:
+    folder = Path(tempfile.mkdtemp(prefix="keras-"))
+    (folder / "train.py").write_text(_PROGRAM)
+    capture = "tests.labelled.captured_in_fork:capture"
+    of = (str(folder / "train.py"), str(folder / "logs"), 2, *arguments)
+    outcome = the_oracle().run(capture, *of, gpus=gpus)
+    assert outcome.exit_code == 0, outcome.error
+    return ta.load(folder / "logs")
+
+
+def test_keras_own_answer_is_recorded_and_its_reason_named() -> None:
+    said = [h.message for h in trace_health(captured(1, "more")) if h.id == "keras_xla"]
+
+    reasons = dict(
+        text.partition("the model ")[2].replace(",", ":", 1).split(":", 1) for text in said
+    )
+    assert {*reasons} == {"hashed", "plain", "unwilling", "repeatable"}
+    assert "buckets (Hashing)" in reasons["hashed"]
+    assert "has XLA compile" in said[1]
+    # Determinism was asked for after that model ran: what holds at the end is what is known.
+    assert "deterministic" in reasons["repeatable"]
+
+
+def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_nowhere() -> None:
+    of = ta.diagnose(captured(0)).on_a_gpu
+
+    assert of is not None
+    assert any("buckets (Hashing)" in text for text in of.program_differs)
+    (found,) = [f for f in of.findings if f.cause == "library_cpu_placement"]
+    assert found.certainty == "certain"

@@ -15,6 +15,7 @@ from .errors import ErrorRecorder
 from .frames import FramePool
 from .functions import FunctionRecorder
 from .graphs import Dumps
+from .keras_models import KerasModels
 from .recording import Recording
 from .scopes import Scopes
 from .signatures import Signatures
@@ -50,7 +51,8 @@ class Evidence:
         self._eager = EagerRecorder(
             journal, signatures, self._scopes, self._called, dumps.first_call
         )
-        self._functions = FunctionRecorder(journal, frames, dumps.defined, dumps.has_session)
+        self._models = KerasModels()
+        self._functions = FunctionRecorder(journal, frames, self._defined, dumps.has_session)
         self._errors = ErrorRecorder(journal)
         self._strategies = StrategyRecorder()
         self._parts = (
@@ -99,11 +101,21 @@ class Evidence:
         self._steps.began(name, thread)
         self._called_at.setdefault(name, time.time())
 
+    def _defined(self, name: str) -> None:
+        """A function of that name was defined."""
+        self._dumps.defined(name)
+        self._models.defined(name)
+
     def finish(self) -> None:
         """Journal what is only known at the end."""
         self._functions.finish()
         self._eager.write()
-        self._journal.write("devices", strategies=self._strategies.names, **device_facts())
+        self._journal.write(
+            "devices",
+            strategies=self._strategies.names,
+            keras_models=self._models.found,
+            **device_facts(),
+        )
         self._dumps.finish(self._functions.definitions, self._called_at)
 
 
