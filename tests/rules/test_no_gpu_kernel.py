@@ -41,6 +41,13 @@ def said(op: str, **fields: str) -> Words:
         ("DecodeAndCropJpeg", "file"),
         ("PrintV2", "text"),
         ("PaddingFIFOQueueV2", "queue"),
+        ("CreateSummaryFileWriter", "file of summaries"),
+        ("CloseSummaryWriter", "file of summaries"),
+        ("ImportEvent", "summary"),
+        ("ConditionalAccumulator", "accumulator"),
+        ("RpcServer", "another process"),
+        ("EncodePng", "written to a file"),
+        ("LoadAndRemapMatrix", "checkpoint"),
     ],
 )
 def test_what_belongs_on_the_host_is_by_design(op: str, part_of_why: str) -> None:
@@ -57,6 +64,13 @@ def test_what_belongs_on_the_host_is_by_design(op: str, part_of_why: str) -> Non
 def test_computation_does_harm(op: str) -> None:
     assert op in WITHOUT
     assert said(op).harm == "harmful"
+
+
+@pytest.mark.parametrize(
+    "op", ["CreateSummaryFileWriter", "ConditionalAccumulator", "RpcClient", "WriteFile"]
+)
+def test_what_takes_a_string_for_a_name_is_not_told_to_prepare_texts(op: str) -> None:
+    assert said(op).fixes != said("StringJoin").fixes
 
 
 def test_every_op_without_a_gpu_kernel_is_of_one_rule_and_has_words() -> None:

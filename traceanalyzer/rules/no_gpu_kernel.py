@@ -59,7 +59,17 @@ class _Kind(NamedTuple):
 # The first that fits is taken; what works on strings otherwise is told by its definition.
 _ON_HOST: Final = (
     _Kind(
-        re.compile(r"Write\w*Summary|\w*Summary(V2)?|SummaryWriter|\w*SummaryWriter"),
+        re.compile(r"(Create|Close|Flush)?Summary\w*Writer"),
+        "It opens, flushes or closes a file of summaries for TensorBoard.",
+        Fix(
+            text=(
+                "Nothing, where it runs once. In a step, leave it out: open writers before it, and "
+                "flush them now and then."
+            )
+        ),
+    ),
+    _Kind(
+        re.compile(r"Write\w*Summary|\w*Summary(V2)?|ImportEvent"),
         "It writes a summary for TensorBoard, to a file or for one.",
         Fix(
             text="Write summaries every so many steps rather than in each.",
@@ -67,7 +77,10 @@ _ON_HOST: Final = (
         ),
     ),
     _Kind(
-        re.compile(r"Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFile\w+"),
+        re.compile(
+            r"(Distributed)?Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFile\w+"
+            r"|LoadAndRemapMatrix|GenerateVocabRemapping"
+        ),
         "It reads or writes a checkpoint, which is a file.",
         Fix(text="Save less often if it shows in the time of a step."),
     ),
@@ -91,6 +104,24 @@ _ON_HOST: Final = (
         re.compile(r"\w*Queue\w*|Barrier\w*|\w*Reader\w*"),
         "It works on a queue or a reader of files, which live on the host.",
         Fix(text="Feed the program by `tf.data` instead, which prefetches."),
+    ),
+    _Kind(
+        re.compile(r"\w*Accumulator\w*"),
+        "It works on an accumulator of gradients, which lives on the host.",
+        Fix(
+            text="Add gradients up in variables instead, which can be on the GPU.",
+            code="total.assign_add(gradient)",
+        ),
+    ),
+    _Kind(
+        re.compile(r"Rpc(Client|Server|ServerRegister|Call|CheckStatus)"),
+        "It talks to another process.",
+        Fix(text="Leave it out of steps that count: they wait for the other process."),
+    ),
+    _Kind(
+        re.compile(r"Encode(\w*(Jpeg|Png|Wav|Proto)\w*)|SerializeTensor|WriteFile|\w*ToTFRecord"),
+        "It makes what is written to a file, or writes it.",
+        Fix(text="Do it after the step, and not in each: what it takes is copied from the GPU."),
     ),
     _Kind(
         re.compile(r"Decode(\w*(Jpeg|Png|Gif|Bmp|Image|WebP|Jxl|Wav))|ExtractJpegShape"),
