@@ -14,13 +14,13 @@ from tests.labelled import HELD_OUT, PROGRAMS, named
 from tests.labelled.scoring import (
     captured,
     clean_alarms,
+    on_cpu,
     problems,
     score,
     score_bare,
     score_on_a_gpu,
     total,
 )
-from traceanalyzer.diagnosis import cpu_ops
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ def _rows(programs: Sequence[LabelledProgram]) -> int:
     columns = ["source_line", "type", "name", "function", "requested_device"]
     for program in programs:
         print(program.name)
-        print(cpu_ops(captured(program))[columns].to_string())
+        print(on_cpu(program, captured(program))[columns].to_string())
     return 0
 
 

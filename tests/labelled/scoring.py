@@ -10,15 +10,16 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import pandas as pd
+
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.evidence.candidates import candidates
+from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    import pandas as pd
 
     from tests.labelled import Label, LabelledProgram
     from traceanalyzer.diagnosis import Diagnosis, OnAGpu
@@ -73,13 +74,18 @@ def diagnosed(program: LabelledProgram) -> Diagnosis:
     return ta.diagnose(captured(program))
 
 
-def on_cpu(run: Run, diagnosis: Diagnosis | None = None) -> pd.DataFrame:
-    """Return the rows of ops on the CPU: those that count, and those that the rules look at."""
+def on_cpu(program: LabelledProgram, run: Run) -> pd.DataFrame:
+    """Return the rows of ops on the CPU that count.
+
+    Of the input pipeline, which needs no explanation, what a label names counts: what its functions
+    compute for the model.
+    """
     ops = run.ops
-    wanted = set(cpu_ops(run)["op_id"])
-    if diagnosis is not None:
-        wanted |= set(diagnosis.subjects)
-    return ops[ops["op_id"].isin(list(wanted))]
+    is_named = pd.Series(
+        [_label_of_row(program, row) is not None for row in ops.itertuples()], ops.index, bool
+    )
+    in_pipeline = (ops["placement"] == "cpu") & (ops["role"] == Role.INPUT_PIPELINE) & is_named
+    return ops[in_pipeline | ops["op_id"].isin(list(cpu_ops(run)["op_id"]))]
 
 
 def label_of(program: LabelledProgram, op_type: str, line: int) -> Label | None:
@@ -100,7 +106,7 @@ def problems(program: LabelledProgram) -> list[str]:
     found = []
     run = captured(program)
     seen: dict[Label, set[str]] = defaultdict(set)
-    for row in cpu_ops(run).itertuples():
+    for row in on_cpu(program, run).itertuples():
         label = _label_of_row(program, row)
         if label is None:
             found.append(f"no label: {_place(row)} ({row.name})")
@@ -182,10 +188,14 @@ class Score:
 
 
 def score(program: LabelledProgram) -> Score:
-    """Score what is said of a capture with its sidecar."""
+    """Score what is said of a capture with its sidecar.
+
+    Where the program hid the GPU, what is said to keep ops on the CPU with one is said, too.
+    """
     found = diagnosed(program)
-    rows = on_cpu(found.run)
-    return _scored(program, rows, _by_op(found.findings))
+    rows = on_cpu(program, found.run)
+    with_a_gpu = () if found.on_a_gpu is None else found.on_a_gpu.findings
+    return _scored(program, rows, _by_op(found.findings), _by_op(with_a_gpu))
 
 
 def score_on_a_gpu(program: LabelledProgram) -> tuple[int, int, tuple[str, ...]]:
@@ -242,7 +252,7 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
     """Score what is said of the trace alone, of a host tracer level."""
     full = captured(program, level=level)
     expected: dict[tuple[bool, str, str], set[str]] = defaultdict(set)
-    for row in on_cpu(full).itertuples():
+    for row in on_cpu(program, full).itertuples():
         label = _label_of_row(program, row)
         if label is not None:
             expected[_kind(row)] |= label.ids
@@ -250,7 +260,10 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
     by_op = _by_op(found.findings)
     ops = among = named = wrong = 0
     misses = []
-    for row in cpu_ops(found.run).itertuples():
+    ops_told = found.run.ops
+    counted = {Role.COMPUTE, Role.INPUT_PIPELINE}
+    is_counted = (ops_told["placement"] == "cpu") & ops_told["role"].isin(counted)
+    for row in ops_told[is_counted].itertuples():
         true = expected.get(_kind(row))
         if true is None:
             continue  # an op that a label cannot be tied to
@@ -285,13 +298,20 @@ def _without_sidecar(run: Run) -> Run:
     return ta.load(folder.parents[2])
 
 
-def _scored(program: LabelledProgram, rows: pd.DataFrame, findings: Mapping[str, Finding]) -> Score:
+def _scored(
+    program: LabelledProgram,
+    rows: pd.DataFrame,
+    findings: Mapping[str, Finding],
+    with_a_gpu: Mapping[str, Finding],
+) -> Score:
     right = certain = wrong_certain = 0
     misses = []
     for row in rows.itertuples():
         label = _label_of_row(program, row)
         finding = findings.get(str(row.op_id))
         told = frozenset() if finding is None else _causes(finding)
+        if (also := with_a_gpu.get(str(row.op_id))) is not None:
+            told |= _causes(also)
         is_right = label is not None and told == label.ids
         is_certain = finding is not None and finding.certainty == "certain"
         right += is_right
@@ -322,7 +342,7 @@ def _by_op(findings: Iterable[Finding]) -> dict[str, Finding]:
 
 def _label_of_row(program: LabelledProgram, row: object) -> Label | None:
     line = getattr(row, "source_line", None)
-    if line is None or line != line:  # noqa: PLR0124 - not a number
+    if pd.isna(line):
         return None
     return label_of(program, str(row.type), int(line))  # type: ignore[attr-defined]
 
