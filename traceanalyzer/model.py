@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "SCHEMA_VERSION",
+    "Belief",
     "Blocker",
     "Cell",
     "Certainty",
@@ -418,6 +419,15 @@ class CopyGraph(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Belief(_Record):
+    """Something that is often believed to move ops to the CPU, and what it did in this run."""
+
+    id: str  # "memory", "other_processes", "transfer_cost", "float64", "gpu_allocator"
+    question: str
+    answer: str  # with the run's figures
+
+
+@dataclass(frozen=True, kw_only=True)
 class Table(_Record):
     """A table, cut or aggregated for reading; ``total_rows`` counts what it was cut from."""
 
@@ -470,4 +480,5 @@ class Report(_Record):
     on_a_gpu: OnAGpu | None = None
     steps: Steps | None = None
     copy_graph: CopyGraph | None = None
+    beliefs: tuple[Belief, ...] = ()
     tables: Tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from traceanalyzer.model import (
+    Belief,
     Blocker,
     Cell,
     CopyEdge,
@@ -651,6 +652,16 @@ def gpu_run() -> Report:
             p95_us=14_886.4,
         ),
         copy_graph=_gpu_copy_graph(),
+        beliefs=(
+            Belief(
+                id="memory",
+                question="Was the GPU's memory too full?",
+                answer=(
+                    "GPU memory peaked at 97 % (7.76 GB of 8.00 GB on GPU:0). That moved no op to "
+                    "the CPU: TensorFlow raises ResourceExhausted instead, and did not here."
+                ),
+            ),
+        ),
         tables=Tables(
             ops=_gpu_ops(),
             copies=Table(columns=COPIES_COLUMNS, rows=copies, total_rows=612),
@@ -897,6 +908,7 @@ def hostile_run() -> Report:
         rules=(RuleStatus(cause=HOSTILE, status="failed", reason=HOSTILE),),
         steps=Steps(source="missing", note=HOSTILE),
         copy_graph=graph,
+        beliefs=(Belief(id=HOSTILE, question=HOSTILE, answer=HOSTILE),),
         tables=Tables(
             ops=Table(columns=OPS_COLUMNS, rows=(_op_row(op), _op_row(long_op)), total_rows=2),
             copies=Table(columns=(HOSTILE, "bytes"), rows=((HOSTILE, None),), total_rows=1),

@@ -91,7 +91,7 @@ def test_links_lead_to_places_on_the_page(page: str) -> None:
 def test_every_section_stands_in_its_order(page: str) -> None:
     main = read(page).one("main")
     ids = [s.attributes.get("id") for s in main.children if isinstance(s, Element)]
-    assert [name for name in ids if name != "on-a-gpu"] == SECTIONS
+    assert [name for name in ids if name not in {"on-a-gpu", "beliefs"}] == SECTIONS
 
 
 def test_headings_are_ordered(page: str) -> None:
@@ -360,6 +360,14 @@ def test_a_run_without_a_gpu_shows_what_one_would_change() -> None:
     assert "Nothing here was measured on a GPU." in section.text
     assert section.one("article", id="on-a-gpu-finding-0be77d53")
     assert "train/main.py:12 asks whether a GPU is listed" in section.text
+
+
+def test_what_moved_no_op_is_answered_where_the_report_has_figures() -> None:
+    section = read(render_page(gpu_run())).one("section", id="beliefs")
+    assert section.one("dt").text == "Was the GPU's memory too full?"
+    assert section.one("dd").text.startswith("GPU memory peaked at 97 % (7.76 GB of 8.00 GB")
+    assert 'id="beliefs"' not in render_page(cpu_only_run())
+    assert 'href="#beliefs"' not in render_page(cpu_only_run())
 
 
 def test_an_empty_trace_says_so_in_each_section() -> None:

@@ -39,6 +39,7 @@ from traceanalyzer.model import (
     UnexplainedOp,
 )
 from traceanalyzer.placement.devices import GPU, parse_device
+from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.verdict import verdict
 from traceanalyzer.tables.tracer import logical_devices
@@ -47,7 +48,7 @@ from traceanalyzer.timeline import busy_ps
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     import networkx as nx
 
@@ -87,6 +88,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
         copy_graph=_copy_graph(run),
+        beliefs=beliefs(run),
         tables=Tables(
             ops=_op_table(run),
             copies=_copy_table(run),
@@ -137,8 +139,10 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     if facts.pluggable_used:
         yield DeviceInfo(name=f"{host.name} pluggable device", kind="pluggable")
     yield from _unseen_gpus(host, several=several)
-    told = sorted({str(d) for d in host.tables.ops["device"].dropna() if "/device:CPU:" in str(d)})
-    for name in told or ["CPU"]:
+    told = {str(d) for d in host.tables.ops["device"].dropna() if "/device:CPU:" in str(d)}
+    # A short name is one of the full names there are: eager ops are recorded with either.
+    full = {name[name.rfind("/device:") :] for name in told if not name.startswith("/device:")}
+    for name in sorted(told - full) or ["CPU"]:
         yield DeviceInfo(name=f"{host.name} {name}", kind="cpu")
 
 
@@ -281,13 +285,14 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     run = diagnosis.run
     gpus = sum(parse_device(d).type == GPU for d in assumed.machine.devices)
     rows = _dearest(assumed.unexplained, run)
+    unmeasured = _with_unmeasured_copies(run.copies)
     return OnAGpu(
         assumed=f"the same program, on a machine with {counted(gpus, 'GPU')}",
         findings=tuple(_finding(f, run) for f in assumed.findings),
         unexplained=Unexplained(
             cpu_op_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
             ops=tuple(
-                UnexplainedOp(**ref, cost=_cost(rows.iloc[k : k + 1]))
+                UnexplainedOp(**ref, cost=_cost(rows.iloc[k : k + 1], unmeasured))
                 for k, ref in enumerate(_refs(rows, run))
             ),
             ops_total=len(assumed.unexplained),
@@ -301,22 +306,44 @@ def _joint_cost(rows: pd.DataFrame, copies: pd.DataFrame) -> Cost:
     touched = copies[
         copies["producer"].isin(rows["op_id"]) | copies["consumer"].isin(rows["op_id"])
     ]
-    across = touched["direction"].isin(["h2d", "d2h"])
+    across = touched.loc[touched["direction"].isin(["h2d", "d2h"]), "bytes"]
+    copy_ps = _known_sum(touched["duration_ps"])
     return Cost(
         host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
-        copy_us=int(touched["duration_ps"].sum()) / _PS_PER_US,
-        copy_bytes=int(touched.loc[across, "bytes"].sum()),
+        copy_us=None if copy_ps is None else copy_ps / _PS_PER_US,
+        copy_bytes=_known_sum(across),
         exposed_us_per_step=None,
     )
 
 
-def _cost(rows: pd.DataFrame) -> Cost:
+def _known_sum(column: pd.Series[int]) -> int | None:
+    """Return the sum of what is known of it; None where nothing is: that is no 0."""
+    known = column.dropna()
+    return None if known.empty and len(column) else int(known.sum())
+
+
+def _cost(row: pd.DataFrame, unmeasured: Collection[str]) -> Cost:
+    """Return what one op costs.
+
+    Args:
+        row: Its row of the op table.
+        unmeasured: The ops with copies of unknown size: none of these copies is 0 bytes.
+    """
+    size = int(row["h2d_bytes"].sum() + row["d2h_bytes"].sum())
+    copy_ps = int(row["copy_ps"].sum())
+    is_unknown = row["op_id"].iloc[0] in unmeasured
     return Cost(
-        host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
-        copy_us=int(rows["copy_ps"].sum()) / _PS_PER_US,
-        copy_bytes=int(rows["h2d_bytes"].sum() + rows["d2h_bytes"].sum()),
+        host_us=int(row["host_self_ps"].sum()) / _PS_PER_US,
+        copy_us=None if is_unknown and not copy_ps else copy_ps / _PS_PER_US,
+        copy_bytes=None if is_unknown and not size else size,
         exposed_us_per_step=None,
     )
+
+
+def _with_unmeasured_copies(copies: pd.DataFrame) -> frozenset[str]:
+    """Return the ops that copy something of unknown size to a device or from one."""
+    unknown = copies[copies["direction"].isin(["h2d", "d2h"]) & copies["bytes"].isna()]
+    return frozenset(unknown["producer"].dropna()) | frozenset(unknown["consumer"].dropna())
 
 
 def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
@@ -336,7 +363,10 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
     cases = diagnosis.cases
     shown = left.head(_MAX_OPS)
-    recorded = shown["requested_device"].notna().tolist()
+    unmeasured = _with_unmeasured_copies(diagnosis.run.copies)
+    # A capture that is there would tell no more if it were made again.
+    captured = {h.name for h in diagnosis.run.hosts if h.sidecar is not None}
+    recorded = [str(host) in captured for host in shown["host"]]
     tf_version = None if diagnosis.run.version is None else diagnosis.run.version.value
     return Unexplained(
         cpu_op_us=int(left["host_self_ps"].sum()) / _PS_PER_US,
@@ -344,7 +374,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
             UnexplainedOp(
                 **ref,
                 occurrences=int(shown["occurrences"].iloc[k]),
-                cost=_cost(shown.iloc[k : k + 1]),
+                cost=_cost(shown.iloc[k : k + 1], unmeasured),
                 candidates=candidates(cases.get(shown["op_id"].iloc[k]), tf_version),
                 settled_by=None if recorded[k] else _SETTLED_BY,
             )

@@ -15,10 +15,11 @@ from traceanalyzer.report.terminal import QUIET, Words
 from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console, RenderableType
 
+    from traceanalyzer.model import RuledOut
     from traceanalyzer.report.reasoning import OpReasoning, Reason, Reasoned, View
 
 __all__ = ["print_reasonings"]
@@ -109,13 +110,21 @@ def _view(grid: Grid, view: View, words: Words) -> None:
     for number, (cause, what) in enumerate(view.open):
         line = words(f"{cause}: ") + words.prose(what)
         _row(grid, words, "" if number else "Open", line)
-    for number, out in enumerate(view.ruled_out):
-        line = words(f"{out.cause}: ") + words.prose(out.because)
+    for number, (because, causes) in enumerate(_by_fact(view.ruled_out).items()):
+        line = words(f"{', '.join(causes)}: ") + words.prose(because)
         _row(grid, words, "" if number else "Ruled out", line)
     for number, doubt in enumerate(view.doubts):
         _row(grid, words, "" if number else "In doubt", words.prose(text.sentence(doubt)))
     if view.settled_by:
         _row(grid, words, "Settled by", words.prose(text.sentence(view.settled_by)))
+
+
+def _by_fact(ruled_out: Iterable[RuledOut]) -> dict[str, list[str]]:
+    """Return the causes that each fact excludes: one fact often excludes several."""
+    found: dict[str, list[str]] = {}
+    for out in ruled_out:
+        found.setdefault(out.because, []).append(out.cause)
+    return found
 
 
 def _reason(number: int, reason: Reason, words: Words) -> Iterator[RenderableType]:

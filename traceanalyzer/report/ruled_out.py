@@ -11,6 +11,7 @@ from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import has_gpu_kernel
+from traceanalyzer.report.beliefs import memory_peak
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def _by_memory(run: Run, host: Host, subject: Subject) -> Iterator[tuple[str, st
         return
     errors = () if host.sidecar is None else host.sidecar.errors
     if host.sidecar is not None and not any(e.where == "resource_exhausted" for e in errors):
-        text = (
-            "no error of exhausted memory was recorded; and TensorFlow itself moves no op because"
-        )
-        yield "memory_pressure", f"{text} memory is short or a GPU is busy"
+        peak = memory_peak(run)
+        text = "no error of exhausted memory was recorded; " + (f"{peak}; " if peak else "")
+        text += "and TensorFlow itself moves no op because memory is short or a GPU is busy"
+        yield "memory_pressure", text
 
 
 def _by_registry(subject: Subject, kernels: Nearest) -> Iterator[tuple[str, str]]:

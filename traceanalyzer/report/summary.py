@@ -52,6 +52,7 @@ def _parts(report: Report, words: Words, width: int) -> Iterator[RenderableType]
     yield _key_figures(report, words)
     yield from _health(report, words)
     yield from _findings(report, words)
+    yield from _beliefs(report, words)
     yield from _on_a_gpu(report, words)
     yield from _cpu_ops(report, words, width)
     yield from _copies(report, words, width)
@@ -107,6 +108,14 @@ def _findings(report: Report, words: Words) -> Iterator[RenderableType]:
     left = len(report.findings) - FINDINGS_SHOWN
     if left > 0:
         yield words(f"and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
+
+
+def _beliefs(report: Report, words: Words) -> Iterator[RenderableType]:
+    if not report.beliefs:
+        return
+    yield heading(words, "What moved no op")
+    for belief in report.beliefs:
+        yield words("- ") + words.prose(belief.answer)
 
 
 def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:

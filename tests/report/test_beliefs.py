@@ -1,0 +1,205 @@
+"""What is believed to move ops to the CPU is answered with the run's own figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.beliefs import beliefs, memory_peak
+from traceanalyzer.report.summary import print_summary
+from traceanalyzer.rules import Example
+from traceanalyzer.sidecar.document import CaughtError, Sidecar
+from traceanalyzer.tables.schema import COPIES
+
+if TYPE_CHECKING:
+    from traceanalyzer.run import Run
+
+GB = 10**9
+NEVER = "moved no op to the CPU"
+
+
+def run_of(*ops: dict[str, Any], **fields: Any) -> Run:  # noqa: ANN401 - any field of a sidecar
+    run = Example(title="", ops=ops or ({"name": "MatMul", "type": "MatMul"},)).run()
+    if not fields:
+        return run
+    (host,) = run.hosts
+    sidecar = Sidecar(tool="", host="h", complete=True, **fields)
+    return replace(run, hosts=(replace(host, sidecar=sidecar),))
+
+
+def memory(peak: int, total: int = 8 * GB, **gpu: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {
+        "devices": {"memory": {"/device:GPU:0": {"peak": peak}}},
+        "gpus": ({"index": 0, "memory_total_bytes": total, **gpu},),
+    }
+
+
+def with_copies(run: Run, *rows: tuple[str, int | None]) -> Run:
+    (host,) = run.hosts
+    plain = pd.DataFrame(rows, columns=["direction", "bytes"]).reindex(columns=list(COPIES.columns))
+    plain["bytes"] = pd.array([size for _, size in rows], dtype="Int64")
+    for column in ("start_ps", "correlation_id"):
+        plain[column] = 0
+    tables = replace(host.tables, copies=plain)
+    return replace(run, hosts=(replace(host, tables=tables),))
+
+
+def answers(run: Run) -> dict[str, str]:
+    return {belief.id: belief.answer for belief in beliefs(run)}
+
+
+def test_what_has_no_figures_is_not_answered() -> None:
+    assert answers(run_of()) == {}
+    assert answers(run_of(devices={}, gpus=())) == {}
+
+
+def test_without_a_gpu_nothing_is_answered() -> None:
+    run = with_copies(run_of(**memory(7 * GB)), ("h2d", 5))
+    (host,) = run.hosts
+    facts = replace(host.tables.facts, gpu_used=False)
+    unused = replace(host, tables=replace(host.tables, facts=facts))
+
+    assert answers(run) != {}
+    assert answers(replace(run, hosts=(unused,))) == {}
+
+
+def test_how_full_the_memory_was_and_that_it_moved_nothing() -> None:
+    assert answers(run_of(**memory(7_760_000_000))) == {
+        "memory": (
+            "GPU memory peaked at 97 % (7.76 GB of 8.00 GB on GPU:0). That moved no op to the "
+            "CPU: TensorFlow raises ResourceExhausted instead, and did not here."
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("messages", "said"),
+    [
+        (["OOM"], ", here once."),
+        (["OOM", "OOM"], ", here 2 times."),
+        (["No space left on device"], ", and did not here."),
+    ],
+)
+def test_errors_that_were_raised_are_counted(messages: list[str], said: str) -> None:
+    errors = tuple(
+        CaughtError(
+            where="resource_exhausted",
+            type="ResourceExhaustedError",
+            message=message,
+            raised=(),
+            handler=-1,
+            call=None,
+        )
+        for message in messages
+    )
+
+    assert answers(run_of(errors=errors, **memory(7 * GB)))["memory"].endswith(f"instead{said}")
+
+
+def test_the_fullest_of_several_gpus_is_named() -> None:
+    run = run_of(
+        devices={"memory": {"/device:GPU:0": {"peak": GB}, "/device:GPU:1": {"peak": 4 * GB}}},
+        gpus=({"memory_total_bytes": 8 * GB}, {"memory_total_bytes": 8 * GB}),
+    )
+
+    assert memory_peak(run) == "GPU memory peaked at 50 % (4.00 GB of 8.00 GB on GPU:1)"
+
+
+def test_a_trace_alone_tells_of_memory_but_not_of_errors() -> None:
+    (host,) = run_of().hosts
+    table = pd.DataFrame(
+        {
+            "allocator": ["GPU_0_bfc"],
+            "is_allocation": [True],
+            "bytes_allocated": [GB],
+            "bytes_available": [3 * GB],
+            "peak_bytes_in_use": [2 * GB],
+        }
+    )
+    run = replace(run_of(), hosts=(replace(host, tables=replace(host.tables, allocations=table)),))
+    for column in ("host", "start_ps"):
+        table[column] = 0
+
+    assert memory_peak(run) == "GPU memory peaked at 50 % (2.00 GB of 4.00 GB on GPU:0)"
+
+
+def test_other_processes_and_how_busy_the_gpu_was() -> None:
+    others = [
+        {"pid": 1, "name": "python", "memory_bytes": 3 * GB},
+        {"pid": 2, "name": "Xorg", "memory_bytes": None},
+    ]
+    told = answers(
+        run_of(**memory(GB, other_processes=others, utilisation_percent={"mean": 84.6, "max": 100}))
+    )
+
+    assert told["other_processes"].startswith(
+        "2 other processes (python, Xorg) on GPU 0 held 3.00 GB of its memory; it was busy 85 % of "
+        f"the time. That {NEVER}"
+    )
+
+
+def test_without_other_processes_contention_is_no_question() -> None:
+    assert "other_processes" not in answers(run_of(**memory(GB, other_processes=[])))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([("h2d", GB), ("d2h", GB), ("d2d", 9 * GB)], "2 copies, 2.00 GB in all, went between"),
+        ([("h2d", None)], "1 copy went between"),
+    ],
+)
+def test_what_was_copied(rows: list[tuple[str, int | None]], said: str) -> None:
+    told = answers(with_copies(run_of(), *rows))["transfer_cost"]
+
+    assert told.startswith(said)
+    assert NEVER in told
+
+
+def test_copies_within_the_gpu_are_none_of_it() -> None:
+    assert answers(with_copies(run_of(), ("d2d", 5))) == {}
+
+
+def test_float64_that_ran_on_the_gpu() -> None:
+    matmul = {"name": "a", "type": "MatMul", "input_types": "double;double", "placement": "gpu:0"}
+    told = answers(
+        run_of(
+            matmul,
+            {**matmul, "name": "b", "type": "Conv2D"},
+            {**matmul, "name": "c", "input_types": "float;float"},
+            {**matmul, "name": "d", "type": "DepthToSpace", "placement": "cpu"},
+            {**matmul, "name": "e", "role": "runtime"},
+        )
+    )["float64"]
+
+    assert told.startswith("2 ops on float64 ran on the GPU (MatMul, Conv2D). ")
+    assert told.endswith(" 1 op on float64 ran on the CPU, for the causes given with them.")
+
+
+def test_float64_on_the_cpu_alone_is_answered_by_its_findings() -> None:
+    assert answers(run_of({"name": "a", "type": "MatMul", "input_types": "double;double"})) == {}
+
+
+def test_the_allocator_that_was_chosen() -> None:
+    told = answers(run_of(environment={"variables": {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}}))
+
+    assert told["gpu_allocator"].startswith("TF_GPU_ALLOCATOR is 'cuda_malloc_async'. ")
+    assert NEVER in told["gpu_allocator"]
+
+
+def test_they_stand_in_the_document_and_in_the_terminal() -> None:
+    report = assemble(diagnose(run_of(**memory(7_760_000_000))))
+    out = StringIO()
+
+    print_summary(report, Console(file=out, width=200))
+
+    assert [b.id for b in report.beliefs] == ["memory"]
+    assert "What moved no op" in out.getvalue()
+    assert "GPU memory peaked at 97 %" in out.getvalue()
