@@ -119,6 +119,12 @@ def test_a_bare_trace_leaves_open_what_only_a_capture_tells(bare: Diagnosis) -> 
     assert "explicit_cpu_placement" not in {each.cause for each in found.here.ruled_out}
 
 
+def test_causes_that_one_fact_rules_out_stand_together() -> None:
+    text = said(without_a_gpu(), "^TopKV2$")
+    assert text.count("has a GPU kernel for TopKV2 with its types and attributes") == 1
+    assert "no_gpu_kernel, dtype_unsupported: " in text
+
+
 def test_without_a_version_a_kernel_rules_nothing_out(bare: Diagnosis) -> None:
     assert bare.run.version is None
     (found,) = of(bare, "^bad$")
