@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.placement.devices import CPU
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def what_keras_compiled(sidecar: Sidecar) -> Iterator[str]:
     """Walk what Keras did with XLA on a machine with a GPU, a sentence for each model."""
     devices = sidecar.devices or {}
     physical = devices.get("physical")
-    kinds = {d.get("type") for d in physical if isinstance(d, dict)} if physical else set()
-    if not kinds - {"CPU"}:
+    known = physical if isinstance(physical, list) else []
+    if all(d.get("type") == CPU for d in known if isinstance(d, dict)):
         return
     for model in _models(sidecar):
         if model.compiles:
