@@ -40,6 +40,7 @@ __all__ = [
 
 _CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 _MOST_NAMED: Final = 4
+_OF_A_SESSION: Final = "unknown_graph"  # what TensorFlow's dumps call a session's graph
 
 
 @functools.cache
@@ -161,8 +162,9 @@ def _placed_at(sidecar: Sidecar, line: int) -> Iterator[tuple[str, str]]:
     for function in sidecar.functions:
         for instance in function.instances:
             graph = instance.input
+            own = "" if function.name == _OF_A_SESSION else function.name
             for at, name in enumerate(graph.names):
-                origin = graph.origin_functions[at] or function.name
+                origin = graph.origin_functions[at] or own
                 frame = sidecar.frame_of_node(origin, graph.origin_nodes[at] or name)
                 if frame is not None and frame.line == line:
                     yield graph.ops[at], instance.assigned[at]
