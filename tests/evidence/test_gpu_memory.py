@@ -81,6 +81,12 @@ def test_a_capture_tells_the_peak_of_the_whole_program_and_the_limit() -> None:
     assert [(g.number, g.peak_bytes, g.limit_bytes) for g in found] == [(1, 5 * GB, 7000 << 20)]
 
 
+def test_a_capture_tells_how_much_tensorflow_may_take() -> None:
+    facts = sidecar(devices={"memory_limit": {"/device:GPU:0": 6 * GB, "/device:GPU:1": None}})
+
+    assert [(g.number, g.room_bytes) for g in gpu_memory(host_of(sidecar=facts))] == [(0, 6 * GB)]
+
+
 def test_the_plane_of_a_device_states_its_size() -> None:
     (found,) = gpu_memory(
         host_of(device_properties={"/device:GPU:0": {"memory_size": str(16 * GB)}})

@@ -195,8 +195,11 @@ def test_all_that_a_scope_made_counts_together() -> None:
     ) in texts(run)
 
 
-def test_a_resource_that_is_used_elsewhere_counts_with_its_scope() -> None:
-    resource = variable(12 * GB)
+@pytest.mark.parametrize(("size", "modifiers"), [(12 * GB, ("memory_pressure",)), (2 * MB, ())])
+def test_a_resource_counts_alone_whatever_else_its_scope_made(
+    size: int, modifiers: tuple[str, ...]
+) -> None:
+    resource = variable(size)
     hold = held(
         "assigned",
         "_Arg",
@@ -208,9 +211,11 @@ def test_a_resource_that_is_used_elsewhere_counts_with_its_scope() -> None:
     )
     case = Case(type="ResourceGather", held=(hold,), basis="replay", certainty="certain")
 
-    found = finding(run_of(resource), (subject("ResourceGather", case=case), hold))
+    run = run_of(resource, variable(20 * GB, "other:0"))
+    found = finding(run, (subject("ResourceGather", case=case), hold))
 
-    assert (found.cause, found.modifiers) == ("resource_on_cpu", ("memory_pressure",))
+    assert (found.cause, found.modifiers) == ("resource_on_cpu", modifiers)
+    assert bool(found.ruled_out) != bool(modifiers)
 
 
 def test_without_variables_the_largest_op_counts() -> None:

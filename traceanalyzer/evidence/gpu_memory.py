@@ -78,7 +78,7 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     others: dict[int, tuple[OtherProcess, ...]] = {}
     if host.sidecar is not None:
         limits.update(_logged_limits(host.sidecar.log))
-        _add_memory_info(host.sidecar, peaks)
+        _add_memory_info(host.sidecar, peaks, limits)
         _add_driver(host.sidecar, totals, others, {*peaks, *limits, *totals})
     _add_allocations(host, peaks, limits)
     return tuple(
@@ -128,14 +128,19 @@ def _logged_limits(log: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield int(created[1]), int(created[2]) << 20
 
 
-def _add_memory_info(sidecar: Sidecar, peaks: dict[int, int]) -> None:
-    """Add what `tf.config.experimental.get_memory_info` said at the program's end."""
-    told = (sidecar.devices or {}).get("memory")
+def _add_memory_info(sidecar: Sidecar, peaks: dict[int, int], limits: dict[int, int]) -> None:
+    """Add what TensorFlow said of its allocators at the program's end."""
+    devices = sidecar.devices or {}
+    told, allowed = devices.get("memory"), devices.get("memory_limit")
     for name, info in (told if isinstance(told, dict) else {}).items():
         device = _DEVICE.search(name)
         peak = _count(info.get("peak")) if isinstance(info, dict) else None
         if device is not None and peak:
             peaks[int(device[1])] = peak
+    for name, size in (allowed if isinstance(allowed, dict) else {}).items():
+        device, limit = _DEVICE.search(name), _count(size)
+        if device is not None and limit:
+            limits[int(device[1])] = limit
 
 
 def _add_driver(

@@ -181,13 +181,16 @@ def _fixes(kept: _Kept, gpu: GpuMemory) -> Iterator[Fix]:
 
 
 def _kept(host: Host, sidecar: Sidecar, members: Sequence[tuple[Subject, Held]]) -> _Kept | None:
-    """Return what is kept on the CPU: what the scopes made, else the largest op within them."""
+    """Return what is kept on the CPU: the resources that hold the ops, or are made in their scopes.
+
+    Where there are none, it is what the largest op within the scopes takes and makes.
+    """
     scopes = {frame for _, held in members if (frame := _own_scope(held)) is not None}
     if not scopes:
         return None
+    used = [h.resource for _, h in members if _own_scope(h) and h.resource and h.resource.bytes]
     made = [r for r in sidecar.resources if r.bytes and _frame_of_making(sidecar, r) in scopes]
-    used = [held.resource for _, held in members if held.resource and held.resource.bytes]
-    resources = list({id(r): r for r in (*used, *made)}.values())
+    resources = list({id(r): r for r in used or made}.values())
     if resources:
         return _of_resources(resources, scopes)
     return _of_tensors(host, sidecar, members)

@@ -113,6 +113,7 @@ def device_facts() -> Dict[str, Any]:
         ),
         ("memory_growth", lambda: {g.name: config.experimental.get_memory_growth(g) for g in gpus}),
         ("memory", partial(_memory, config)),
+        ("memory_limit", partial(_memory_limits, current)),
         ("soft_device_placement", lambda: current.soft_device_placement),
         ("log_device_placement", lambda: current.log_device_placement),
         ("jit", lambda: str(config.optimizer.get_jit())),
@@ -140,6 +141,26 @@ def _devices(devices: List[Any]) -> List[Dict[str, str]]:
 def _memory(config: Any) -> Dict[str, Any]:  # noqa: ANN401 - the module tf.config
     gpus = config.list_logical_devices("GPU")
     return {g.name: _plain(config.experimental.get_memory_info(g.name)) for g in gpus}
+
+
+def _memory_limits(context: Any) -> Dict[str, int]:  # noqa: ANN401 - the eager context
+    """Return how much memory TensorFlow's allocator may take of each GPU, in bytes."""
+    from tensorflow.python import pywrap_tfe  # noqa: PLC0415 - the program's
+    from tensorflow.python.client import pywrap_tf_session  # noqa: PLC0415
+
+    devices = pywrap_tfe.TFE_ContextListDevices(context._handle)  # noqa: SLF001
+    try:
+        names = [
+            pywrap_tfe.TF_DeviceListName(devices, at)
+            for at in range(pywrap_tfe.TF_DeviceListCount(devices))
+        ]
+        return {
+            name[name.rfind("/device:") :]: pywrap_tf_session.TF_DeviceListMemoryBytes(devices, at)
+            for at, name in enumerate(names)
+            if "/device:GPU:" in name
+        }
+    finally:
+        pywrap_tfe.TF_DeleteDeviceList(devices)
 
 
 def _is_deterministic() -> bool:
