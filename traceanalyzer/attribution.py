@@ -70,8 +70,8 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
     findings = []
     for key, members in groups.items():
         try:
-            found = _finding(key, members, dragged)
-            findings.append(_with_memory(found, analysis.run, members))
+            finding = _finding(key, members, dragged)
+            findings.append(_with_memory(finding, analysis.run, members))
         except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
             failed[key[0][0]] = _log_failure(key[0][0], error)
     return [f for f in findings if f.cause not in failed], failed
