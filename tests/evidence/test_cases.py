@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.evidence.cases import without_copies
-from traceanalyzer.evidence.examples import held
+from traceanalyzer.evidence.examples import held, line
 
 
 def test_a_request_that_was_copied_is_gone_with_the_one_it_was_copied_from() -> None:
@@ -29,3 +29,14 @@ def test_the_ends_of_an_inlined_function_ask_for_what_their_neighbours_do() -> N
     )
     assert without_copies([scoped, end]) == (scoped,)
     assert without_copies([end]) == (end,)
+
+
+def test_what_groups_ops_is_no_cause_of_its_own() -> None:
+    variable = held("resource", "VariableV2", "class", name="emb", asked="/device:CPU:0")
+    library = line(9, is_user=False, file="/lib/site-packages/tensorflow/python/ops/group.py")
+    made = {"name": "update/group_deps", "asked": "/device:CPU:0"}
+    grouped = held("request", "NoOp", "class", scope_frame=library, **made)
+    assert without_copies([variable, grouped]) == (variable,)
+    assert without_copies([grouped]) == (grouped,)
+    by_user = held("request", "NoOp", "class", scope_frame=line(6), **made)
+    assert without_copies([variable, by_user]) == (variable, by_user)

@@ -194,8 +194,10 @@ def without_copies(held: Sequence[Held]) -> tuple[Held, ...]:
 
     They are gone with that one: all that an optimizer makes for a variable has the request of the
     variable, and is no further cause. Nor is what TensorFlow puts at the ends of a function that it
-    inlines, which asks for what the nodes there ask for.
+    inlines, which asks for what the nodes there ask for; nor what `tf.group` makes for ops of one
+    device, which asks for that device (`group`, python/ops/control_flow_ops.py).
     """
+    held = [h for h in held if not _groups_others(h)] or held
     asking = [h for h in held if h.hold in _BY_REQUEST and not _END.match(h.name)]
     own = {(h.function, h.name) for h in asking if not h.copied_from}
     asked = {h.asked for h in asking}
@@ -205,6 +207,12 @@ def without_copies(held: Sequence[Held]) -> tuple[Held, ...]:
         if (h.function, h.copied_from) not in own
         and not (h.hold is Hold.REQUEST and _END.match(h.name) and h.asked in asked)
     )
+
+
+def _groups_others(held: Held) -> bool:
+    """Return whether this is a request of a node that does nothing, which no user's line made."""
+    by_user = held.scope_frame is not None and held.scope_frame.is_user
+    return held.type == "NoOp" and held.hold is Hold.REQUEST and not by_user
 
 
 def _doubted(case: Case, doubt: str) -> Case:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-from functools import lru_cache
-from pathlib import Path
-from typing import Final
+
+from traceanalyzer.evidence.program_files import parsed
 
 __all__ = ["handler_lines"]
-
-_LARGEST: Final = 5_000_000  # bytes; nobody writes larger files by hand
 
 
 def handler_lines(file: str, line: int) -> tuple[int, int] | None:
@@ -24,7 +21,7 @@ def handler_lines(file: str, line: int) -> tuple[int, int] | None:
     Returns:
         None where the file cannot be read, or has no handler at that line.
     """
-    tree = _tree(file)
+    tree = parsed(file)
     if tree is None:
         return None
     for node in ast.walk(tree):
@@ -32,14 +29,3 @@ def handler_lines(file: str, line: int) -> tuple[int, int] | None:
             last = node.body[-1]
             return node.body[0].lineno, last.end_lineno or last.lineno
     return None
-
-
-@lru_cache(maxsize=16)
-def _tree(file: str) -> ast.AST | None:
-    path = Path(file)
-    try:
-        if not path.is_absolute() or not path.is_file() or path.stat().st_size > _LARGEST:
-            return None
-        return ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None

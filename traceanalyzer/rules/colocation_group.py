@@ -14,8 +14,11 @@ also copies the other op's request, so that the op looks as if it had asked for 
 
 ## How to fix it
 
-Take away the colocation: leave out `colocate_with`, and `colocate_gradients_with_ops` of
-`tf.compat.v1.gradients`. Or remove what holds the member that is named.
+Where the program itself asks for the colocation, take that away: leave out `colocate_with`, and
+`colocate_gradients_with_ops` of `tf.compat.v1.gradients`; take gradients with `tf.GradientTape`
+rather than with `tf.gradients`, which always colocates them. What an optimizer makes for a variable
+is colocated with it by TensorFlow itself, and moves when the variable does. So otherwise remove
+what holds the member that is named.
 
 ## How sure it is
 
@@ -25,8 +28,10 @@ without which the group moves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.colocating_lines import asked_by
 from traceanalyzer.evidence.examples import held, line, subject
 from traceanalyzer.evidence.places import (
     device_text,
@@ -39,13 +44,31 @@ from traceanalyzer.evidence.places import (
 from traceanalyzer.model import Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
+from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.colocating_lines import Way
     from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Evidence
+
+
+_TAKEN_AWAY: Final[dict[Way, tuple[str, str]]] = {
+    "scope": (
+        "Make them outside of the `colocate_with` at {}.",
+        "with tf.compat.v1.colocate_with(None, ignore_existing=True): ...",
+    ),
+    "argument": (
+        "Leave `colocate_gradients_with_ops`, which colocates gradients, out of the call at {}.",
+        "gradients = tf.compat.v1.gradients(loss, variables)",
+    ),
+    "gradients": (
+        "Take the gradients at {} with `tf.GradientTape`, which colocates nothing.",
+        "with tf.GradientTape() as tape: ...\ngradients = tape.gradient(loss, variables)",
+    ),
+}
 
 
 def _recognises(subject: Subject, held: Held) -> Mark | None:
@@ -78,6 +101,7 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     held = members[0][1]
     copied = _is_copied(held)
     other = held.copied_from if copied else held.type
+    fixes = _fixes(members)
     return Words(
         title=f"{ops_text(members)} on the CPU by colocation with {other}",
         why=(
@@ -87,18 +111,26 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
                 if copied
                 else f"and {hold_text(held)}: so none of the group can be on a GPU."
             )
+            + ("" if fixes else f" Where {other} can be on a GPU, so can they.")
         ),
         harm="harmful",
-        fixes=(
-            Fix(
-                text=(
-                    f"Make them without colocation with {other}; where these are gradients, "
-                    "without `colocate_gradients_with_ops`."
-                ),
-                code="with tf.compat.v1.colocate_with(None, ignore_existing=True): ...",
-            ),
-        ),
+        fixes=fixes,
     )
+
+
+def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
+    """Return how to take away what lines of the program ask for; nothing where none does."""
+    made = {(op.file, op.line, op.name) for op, _ in members}
+    frames = ((by.frame, by.name) for _, by in members)
+    made |= {(frame.file, frame.line, name) for frame, name in frames if frame is not None}
+    asked = {asked_by(*each) for each in made}
+    fixes = []
+    for way, (text, code) in _TAKEN_AWAY.items():
+        lines = sorted({(a.file, a.line) for a in asked if a is not None and a.way == way})
+        if lines:
+            at = listed([f"{PurePosixPath(file).name}:{line}" for file, line in lines])
+            fixes.append(Fix(text=text.format(at), code=code))
+    return tuple(fixes)
 
 
 def _is_copied(held: Held) -> bool:

@@ -1,0 +1,62 @@
+"""What is said of a colocation: how to take it away only where a line of the program asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.evidence.examples import held, line, subject
+from traceanalyzer.rules.colocation_group import RULE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.rules import Words
+
+
+def said(subject: Subject, held: Held) -> Words:
+    assert RULE.words is not None
+    return RULE.words([(subject, held)])
+
+
+def test_nobody_is_told_to_change_what_an_optimizer_asks_for(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("train = optimizer.minimize(loss, colocate_gradients_with_ops=True)\n")
+    update = subject("Mul", name="Adam/update_emb/mul", file=str(program), line=1)
+
+    words = said(update, held("resource", "VariableV2", "class", name="emb"))
+
+    assert words.fixes == ()
+    assert "Where VariableV2 can be on a GPU, so can they." in words.why
+
+
+def test_the_line_that_asks_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("with tf.compat.v1.colocate_with(text):\n    y = tf.exp(x)\n")
+    exp = subject("Exp", file=str(program), line=2)
+
+    words = said(exp, held("no_kernel", "AsString", "class", name="text"))
+
+    assert [fix.text for fix in words.fixes] == [
+        "Make them outside of the `colocate_with` at train.py:1."
+    ]
+    assert "so can they" not in words.why
+
+
+def test_the_gradient_that_is_colocated_with_an_op_has_a_line_of_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("import tensorflow as tf\ny = 1 / x\nslope = tf.gradients(y, x)\n")
+    forward = subject("Reciprocal", file=str(program), line=2)
+    gradient = held(
+        "attributes",
+        "ReciprocalGrad",
+        "class",
+        name="gradients/Reciprocal_grad/ReciprocalGrad",
+        frame=line(3, file=str(program)),
+    )
+
+    (fix,) = said(forward, gradient).fixes
+
+    assert "train.py:3" in fix.text
+    assert "GradientTape" in fix.text
