@@ -162,7 +162,17 @@ def test_what_moves_to_a_gpu_is_not_said_to_stay() -> None:
     (found,) = of(without_a_gpu(), "^Sigmoid$")
     assert found.on_a_gpu is not None
     assert not found.on_a_gpu.reasons
-    assert "does not put it on the CPU" in found.on_a_gpu.said
+    assert found.on_a_gpu.said == "It would not be on the CPU there."
+
+
+def test_what_calls_python_is_not_said_to_leave_the_host() -> None:
+    (found,) = of(without_a_gpu(), "^EagerPyFunc$")
+    assert found.on_a_gpu is not None
+    assert "runs on the host all the same" in found.on_a_gpu.said
+
+
+def test_where_an_op_ran_is_told_in_words(bare: Diagnosis) -> None:
+    assert {o.ran_on for o in of(bare, "^(bad|Unique)$")} == {"the CPU", "not known"}
 
 
 def test_every_op_of_a_run_can_be_told() -> None:

@@ -22,7 +22,7 @@ from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.rules import all_rules
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -64,6 +64,20 @@ _WITNESS: Final = {
     "no_gpu": "nothing in the trace shows that TensorFlow had a GPU",
     "none": "nothing tells",
 }
+# Placements as the op table names them, where it has no device.
+_PLACEMENTS: Final = {
+    "cpu": "the CPU",
+    "host_memory": "a GPU, computed on the host",
+    "pluggable": "a pluggable device",
+    "remote": "another task",
+    "unknown": "not known",
+    "xla": "what XLA compiled it for",
+}
+_MOVES: Final = "It would not be on the CPU there."
+_CALLS_PYTHON: Final = (
+    "It would not be placed on the CPU there; the Python that it calls runs on the host all the "
+    "same."
+)
 _OTHER_ROLES: Final = {
     Role.INPUT_PIPELINE: "It is part of the input pipeline, which TensorFlow runs on the CPU "
     "unless the program puts its end on a GPU.",
@@ -311,7 +325,7 @@ class _Reasoner:
         if subject is None:
             return View(
                 assumed=assumed,
-                said="A replay of its placement does not put it on the CPU there.",
+                said=_CALLS_PYTHON if row.type in PYTHON_CALLBACKS else _MOVES,
                 doubts=replay.program_differs,
             )
         found = [f for f in replay.findings if row.op_id in f.op_ids]
@@ -443,7 +457,7 @@ def _device(row: Any) -> str:  # noqa: ANN401 - a row of the op table
         return device_text(row.device) + (
             ", computed on the host" if row.placement == "host_memory" else ""
         )
-    return str(row.placement)
+    return _PLACEMENTS.get(str(row.placement), str(row.placement))
 
 
 def _one(files: Sequence[str | None]) -> str:
