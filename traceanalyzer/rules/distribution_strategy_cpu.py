@@ -9,19 +9,26 @@ device scope they are made in.
 
 Some strategies use the host by design. `CentralStorageStrategy` keeps variables on the CPU where
 it has more than one GPU, and where its `parameter_device` says so. `ParameterServerStrategy` keeps
-them on the CPUs of its parameter servers. A strategy runs on the devices it was made for: where no
-GPU was visible and none were named, that is the CPU. Its datasets are made on the host.
-Where the devices of a `MirroredStrategy` are not all GPUs, gradients are reduced on one device and
-without NCCL; keys of collectives are integers on the host.
+them on the CPUs of its parameter servers. A strategy runs its replicas on the devices it was made
+for: where no GPU was visible and none were named, that is the CPU. Its datasets are made on the
+host.
+
+What comes of the replicas is reduced where it is wanted: gradients on the device of their variable,
+or, where the devices of a `MirroredStrategy` are not all GPUs, on one device and without NCCL. The
+result of `strategy.reduce` goes to the current device, and without one to the CPU, whatever GPUs
+the strategy has (`_reduce`, python/distribute/distribute_lib.py, of 2.12, 2.18 and 2.21). Keys of
+collectives are integers on the host.
 
 ## How to fix it
 
 Give the strategy the GPUs, or take one that keeps variables on them: `MirroredStrategy` for several
-GPUs of a machine, none at all for a single one.
+GPUs of a machine, none at all for a single one. A large result of `strategy.reduce` comes to a GPU
+where that is called within `tf.device("/GPU:0")`; for a loss it does not matter.
 
 ## How sure it is
 
-Certain: the capture recorded the line that opened the scope, and it is the strategy's. For a
+Certain: the capture recorded the line that opened the scope, and it is the strategy's. Which class
+of strategy it is, is said where that line is in code of one class alone. For a
 resource that a function was given, the scope it was made in must have been recorded; else the
 cause is shown as `resource_on_cpu`.
 """
@@ -49,14 +56,14 @@ if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
 
-# Files of tensorflow/python/distribute, by what a program calls the strategy.
+# Files of tensorflow/python/distribute, by what a program calls the strategy. Several strategies
+# call their replicas by `mirrored_run.py`, which so tells of none.
 _STRATEGIES = {
     "central_storage_strategy.py": "CentralStorageStrategy",
     # Both are one class: parameters are central where there are no servers for them.
     "parameter_server_strategy.py": "CentralStorageStrategy or ParameterServerStrategy",
     "parameter_server_strategy_v2.py": "ParameterServerStrategy",
     "ps_values.py": "ParameterServerStrategy",
-    "mirrored_run.py": "MirroredStrategy",
     "mirrored_strategy.py": "MirroredStrategy",
     "one_device_strategy.py": "OneDeviceStrategy",
     "collective_all_reduce_strategy.py": "MultiWorkerMirroredStrategy",
@@ -64,6 +71,7 @@ _STRATEGIES = {
 _INPUT = {"input_lib.py", "input_ops.py"}
 _OF_INPUT = "the input of a strategy"
 _REDUCING = {"cross_device_ops.py", "cross_device_utils.py"}
+_OF_REDUCTION = "the reduction of a strategy"
 
 
 def _recognises(_: Subject, held: Held) -> Mark | None:
@@ -82,33 +90,56 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     held = members[0][1]
     what, device = _what(held), device_text(held.asked)
     is_variable = held.hold is not Hold.REQUEST
-    is_input = what == _OF_INPUT
+    if is_variable:
+        title = f"{what} keeps a variable on {device}, and with it {ops_text(members)}"
+    elif what == _OF_REDUCTION:
+        title = f"What replicas gave is put together on {device}, by {ops_text(members)}"
+    else:
+        title = f"{what} puts {ops_text(members)} on {device}"
     return Words(
-        title=_capital(
-            f"{what} keeps a variable on {device}, and with it {ops_text(members)}"
-            if is_variable
-            else f"{what} puts {ops_text(members)} on {device}"
-        ),
-        why=(
-            f"Code of {what} asks for {device}, and TensorFlow obeys. "
-            + (
-                "Datasets, and what a strategy does to them, are on the host by design."
-                if is_input
-                else "It asks for the devices that it was made for; made without naming any, it "
-                "takes the GPUs there are, and the CPU where none is visible."
-            )
-        ),
-        harm="by_design" if is_input else "harmful",
-        fixes=()
-        if is_input
-        else (
+        title=_capital(title),
+        why=f"Code of {what} asks for {device}, and TensorFlow obeys. {_why(what)}",
+        harm="by_design" if what == _OF_INPUT else "harmful",
+        fixes=_fixes(what),
+    )
+
+
+def _why(what: str) -> str:
+    if what == _OF_INPUT:
+        return "Datasets, and what a strategy does to them, are on the host by design."
+    if what == _OF_REDUCTION:
+        return (
+            "It reduces to where the result is wanted: gradients to the device of their variable; "
+            "by `strategy.reduce` to the current device, and to the CPU where there is none, "
+            "whatever GPUs the strategy has."
+        )
+    return (
+        "It asks for the devices that it was made for; made without naming any, it takes the GPUs "
+        "there are, and the CPU where none is visible."
+    )
+
+
+def _fixes(what: str) -> tuple[Fix, ...]:
+    if what == _OF_INPUT:
+        return ()
+    if what == _OF_REDUCTION:
+        return (
             Fix(
-                text=(
-                    "Name the GPUs of the machine, so that variables live on them; for a single "
-                    "GPU use no strategy."
+                text="Where the result is large, ask for it on a GPU; a loss may stay.",
+                code=(
+                    'with tf.device("/GPU:0"):\n'
+                    '    result = strategy.reduce("SUM", per_replica, axis=None)'
                 ),
-                code='strategy = tf.distribute.MirroredStrategy(["/GPU:0", "/GPU:1"])',
             ),
+            Fix(text="Name no CPU among the devices of the strategy."),
+        )
+    return (
+        Fix(
+            text=(
+                "Name the GPUs of the machine, so that variables live on them; for a single GPU "
+                "use no strategy."
+            ),
+            code='strategy = tf.distribute.MirroredStrategy(["/GPU:0", "/GPU:1"])',
         ),
     )
 
@@ -120,7 +151,7 @@ def _capital(text: str) -> str:
 def _what(held: Held) -> str:
     name = "" if held.scope_frame is None else PurePosixPath(held.scope_frame.file).name
     if name in _REDUCING:
-        return "the reduction of a strategy"
+        return _OF_REDUCTION
     if name in _INPUT:
         return _OF_INPUT
     return _STRATEGIES.get(name, "a strategy of tf.distribute")

@@ -17,8 +17,10 @@ that as well, into the same run.
 
 ## How sure it is
 
-Certain where the capture recorded which task of the cluster the program was. Without, likely: the
-task that most devices in the trace are of is taken to be its own.
+Certain where the capture recorded which task of the cluster the program was (`TF_CONFIG`), and ops
+ran on devices of that task. Likely where none did, as a program can take another task than that
+variable names; and without a capture, where the task that most devices in the trace are of is taken
+to be its own.
 """
 
 from __future__ import annotations
@@ -94,11 +96,13 @@ def _finding(  # noqa: PLR0913, PLR0917 - what is known of one task
 
 def _own_address(host: Host, devices: Iterable[str]) -> tuple[str, str]:
     """Return which task a host is, and where the sidecar says so; "" for what is not known."""
+    seen = Counter(address for device in devices if (address := _address(device)))
     if host.sidecar is not None:
         told = _of_cluster(host.sidecar)
         if told:
-            return told, "environment: TF_CONFIG"
-    seen = Counter(address for device in devices if (address := _address(device)))
+            # A program can take another task than the variable names: then none of its own ops
+            # has a device of that.
+            return told, "environment: TF_CONFIG" if told in seen else ""
     return (seen.most_common(1)[0][0] if seen else ""), ""
 
 
