@@ -119,8 +119,9 @@ def diagnose(run: Run, rules: Sequence[Rule] | None = None) -> Diagnosis:
         for cause, reason in failed.items()
     }
     named_causes = {c for f in attributed for c in (f.cause, *(b.cause for b in f.blockers))}
-    for cause in named_causes - failed.keys():
-        outcomes[cause] = RuleOutcome(cause=cause, status="fired")
+    for cause in named_causes:
+        if outcomes[cause].status != "failed":
+            outcomes[cause] = RuleOutcome(cause=cause, status="fired")
     explained = _explained(findings)
     on_cpu = cpu_ops(run)
     left = on_cpu[~on_cpu["op_id"].isin(list(explained))]

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from traceanalyzer.evidence.cases import without_copies
+import pytest
+
+from tests.placement.graphs import node
+from tests.placement.test_program import Program, tensor
+from traceanalyzer.evidence.cases import ReplayedCases, without_copies
 from traceanalyzer.evidence.examples import held, line
+from traceanalyzer.tables.joined import OpRecord
 
 
 def test_a_request_that_was_copied_is_gone_with_the_one_it_was_copied_from() -> None:
@@ -40,3 +45,48 @@ def test_what_groups_ops_is_no_cause_of_its_own() -> None:
     assert without_copies([grouped]) == (grouped,)
     by_user = held("request", "NoOp", "class", scope_frame=line(6), **made)
     assert without_copies([variable, by_user]) == (variable, by_user)
+
+
+def eager_record(*signatures: int) -> OpRecord:
+    return OpRecord(frame=None, requested_device="", signatures=signatures)
+
+
+def test_an_eager_op_whose_calls_are_held_alike_is_certain() -> None:
+    program = Program()
+    made = (tensor("float"),)
+    calls = [
+        program.eager("Tanh", *made, scope="/device:CPU:0", outputs=made, T="float")
+        for _ in range(2)
+    ]
+    case = ReplayedCases(program.sidecar(gpus=1)).of("Tanh", eager_record(*calls))
+    assert case is not None
+    assert (case.certainty, case.doubt) == ("certain", "")
+
+
+def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
+    """One by its scope, one by its type: neither is what keeps all of them."""
+    program = Program()
+    floats, bools = (tensor("float"),), (tensor("int8"),)
+    scoped = program.eager("Sqrt", *floats, scope="/device:CPU:0", outputs=floats, T="float")
+    typed = program.eager("Abs", *bools, outputs=bools, T="int8")
+    cases = ReplayedCases(program.sidecar(gpus=1))
+    both = cases.of("Sqrt", eager_record(scoped, typed))
+    assert both is not None
+    assert (both.certainty, both.doubt) == ("likely", "calls of it are not all held alike")
+
+
+@pytest.mark.parametrize(("second", "certainty"), [("/device:CPU:0", "certain"), ("", "likely")])
+def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty: str) -> None:
+    program = Program()
+    program.eager("__f")
+    for asked in ("/device:CPU:0", second):
+        program.function(
+            "__f",
+            node("x", "Placeholder", dtype="float"),
+            node("y", "Tanh", "x", T="float", asked=asked),
+            assigned=("GPU:0", "CPU:0" if asked else "GPU:0"),
+        )
+    record = OpRecord(frame=None, requested_device=None, function="__f", node="y")
+    case = ReplayedCases(program.sidecar(gpus=1)).of("Tanh", record)
+    assert case is not None
+    assert case.certainty == certainty

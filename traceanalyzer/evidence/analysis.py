@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry
+from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
 from traceanalyzer.evidence.differences import doubt_on_a_gpu
 from traceanalyzer.placement.program import machine_of, with_gpus
 from traceanalyzer.tables.vocabulary import Role
@@ -94,7 +94,7 @@ def analyse_on_a_gpu(run: Run, gpus: int = 1) -> Analysis | None:
                 case = replayed.of(str(row.type), record)
                 if case is not None:
                     doubt = doubt_on_a_gpu(host.sidecar, record.function)
-                    subjects.append(_subject(row, record, _doubted(case, doubt)))
+                    subjects.append(_subject(row, record, doubted(case, doubt)))
     if machine is None:
         return None
     return Analysis(run=run, machine=machine, subjects=tuple(subjects))
@@ -115,13 +115,6 @@ def _on_cpu(run: Run, host: Host) -> Iterator[Subject]:
         if case is None or (case.basis == "none" and not case.contradiction):
             case = case_by_registry(str(row.type), _types(row.input_types), version)
         yield _subject(row, record, case)
-
-
-def _doubted(case: Case, doubt: str) -> Case:
-    """Return a case that is not certain any more, if there is a doubt."""
-    if not doubt or case.certainty != "certain":
-        return case
-    return replace(case, certainty="likely", doubt=doubt)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:

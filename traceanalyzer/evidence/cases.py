@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import OpRecord
 
-__all__ = ["Basis", "Case", "ReplayedCases", "case_by_registry", "without_copies"]
+__all__ = ["Basis", "Case", "ReplayedCases", "case_by_registry", "doubted", "without_copies"]
 
 _BY_REQUEST: Final = frozenset({Hold.REQUEST, Hold.RESOURCE})
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
@@ -117,7 +117,7 @@ class ReplayedCases:
         if on_cpu:
             most = max(on_cpu, key=lambda case: len(case.held))
             is_one = all(case is not None and case.held == most.held for case in found)
-            return most if is_one else _doubted(most, _CALLS_DIFFER)
+            return most if is_one else doubted(most, _CALLS_DIFFER)
         if not found:
             return Case(type=op_type, doubt="the graph it is in was not recorded")
         return None
@@ -215,7 +215,10 @@ def _groups_others(held: Held) -> bool:
     return held.type == "NoOp" and held.hold is Hold.REQUEST and not by_user
 
 
-def _doubted(case: Case, doubt: str) -> Case:
+def doubted(case: Case, doubt: str) -> Case:
+    """Return a case that is not certain any more, if there is a doubt; one that it has stays."""
+    if not doubt:
+        return case
     certainty: Certainty = "likely" if case.certainty == "certain" else case.certainty
     return replace(case, certainty=certainty, doubt=case.doubt or doubt)
 
