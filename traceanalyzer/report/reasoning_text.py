@@ -28,7 +28,7 @@ _EVIDENCE_SHOWN: Final = 6
 _CODE_LINES: Final = 8
 _ALONE: Final = "Nothing else keeps it: without that, a replay of the placer puts it on the GPU."
 _ALL: Final = (
-    "Each of them alone keeps it, and nothing else does: without all of them, a replay of the "
+    "Each of them alone keeps it, and nothing else does: with all of them gone, a replay of the "
     "placer puts it on the GPU."
 )
 
