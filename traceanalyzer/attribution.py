@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from traceanalyzer.evidence.analysis import Analysis, Subject
     from traceanalyzer.evidence.held import Held
@@ -22,8 +23,17 @@ if TYPE_CHECKING:
 __all__ = ["attribute", "cause_of"]
 
 _log = logging.getLogger("traceanalyzer")
-# The causes that keep an op, in order, each with its scope.
-_Key: TypeAlias = "tuple[tuple[str, str], ...]"
+
+
+class _Cause(NamedTuple):
+    """What marks of one cause have in common."""
+
+    rule: str
+    scope: str
+    line: tuple[str, int]
+
+
+_Key: TypeAlias = tuple[_Cause, ...]  # the causes that keep an op, in order
 
 _ORDER: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 _MEMORY: Final = "memory_pressure"
@@ -35,6 +45,10 @@ class _Recognised:
     rule: Rule
     held: Held
     mark: Mark
+
+    @property
+    def cause(self) -> _Cause:
+        return _Cause(self.rule.id, self.mark.scope, self.mark.line or ("", 0))
 
 
 def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding], dict[str, str]]:
@@ -64,16 +78,17 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
             known.append(found)
         else:
             if known:
-                key = tuple(dict.fromkeys((each.rule.id, each.mark.scope) for each in known))
+                key = tuple(dict.fromkeys(each.cause for each in known))
                 groups.setdefault(key, []).append((subject, known))
     dragged = _dragged_along(analysis)
+    scopes = _scopes(groups)
     findings = []
     for key, members in groups.items():
         try:
-            finding = _finding(key, members, dragged)
+            finding = _finding(scopes[key], members, dragged)
             findings.append(_with_memory(finding, analysis.run, members))
         except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
-            failed[key[0][0]] = _log_failure(key[0][0], error)
+            failed[key[0].rule] = _log_failure(key[0].rule, error)
     return [f for f in findings if f.cause not in failed], failed
 
 
@@ -129,8 +144,23 @@ def _dragged_along(analysis: Analysis) -> dict[str, list[str]]:
     return found
 
 
+def _scopes(keys: Iterable[_Key]) -> dict[_Key, str]:
+    """Return what tells the findings apart, the same when the program is recorded again.
+
+    An edit moves lines, but not their order: those that nothing but the line tells apart are
+    numbered, all but the first, which has the scope alone.
+    """
+    scopes: dict[_Key, str] = {}
+    taken: Counter[str] = Counter()
+    for key in sorted(keys, key=lambda key: [cause.line for cause in key]):
+        scope = "\0".join(f"{cause.rule}\1{cause.scope}" for cause in key)
+        taken[scope] += 1
+        scopes[key] = scope if taken[scope] == 1 else f"{scope}\0{taken[scope]}"
+    return scopes
+
+
 def _finding(
-    key: _Key,
+    scope: str,
     members: Sequence[tuple[Subject, list[_Recognised]]],
     dragged: Mapping[str, Sequence[str]],
 ) -> Finding:
@@ -141,15 +171,15 @@ def _finding(
         raise TypeError(msg)
     words = rule.words([(subject, known[0].held) for subject, known in members])
     op_ids = tuple(subject.op_id for subject, _ in members)
-    by_cause: dict[tuple[str, str], list[tuple[Subject, _Recognised]]] = {}
+    by_cause: dict[_Cause, list[tuple[Subject, _Recognised]]] = {}
     for subject, known in members:
         for each in known:
-            by_cause.setdefault((each.rule.id, each.mark.scope), []).append((subject, each))
+            by_cause.setdefault(each.cause, []).append((subject, each))
     blockers = tuple(_blocker(of_cause) for of_cause in by_cause.values())
     return Finding(
         cause=rule.id,
         sub_reason=mark.sub_reason,
-        scope="\0".join(f"{cause}\1{scope}" for cause, scope in key),
+        scope=scope,
         certainty=_least([b.certainty for b in blockers]),
         harm=words.harm,
         title=words.title,

@@ -96,6 +96,8 @@ class Mark:
     Attributes:
         scope: What tells findings of one cause apart: ops with equal scopes have the same cause. It
             must be the same when the program is recorded again: no line numbers, no counters.
+        line: The line that is the cause, where a scope may have several: each has its finding, and
+            these are numbered in the order of their lines.
         evidence: What shows it.
         certainty: The most that the rule answers for.
         sub_reason: A closer name for the cause, or None.
@@ -105,6 +107,7 @@ class Mark:
     evidence: tuple[Evidence, ...]
     certainty: Certainty = "certain"
     sub_reason: str | None = None
+    line: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,9 @@ a large table stays in host memory, keep that alone in it: what is computed from
 
 Certain where the capture recorded the scope and the line that opened it. Likely where it recorded
 a request of which no scope is known: a device function, or a graph that was loaded, can make one.
+Why the scope was written is never certain: where what it keeps on the CPU is larger than the memory
+of the GPU, that is likely (`memory_pressure` beside it); where it would fit easily, memory is ruled
+out.
 """
 
 from __future__ import annotations
@@ -66,6 +69,7 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
         evidence=(line_evidence("requested_device", text, held.scope_frame, where),),
         certainty="certain" if sub_reason is None else "likely",
         sub_reason=sub_reason,
+        line=None if held.scope_frame is None else (held.scope_frame.file, held.scope_frame.line),
     )
 
 
