@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -68,10 +69,20 @@ class Analysis:
     subjects: tuple[Subject, ...]
 
 
+# What was found of the runs that are still in use.
+_FOUND: WeakKeyDictionary[Run, tuple[Subject, ...]] = WeakKeyDictionary()
+
+
 def analyse(run: Run) -> Analysis:
-    """Find what keeps the ops of a run from its GPU; nothing where it had none."""
-    subjects = [s for host in run.hosts for s in _on_cpu(run, host)] if run.gpu_used else []
-    return Analysis(run=run, machine=None, subjects=tuple(subjects))
+    """Find what keeps the ops of a run from its GPU; nothing where it had none.
+
+    Rules ask for it too: a run is gone through but once.
+    """
+    subjects = _FOUND.get(run)
+    if subjects is None:
+        hosts = run.hosts if run.gpu_used else ()
+        subjects = _FOUND[run] = tuple(s for host in hosts for s in _on_cpu(run, host))
+    return Analysis(run=run, machine=None, subjects=subjects)
 
 
 def analyse_on_a_gpu(run: Run, gpus: int = 1) -> Analysis | None:
