@@ -22,10 +22,10 @@ IN_THE_SERVICE = "texts" not in FIXED
 def scored(reviews):
     # cpu: StaticRegexReplace, StringLower = library_cpu_placement(texts) + no_gpu_kernel(texts)
     # cpu: StringSplitV2 = library_cpu_placement(texts) + no_gpu_kernel(texts)
-    # cpu: Equal, SelectV2 = library_cpu_placement(texts) + dtype_unsupported(texts)
+    # cpu: Equal = library_cpu_placement(texts) + dtype_unsupported(texts)
     # cpu: LookupTableFindV2 = no_gpu_kernel(texts) + resource_on_cpu(texts)
     # cpu: RaggedTensorToTensor = no_gpu_kernel(texts)
-    # cpu: StridedSlice = library_cpu_placement(texts)
+    # cpu: SelectV2, StridedSlice = library_cpu_placement(texts)
     ids = vectorize(reviews) if IN_THE_SERVICE else tf.abs(reviews)
     known = tf.cast(ids > 1, tf.float32)[..., tf.newaxis]
     rows = tf.nn.embedding_lookup(embedding, ids) * known

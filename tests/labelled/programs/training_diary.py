@@ -10,7 +10,8 @@ FIXED = set(sys.argv[1:])
 
 tf.random.set_seed(11)
 weights = tf.Variable(tf.random.normal([32, 4], stddev=0.1))
-# cpu: SummaryWriter = no_gpu_kernel!; * = no_gpu_kernel! + resource_on_cpu!
+# cpu: SummaryWriter = library_cpu_placement! + no_gpu_kernel!
+# cpu: * = no_gpu_kernel! + resource_on_cpu!
 writer = tf.summary.create_file_writer("diary")
 AHEAD = "library_cpu_placement" in FIXED
 TALLY = tf.float32 if "dtype_unsupported" in FIXED else tf.int64
