@@ -27,7 +27,7 @@ Certain where the capture recorded the error and its handler, and the source sho
 opened within that handler. Likely where the source cannot be read: the scope is opened further down
 in the same function. That the error was raised is always certain. Why a scope elsewhere was written
 cannot be known: its cause is `explicit_cpu_placement` or `resource_on_cpu`, and where what it keeps
-on the CPU is larger than the memory of the GPU, memory pressure is a likely motive beside it.
+on the CPU is larger than the memory of the GPU, want of memory is a likely motive beside it.
 Where it would fit easily, memory is ruled out.
 """
 
