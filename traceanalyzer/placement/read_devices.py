@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["without_read_devices"]
 
+# The code that reads devices off. Other library code names them in full, too, and means them: a
+# distribution strategy resolves those that it is given.
+_READERS: Final = (
+    "/keras/src/backend/tensorflow/optimizer.py",
+    "/tensorflow/python/data/ops/optional_ops.py",
+)
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 
@@ -29,8 +35,8 @@ def without_read_devices(sidecar: Sidecar, function: str, graph: Graph, recorded
         sidecar: What was captured.
         function: The function whose graph it is.
         graph: The placer's input, as recorded.
-        recorded: The machine of the capture. Code names a device in full, as `/CPU:0` is not, if
-            it was read off. The user's own code is taken at its word.
+        recorded: The machine of the capture. A device that was read off is named in full, as
+            `/CPU:0` is not. The user's own code is taken at its word.
     """
     devices = list(graph.devices)
     for node, device in enumerate(graph.devices):
@@ -53,4 +59,4 @@ def _is_read_off(sidecar: Sidecar, function: str, graph: Graph, node: int) -> bo
     scopes = [sidecar.scopes[number] for number in definition.scopes[at] or ()]
     innermost = next((scope for scope in reversed(scopes) if scope.device), None)
     frame = None if innermost is None else sidecar.frame(innermost.frame)
-    return frame is not None and not frame.is_user
+    return frame is not None and frame.file.replace("\\", "/").endswith(_READERS)
