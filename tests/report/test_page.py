@@ -23,7 +23,7 @@ from tests.report.examples import (
     hostile_run,
 )
 from tests.report.markup import Element, read
-from traceanalyzer.model import Evidence, Fix, Health, Steps, Table
+from traceanalyzer.model import Blocker, Evidence, Fix, Health, Steps, Table
 from traceanalyzer.report.page import breakable, environment, render_page, spans, write_page
 from traceanalyzer.report.text import visible
 
@@ -508,3 +508,21 @@ def test_evidence_without_a_place() -> None:
     listed = next(page.all("ul", class_="evidence"))
     assert [part.text for part in listed.all("span")] == ["a fact"]
     assert listed.one("p").text == "It is."
+
+
+@pytest.mark.parametrize(
+    ("causes", "said"), [(1, ""), (2, "Two causes keep"), (3, "3 causes keep")]
+)
+def test_a_change_that_is_not_enough_by_itself_is_said_to_be(causes: int, said: str) -> None:
+    report = gpu_run()
+    fix = Fix(text="Cast it.")
+    blockers = tuple(
+        Blocker(cause=f"cause_{n}", certainty="certain", sufficient=True, evidence=())
+        for n in range(causes)
+    )
+    finding = replace(report.findings[0], fixes=(fix,), blockers=blockers)
+    page = read(render_page(replace(report, findings=(finding,))))
+
+    (card,) = page.all("article")
+    assert ("it moves when all are gone" in card.text) == bool(said)
+    assert said in card.text
