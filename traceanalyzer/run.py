@@ -228,10 +228,8 @@ def load(
 def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
     """Return the version of TensorFlow that a capture recorded."""
     for host in hosts:
-        environment = host.sidecar.environment if host.sidecar else None
-        tensorflow = (environment or {}).get("tensorflow")
-        version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
-        if isinstance(version, str) and version:
+        version = host.sidecar.tensorflow_version if host.sidecar else None
+        if version is not None:
             return TfVersion(value=printable(version), source="sidecar")
     return None
 

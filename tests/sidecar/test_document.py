@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
 from tests.sidecar.sidecars import sample
 from traceanalyzer.sidecar.document import NO_ATTRIBUTES, Definition
 
@@ -36,6 +41,23 @@ def test_a_node_leads_to_its_line() -> None:
     assert sidecar.frame_of_node("__inference_step_9", "x") is None
     assert sidecar.frame_of_node("__inference_step_9", "other") is None
     assert sidecar.frame_of_node("other", "mm") is None
+
+
+@pytest.mark.parametrize(
+    ("environment", "version"),
+    [
+        ({"tensorflow": {"version": "2.21.0"}}, "2.21.0"),
+        ({"tensorflow": {"version": ""}}, None),
+        ({"tensorflow": {"version": 2}}, None),
+        ({"tensorflow": "2.21.0"}, None),
+        ({}, None),
+        (None, None),
+    ],
+)
+def test_the_version_is_told_where_it_is_a_text(
+    environment: dict[str, Any] | None, version: str | None
+) -> None:
+    assert replace(sample(), environment=environment).tensorflow_version == version
 
 
 def test_indices_lead_into_the_pools() -> None:

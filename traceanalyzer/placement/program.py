@@ -171,7 +171,7 @@ class _Program:
 
     def __post_init__(self) -> None:
         sidecar = self.sidecar
-        self.kernels = nearest(_version(sidecar))
+        self.kernels = nearest(sidecar.tensorflow_version)
         self.machine = self.asked or machine_of(sidecar)
         self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
         names = {f.name for f in sidecar.functions} | {d.name for d in sidecar.definitions}
@@ -410,12 +410,6 @@ def _add(
     calls: dict[str, dict[tuple[str, tuple[str, ...]], Call]], function: str, call: Call
 ) -> None:
     calls.setdefault(function, {}).setdefault((call.default_device, call.arguments), call)
-
-
-def _version(sidecar: Sidecar) -> str | None:
-    tensorflow = (sidecar.environment or {}).get("tensorflow")
-    version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
-    return version if isinstance(version, str) else None
 
 
 def _is_set(sidecar: Sidecar, variable: str) -> bool:

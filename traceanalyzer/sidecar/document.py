@@ -475,6 +475,13 @@ class Sidecar:
     _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _functions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
+    @property
+    def tensorflow_version(self) -> str | None:
+        """The version of TensorFlow that ran, such as `2.21.0`; None where not recorded."""
+        tensorflow = (self.environment or {}).get("tensorflow")
+        version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
+        return version if isinstance(version, str) and version else None
+
     def definition(self, name: str) -> Definition | None:
         """Return the definition of that name, or None."""
         at = _position(self._definitions, (d.name for d in self.definitions), name)

@@ -146,7 +146,7 @@ class NodeTypes:
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return nearest(_version(self._sidecar))
+        return nearest(self._sidecar.tensorflow_version)
 
 
 def _types_by(arguments: tuple[Argument, ...], attributes: Attributes) -> str | None:
@@ -169,9 +169,3 @@ def _fits(definition: OpDefinition, attributes: Attributes) -> bool:
     """
     own = {name for name in attributes if not name.startswith("_")}
     return not definition.name.startswith("_") and own == {*definition.attributes}
-
-
-def _version(sidecar: Sidecar) -> str | None:
-    tensorflow = (sidecar.environment or {}).get("tensorflow")
-    version = tensorflow.get("version") if isinstance(tensorflow, dict) else None
-    return version if isinstance(version, str) else None
