@@ -207,7 +207,10 @@ def score_on_a_gpu(program: LabelledProgram) -> tuple[int, int, tuple[str, ...]]
         Kinds of ops, by line and type, that run in both; of these, those of which it is right
         whether they are on the CPU; and the others, in words.
     """
-    truth = _on_cpu_by_kind(captured(program), None)
+    causes = (cause for label in program.labels for cause in label.causes)
+    # Where the program itself hides the GPUs, what it does with one is what it does without that.
+    hiding = sorted({cause.fix for cause in causes if cause.id == "no_gpu_visible" and cause.fix})
+    truth = _on_cpu_by_kind(captured(program, *hiding), None)
     run = captured(program, gpus=0)
     told = _on_cpu_by_kind(run, ta.diagnose(run).on_a_gpu)
     common = truth.keys() & told.keys()
