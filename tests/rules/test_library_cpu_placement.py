@@ -21,6 +21,9 @@ _SCOPE = re.compile(
 )
 # Of Keras 2 and of the Keras that TensorFlow still carries: not what is installed beside 2.21.
 _OF_KERAS_2 = {
+    "keras/optimizers/optimizer.py",
+    "keras/src/optimizers/optimizer.py",
+    "tf_keras/src/optimizers/optimizer.py",
     "keras/callbacks.py",
     "keras/src/callbacks.py",
     "keras/layers/rnn/gru_lstm_utils.py",
@@ -76,6 +79,8 @@ def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
 
     assert mark is not None
     assert mark.sub_reason in {habit.sub_reason for habit in HABITS if file in habit.files}
+    # An optimizer asks for the device of the model's variable: where there is a GPU, for that.
+    assert (mark.certainty == "likely") == (mark.sub_reason == "optimizer_slot")
 
 
 def test_where_a_library_is_installed_does_not_show() -> None:

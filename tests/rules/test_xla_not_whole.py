@@ -222,3 +222,16 @@ def test_an_error_that_is_worded_otherwise_is_told_as_it_is(message: str) -> Non
     (found,) = RULE.check(with_error(message=message))
 
     assert found.title.startswith("XLA cannot compile a function; then the program put MatMul")
+
+
+def test_of_a_branch_the_function_that_was_called_is_named() -> None:
+    """As TensorFlow 2.12 words it."""
+    message = (
+        "Detected unsupported operations when trying to compile graph cond_true_90[] on "
+        "XLA_CPU_JIT: Eig (No registered 'Eig' OpKernel for XLA_CPU_JIT devices compatible with "
+        "node {{node cond/Eig}}){{node cond/Eig}}\n\t [[cond]] [Op:__inference_either_104]"
+    )
+
+    (found,) = RULE.check(with_error(message=message))
+
+    assert found.title.startswith("XLA cannot compile either: it has no kernel for Eig;")

@@ -34,7 +34,8 @@ TensorFlow's ops. The rest is small, and may stay.
 
 ## How sure it is
 
-Certain: the capture recorded the line that opened the scope.
+Certain: the capture recorded the line that opened the scope. Likely for the variables of an
+optimizer, as the scope is that of the model's variable, wherever that is.
 """
 
 from __future__ import annotations
@@ -272,8 +273,13 @@ HABITS: Final = (
     ),
     Habit(
         sub_reason="optimizer_slot",
-        files=("keras/src/backend/tensorflow/optimizer.py",),
-        versions="Keras 3.0, 3.8 and 3.15",
+        files=(
+            "keras/src/backend/tensorflow/optimizer.py",
+            "keras/optimizers/optimizer.py",
+            "keras/src/optimizers/optimizer.py",
+            "tf_keras/src/optimizers/optimizer.py",
+        ),
+        versions=f"Keras 3.0, 3.8 and 3.15; {_KERAS_2}",
         title="The optimizer keeps its variables beside the model's, on the CPU: {ops}",
         does="makes the variables of an optimizer beside those of the model",
         harm="harmful",
@@ -349,6 +355,8 @@ def _recognises(_: Subject, held: Held) -> Mark | None:
     return Mark(
         scope=f"{library_of(frame)} {habit.sub_reason} {same_place(frame)}",
         evidence=(line_evidence("requested_device", text, frame),),
+        # It asks for the device of another variable, which on another machine is another one.
+        certainty="likely" if habit.sub_reason == "optimizer_slot" else "certain",
         sub_reason=habit.sub_reason,
     )
 

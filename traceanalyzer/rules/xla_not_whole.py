@@ -63,6 +63,7 @@ _MESSAGE: Final = re.compile(
 )
 # The function that was to be compiled encloses the graph that holds the op, a branch for one.
 _COMPILED: Final = re.compile(r"while converting ([^\s\[]+)\[_XlaMustCompile=true")
+_CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # all that 2.12 tells of it
 _COUNTED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
 _LONGEST: Final = 200  # of a message, in evidence
 
@@ -89,6 +90,8 @@ def _refusal(sidecar: Sidecar, message: str) -> _Refusal:
     if found is None:  # worded otherwise by another version, or cut
         return _Refusal(function="", op="", node="", made_at=None)
     compiled = _COMPILED.findall(message)
+    if not compiled and not found["graph"].startswith("__"):
+        compiled = _CALLED.findall(message)
     name = compiled[-1] if compiled else found["graph"]
     counted = _COUNTED.fullmatch(name)
     return _Refusal(
