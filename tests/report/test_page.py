@@ -393,7 +393,7 @@ def test_paragraphs_and_lines_of_code() -> None:
     fix = Fix(text="one\ntwo\n\nthree", code="\tif x:\r\n\t\ty\n")
     run = replace(gpu_run(), findings=(replace(finding, fixes=(fix,)),))
     entry = read(render_page(run)).one("section", class_="fixes")
-    assert [p.text for p in entry.all("p")] == ["one two", "three"]
+    assert [p.text for p in entry.one("li").all("p")] == ["one two", "three"]
     assert entry.one("pre").raw == "    if x:\n        y\n"
 
 
