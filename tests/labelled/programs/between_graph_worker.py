@@ -23,6 +23,7 @@ WORKER = "/job:worker/task:0/device:GPU:0"
 SERVER = "/job:ps/task:0/device:CPU:0" if REMOTE else WORKER
 
 rng = np.random.default_rng(7)
+soft = tf.compat.v1.ConfigProto(allow_soft_placement=True)
 with tf.Graph().as_default():
     rows = tf.compat.v1.placeholder(tf.float32, [16, 8], "rows")
     with tf.device(WORKER):
@@ -32,7 +33,7 @@ with tf.Graph().as_default():
         shares = tf.nn.softmax(scaled)  # cpu: _MklSoftmax = remote_host
     with tf.device(WORKER):
         result = tf.matmul(rows, shares)
-    with tf.compat.v1.Session(servers[1].target) as session:
+    with tf.compat.v1.Session(servers[1].target, config=soft) as session:
         for _ in range(3):
             found = session.run(result, {rows: rng.normal(size=(16, 8))})
 print(f"{found.mean():.4f}")

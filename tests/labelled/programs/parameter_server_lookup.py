@@ -24,6 +24,7 @@ setter = tf.compat.v1.train.replica_device_setter(
     cluster=cluster, ps_device="/job:ps/device:CPU:0", worker_device=WORKER
 )
 
+soft = tf.compat.v1.ConfigProto(allow_soft_placement=True)
 with tf.Graph().as_default(), tf.compat.v1.device(setter if REMOTE else WORKER):
     start = tf.compat.v1.constant_initializer(np.linspace(-1.0, 1.0, 512).reshape(64, 8))
     # cpu: AssignVariableOp = remote_host
@@ -34,7 +35,7 @@ with tf.Graph().as_default(), tf.compat.v1.device(setter if REMOTE else WORKER):
     change = tf.IndexedSlices(0.1 * rows, ids)
     # cpu: ResourceScatterSub, ReadVariableOp = remote_host
     update = table.scatter_sub(change)
-    with tf.compat.v1.Session(servers[1].target) as session:
+    with tf.compat.v1.Session(servers[1].target, config=soft) as session:
         session.run(table.initializer)
         for first in range(3):
             found = session.run([loss, update], {ids: np.arange(first, first + 4)})
