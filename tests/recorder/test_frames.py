@@ -33,7 +33,7 @@ def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/srv/user/project/train.py", True),
         ("/srv/user/site-packages.py", True),
         ("<stdin>", True),
-        ("<string>", True),
+        ("<string>", False),
         ("<ipython-input-1-abc>", True),
         ("<frozen importlib._bootstrap>", False),
         ("<frozen runpy>", False),
@@ -51,6 +51,18 @@ def test_the_users_files_are_neither_pythons_nor_installed_nor_ours(
 ) -> None:
     assert is_user_file(file) is is_users
     assert is_user_file(file) is is_users  # known now
+
+
+def test_of_a_command_the_code_without_a_file_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "_IS_COMMAND", True)
+    assert is_user_file("<string>")
+
+
+def test_a_function_without_a_file_is_told_by_its_caller() -> None:
+    names: dict[str, object] = {"here": lambda: user_frame(sys._getframe(1))}  # noqa: SLF001
+    exec("def loaded_op():\n    return here()", names)  # noqa: S102 - as TensorFlow does
+    found = names["loaded_op"]()  # type: ignore[operator]
+    assert found.f_code.co_name == "test_a_function_without_a_file_is_told_by_its_caller"
 
 
 def test_a_file_is_named_relative_to_where_the_program_is(

@@ -19,6 +19,10 @@ Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is
 _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RECORDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
+# Code without a file, such as the Python functions of a loaded op library (`tf.load_op_library`):
+# the line that calls it tells more. Of `python -c` there is no other.
+_NO_FILE = "<string>"
+_IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
 
@@ -34,6 +38,7 @@ def is_user_file(file: str) -> bool:
         path = os.path.abspath(file) if not file.startswith("<") else file
         installed = (_STANDARD_LIBRARY, _RECORDER, _tensorflow_folder(), "<frozen ")
         is_library = path.startswith(installed) or any(part in path for part in _PACKAGES)
+        is_library = is_library or (file == _NO_FILE and not _IS_COMMAND)
         known = known_files[file] = not is_library
     return known
 

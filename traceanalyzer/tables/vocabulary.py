@@ -117,8 +117,10 @@ _RUNTIME: Final = frozenset(
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
+# What tf.data keeps its elements, seeds and counts in, too (dataset_ops.cc). An optional is a value
+# like others: a program may make one without any dataset.
 _PIPELINE: Final = re.compile(
-    r"\w*Iterator\w*|\w*Dataset(V\d+)?|Optional(From|Get|Has)?(Value|None)?|DeleteMemoryCache"
+    r"\w*Iterator\w*|\w*Dataset(V\d+)?|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
 )
 
 
