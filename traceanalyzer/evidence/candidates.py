@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.registry import nearest
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.cases import Case
 
-__all__ = ["candidates"]
+__all__ = ["SETTLED_BY", "candidates"]
+
+# What decides among them, where only a trace was recorded.
+SETTLED_BY: Final = (
+    "a recording with `traceanalyzer capture script.py`, which also holds each op's types and "
+    "requested device"
+)
 
 
 def candidates(case: Case | None, version: str | None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from traceanalyzer.copy_graph import device_graph
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import candidates
+from traceanalyzer.evidence.candidates import SETTLED_BY, candidates
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
     CopyEdge,
@@ -62,12 +62,6 @@ __all__ = ["assemble"]
 _PS_PER_US: Final = 1e6
 _MAX_OPS: Final = 500  # rows of each of the two halves of the op table, and ops of a finding
 _MAX_ROWS: Final = 500  # rows of the other tables, and edges of the copy graph
-
-# What only TensorFlow's own knowledge, not a trace, can settle; in the order to look.
-_SETTLED_BY: Final = (
-    "a recording with `traceanalyzer capture script.py`, which also holds each op's types and "
-    "requested device"
-)
 
 
 def assemble(diagnosis: Diagnosis) -> Report:
@@ -376,7 +370,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
                 occurrences=int(shown["occurrences"].iloc[k]),
                 cost=_cost(shown.iloc[k : k + 1], unmeasured),
                 candidates=candidates(cases.get(shown["op_id"].iloc[k]), tf_version),
-                settled_by=None if recorded[k] else _SETTLED_BY,
+                settled_by=None if recorded[k] else SETTLED_BY,
             )
             for k, ref in enumerate(_refs(shown, diagnosis.run))
         ),

@@ -10,7 +10,7 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.candidates import candidates
+from traceanalyzer.evidence.candidates import SETTLED_BY, candidates
 from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.places import device_text, hold_text
 from traceanalyzer.model import Evidence, SidecarWhere, SourceWhere
@@ -42,10 +42,6 @@ __all__ = ["NoSuchOpError", "OpReasoning", "Reason", "Reasoned", "View", "place_
 _MOST: Final = 20  # ops that are shown
 _SUGGESTED: Final = 3
 _PS_PER_US: Final = 1e6
-_SETTLED_BY: Final = (
-    "record the program with `traceanalyzer capture`: it writes down each op's types, the device "
-    "asked for it, by which line, and what TensorFlow's placer was given"
-)
 _LINKS: Final[dict[Link, str]] = {
     "own": "",
     "resource": "it shares a resource with what does: ",
@@ -296,7 +292,7 @@ class _Reasoner:
             return View(
                 said="Where it ran nothing tells.",
                 reasons=reasons,
-                settled_by=_SETTLED_BY if host.sidecar is None else "",
+                settled_by=SETTLED_BY if host.sidecar is None else "",
             )
         if row.placement != "cpu":
             said = "" if reasons else "It is not on the CPU: nothing keeps it there."
@@ -311,7 +307,7 @@ class _Reasoner:
             view,
             open=tuple((cause, self._open(cause, subject)) for cause in left),
             said="What keeps it on the CPU is not known.",
-            settled_by=_SETTLED_BY if host.sidecar is None else "",
+            settled_by=SETTLED_BY if host.sidecar is None else "",
         )
 
     def _on_a_gpu(self, row: Any, subject: Subject | None) -> View | None:  # noqa: ANN401
