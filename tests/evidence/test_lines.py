@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from traceanalyzer.evidence.examples import subject
-from traceanalyzer.evidence.lines import at_lines, made_at
+from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.model import SourceWhere
 
 

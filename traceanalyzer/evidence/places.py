@@ -11,7 +11,7 @@ from traceanalyzer.model import Evidence, SourceWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.devices import CPU
 from traceanalyzer.tables.host_ops import TF_DATA
-from traceanalyzer.wording import listed
+from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "asks_for_cpu",
+    "at_lines",
     "borne_out",
     "device_text",
     "function_text",
@@ -33,6 +34,7 @@ __all__ = [
     "line_evidence",
     "line_text",
     "lines_text",
+    "made_at",
     "ops_text",
     "runs_for_dataset",
     "same_place",
@@ -58,6 +60,35 @@ def lines_text(frames: Sequence[Frame | None]) -> str:
     """Return distinct lines in their order in the file, "" where none is known."""
     known = sorted({(f.file, f.line, line_text(f)) for f in frames if f is not None})
     return listed(list(dict.fromkeys(text for _, _, text in known)))
+
+
+def at_lines(subjects: Iterable[Subject]) -> str:
+    """Return the lines that ask for some ops, for the end of a title; "" where none is known.
+
+    The name of the file stands for its path: the evidence has that.
+    """
+    known = [(s.file, s.line) for s in subjects if s.file is not None and s.line is not None]
+    found = list(dict.fromkeys(known))
+    if not found:
+        return ""
+    file, line = found[0]
+    more = f" and {counted(len(found) - 1, 'more line')}" if len(found) > 1 else ""
+    name = file.replace("\\", "/").rpartition("/")[2]
+    return f" at {name}:{line}{more}"
+
+
+def made_at(subject: Subject) -> tuple[Evidence, ...]:
+    """Return the line that asks for an op as evidence; nothing where it is not known."""
+    if subject.file is None or subject.line is None:
+        return ()
+    text = f"this line makes {subject.case.type}"
+    return (
+        Evidence(
+            kind="source_line",
+            text=text,
+            where=SourceWhere(file=subject.file, line=subject.line),
+        ),
+    )
 
 
 def same_place(frame: Frame | None) -> str:

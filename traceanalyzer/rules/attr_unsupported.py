@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of, is_type, values_taken
-from traceanalyzer.evidence.lines import at_lines, made_at
-from traceanalyzer.evidence.places import borne_out
+from traceanalyzer.evidence.places import at_lines, borne_out, made_at
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words

@@ -43,8 +43,7 @@ from traceanalyzer.evidence.kernel_types import (
     python_name,
     types_taken,
 )
-from traceanalyzer.evidence.lines import at_lines, made_at
-from traceanalyzer.evidence.places import borne_out
+from traceanalyzer.evidence.places import at_lines, borne_out, made_at
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.lines import at_lines, made_at
+from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU

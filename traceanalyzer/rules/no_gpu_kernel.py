@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.lines import at_lines, made_at
+from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.evidence.substitutes import SUBSTITUTES, is_checked
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold

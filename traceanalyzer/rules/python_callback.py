@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
-from traceanalyzer.evidence.lines import at_lines, made_at
+from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
