@@ -434,8 +434,8 @@ class Sidecar:
         environment: Versions of Python, TensorFlow and Keras, build info, platform, command line,
             variables of the environment that concern TensorFlow; None where not recorded.
         devices: Physical, visible and logical devices, soft placement, strategies, options of
-            the optimizer and of XLA, at the program's end, and the models of Keras 3 that ran (`keras_models`, see
-            `recorder/keras_models.py`); None where not recorded.
+            the optimizer and of XLA, at the program's end, and the models of Keras 3 that ran
+            (`keras_models`, see `recorder/keras_models.py`); None where not recorded.
         gpus: What NVML says of each GPU; empty without a driver.
         log: TensorFlow's lines about devices.
         log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
