@@ -27,8 +27,9 @@ def test_nobody_is_told_to_change_what_an_optimizer_asks_for(tmp_path: Path) -> 
 
     words = said(update, held("resource", "VariableV2", "class", name="emb"))
 
-    assert words.fixes == ()
-    assert "Where VariableV2 can be on a GPU, so can they." in words.why
+    (fix,) = words.fixes
+    assert fix.code is None
+    assert "See what keeps" in fix.text
 
 
 def test_the_line_that_asks_is_named(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_an_annotation_names_an_op_or_nothing(text: str, expected: tuple[str, st
         ("MultiDeviceIteratorGetNextFromShard", Role.INPUT_PIPELINE),
         ("ParallelMapDatasetV2", Role.INPUT_PIPELINE),
         ("RangeDataset", Role.INPUT_PIPELINE),
-        ("OptionalGetValue", Role.COMPUTE),
+        ("OptionalGetValue", Role.INPUT_PIPELINE),
         ("DummySeedGenerator", Role.INPUT_PIPELINE),
         ("AnonymousMemoryCache", Role.INPUT_PIPELINE),
         ("WriteSummary", Role.COMPUTE),

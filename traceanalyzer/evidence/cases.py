@@ -156,7 +156,9 @@ class ReplayedCases:
         doubt = reasons.doubt(node) or way.doubt or disagreement
         return Case(
             type=placement.nodes.graph.ops[node],
-            held=without_copies([self._held.of_node(way, node, b) for b in blocking.found]),
+            held=without_copies(
+                [held for b in blocking.found for held in self._held.of_node(way, node, b)]
+            ),
             follows=tuple(placement.nodes.graph.names[f] for f in blocking.follows),
             basis="replay",
             certainty=self._certainty(doubt, is_complete=blocking.is_complete),

@@ -12,7 +12,7 @@ from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.program import SESSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from traceanalyzer.placement.blockers import Blocker
     from traceanalyzer.placement.eager_blockers import EagerBlocker
@@ -56,6 +56,7 @@ class Held:
         resource: The resource that lives elsewhere, or None.
         made_at: The user's line that made that resource, or None.
         call: The call that the default device comes from, or None.
+        called_in: Where the scope is that of a call within another function: the function called.
     """
 
     hold: Hold
@@ -72,9 +73,11 @@ class Held:
     resource: Resource | None = None
     made_at: Frame | None = None
     call: Signature | None = None
+    called_in: str = ""
 
 
 _LAST_PART: Final = re.compile(r"(?:^|/)(?:device:)?([A-Za-z]\w*)(?::(?:\d+|\*))?$", re.IGNORECASE)
+_NO_DEVICE: Final = frozenset({"", "None"})  # `tf.device(None)`: no scope further out counts
 _BY_REQUEST: Final = frozenset({Hold.REQUEST, Hold.RESOURCE})
 
 
@@ -110,21 +113,36 @@ class HeldFinder:
             made_at=self._line_of_making(resource),
         )
 
-    def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Held:
-        """Return what keeps a node of a graph from a GPU.
+    def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Held]:
+        """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself.
 
         Args:
             placed: The function it is in.
             node: The node.
             blocker: What holds it.
         """
+        if blocker.hold not in _BY_REQUEST:
+            yield self._of_node(placed, node, blocker)
+            return
+        scopes = list(self._scopes(placed, blocker))
+        for scope, called in scopes:
+            yield self._of_node(placed, node, blocker, scope, called)
+        if not scopes:
+            yield self._of_node(placed, node, blocker)
+
+    def _of_node(
+        self,
+        placed: FunctionPlacement,
+        node: int,
+        blocker: Blocker,
+        asking: Scope | None = None,
+        called_in: str = "",
+    ) -> Held:
         graph = placed.placement.nodes.graph
         known = self._sidecar.attribute_set(graph.attributes[blocker.node])
         scope, frame = None, None
-        if blocker.hold in _BY_REQUEST:
-            found = self._scope(placed, blocker)
-            if found is not None:
-                scope, frame = found.device, self._sidecar.frame(found.frame)
+        if asking is not None:
+            scope, frame = asking.device, self._sidecar.frame(asking.frame)
         call = None if placed.call is None else self._sidecar.signatures[placed.call]
         resource = self._resource(placed, blocker)
         if blocker.hold is Hold.ASSIGNED:
@@ -146,6 +164,7 @@ class HeldFinder:
             resource=resource,
             made_at=self._line_of_making(resource),
             call=call if blocker.hold is Hold.DEFAULT_DEVICE else None,
+            called_in=called_in,
         )
 
     def _scope_of_making(self, resource: Resource | None) -> tuple[str | None, Frame | None]:
@@ -183,27 +202,42 @@ class HeldFinder:
     def _frame(self, placed: FunctionPlacement, node: int) -> Frame | None:
         return self._sidecar.frame_of_node(*self._origin(placed, node))
 
-    def _scope(self, placed: FunctionPlacement, blocker: Blocker) -> Scope | None:
-        """Return the innermost scope around a node that asks for the device it is held to."""
-        function, name = self._origin(placed, blocker.node)
-        found = self._scope_around(function, name, blocker.asked)
-        caller = _recorded_name(placed.function)
-        inlined = placed.placement.nodes.graph.names[blocker.node].removesuffix(f"/{name}")
-        if found is None and function != caller:
-            # What asks for no device has that of the call that it was inlined from
-            # (`InlineFunctionBody`, core/common_runtime/inline_function_utils.cc).
-            return self._scope_around(caller, inlined, blocker.asked)
-        return found
+    def _scopes(self, placed: FunctionPlacement, blocker: Blocker) -> Iterator[tuple[Scope, str]]:
+        """Walk the scopes that ask for the device a node is held to, the innermost first.
 
-    def _scope_around(self, function: str, node: str, asked: str) -> Scope | None:
+        Without the innermost the next one would hold it. What asks for no device itself has that of
+        the call that it was inlined from (`InlineFunctionBody`,
+        core/common_runtime/inline_function_utils.cc).
+
+        Yields:
+            A scope, and the function that was called in it; "" where it is around the node itself.
+        """
+        function, name = self._origin(placed, blocker.node)
+        own, is_end = self._scopes_around(function, name, blocker.asked)
+        for scope in own:
+            yield scope, ""
+        caller = _recorded_name(placed.function)
+        if function == caller or is_end:
+            return
+        inlined = placed.placement.nodes.graph.names[blocker.node].removesuffix(f"/{name}")
+        for scope in self._scopes_around(caller, inlined, blocker.asked)[0]:
+            yield scope, function
+
+    def _scopes_around(
+        self, function: str, node: str, asked: str
+    ) -> tuple[tuple[Scope, ...], bool]:
+        """Return the scopes around a node that ask for a device, and whether another ends them."""
         definition = self._sidecar.definition(function)
         at = -1 if definition is None else definition.index(node)
         scopes = None if definition is None or at < 0 else definition.scopes[at]
+        found = []
         for number in reversed(scopes or ()):
             scope = self._sidecar.scopes[number]
             if _type(scope.device) == _type(asked):
-                return scope
-        return None
+                found.append(scope)
+            elif _type(scope.device) or scope.device in _NO_DEVICE:
+                return tuple(found), True
+        return tuple(found), False
 
     def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
         """Return whose request a node has: `colocate_with` copies it, beside `_class`."""

@@ -29,6 +29,7 @@ __all__ = [
     "function_text",
     "hold_text",
     "is_alone",
+    "is_of_call",
     "is_of_strategy",
     "library_of",
     "line_evidence",
@@ -146,10 +147,17 @@ def is_of_strategy(held: Held) -> bool:
 
 def function_text(subject: Subject, held: Held) -> str:
     """Return the function that was called, as the program calls it."""
-    if held.call is None:
+    called = held.called_in if held.call is None else held.call.op
+    if not called:
         return subject.function or "the function"
-    match = _COUNTED.fullmatch(held.call.op)
-    return match[1] if match else held.call.op
+    match = _COUNTED.fullmatch(called)
+    return match[1] if match else called
+
+
+def is_of_call(held: Held) -> bool:
+    """Return whether a request is that of the program's own scope around a function's call."""
+    frame = held.scope_frame
+    return bool(held.called_in) and frame is not None and frame.is_user
 
 
 def runs_for_dataset(subject: Subject, held: Held) -> bool:

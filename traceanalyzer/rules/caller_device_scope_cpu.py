@@ -2,8 +2,8 @@
 
 ## What it detects
 
-Ops of a `tf.function` that ask for no device themselves, and ran on the CPU because the call of
-their function was placed there: it was made within a `tf.device` scope for the CPU.
+Ops of a `tf.function` that ran on the CPU because the call of their function was placed there: it
+was made within a `tf.device` scope for the CPU, by the program or within another function.
 
 ## Why it happens
 
@@ -32,6 +32,8 @@ from traceanalyzer.evidence.places import (
     device_text,
     function_text,
     is_alone,
+    is_of_call,
+    is_of_strategy,
     line_evidence,
     lines_text,
     ops_text,
@@ -51,7 +53,11 @@ if TYPE_CHECKING:
 
 
 def _recognises(subject: Subject, held: Held) -> Mark | None:
-    if held.hold is not Hold.DEFAULT_DEVICE or held.link != "own":
+    if held.link != "own":
+        return None
+    if held.hold is Hold.REQUEST and is_of_call(held) and not is_of_strategy(held):
+        return _called_in_scope(subject, held, str(held.scope))
+    if held.hold is not Hold.DEFAULT_DEVICE:
         return None
     if runs_for_dataset(subject, held):
         return None
@@ -65,14 +71,19 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
             certainty="likely",
             sub_reason="called_within_a_function",
         )
-    device = device_text(held.call.scope)
-    where = SidecarWhere(sidecar=f"call of {held.call.op}")
+    return _called_in_scope(subject, held, held.call.scope)
+
+
+def _called_in_scope(subject: Subject, held: Held, scope: str) -> Mark:
+    function = function_text(subject, held)
+    device = device_text(scope)
+    where = SidecarWhere(sidecar=f"call of {function if held.call is None else held.call.op}")
     text = f'{function} was called within tf.device("{device}")'
     frame = held.scope_frame
     return Mark(
         scope=f"{function} {same_place(frame)} {device}",
         evidence=(line_evidence("default_device", text, frame, where),),
-        certainty="certain" if asks_for_cpu(held.call.scope) else "likely",
+        certainty="certain" if asks_for_cpu(scope) else "likely",
     )
 
 
@@ -80,11 +91,11 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     held = members[0][1]
     function = function_text(*members[0])
     lines = lines_text([h.scope_frame for _, h in members])
-    if held.call is None:
+    if held.call is None and not held.called_in:
         within = "from a function, on the CPU"
         fixes = (Fix(text="See what puts that call on the CPU: all in the function follows it."),)
     else:
-        device = device_text(held.call.scope)
+        device = device_text(held.scope or "" if held.call is None else held.call.scope)
         within = f'within tf.device("{device}")' + (f" at {lines}" if lines else "")
         fixes = (
             Fix(
@@ -142,6 +153,19 @@ RULE = Rule(
                 call=_CALL,
                 scope=_CALL.scope,
                 scope_frame=line(88),
+            ),
+            fires=True,
+        ),
+        BlockerExample(
+            title="an op of a function that another one calls in a scope for the CPU",
+            subject=subject("MatMul"),
+            held=held(
+                "request",
+                "MatMul",
+                asked="/device:CPU:0",
+                scope="/CPU:0",
+                scope_frame=line(31),
+                called_in="__inference_teacher_4",
             ),
             fires=True,
         ),

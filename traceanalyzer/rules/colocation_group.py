@@ -101,7 +101,8 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     held = members[0][1]
     copied = _is_copied(held)
     other = held.copied_from if copied else held.type
-    fixes = _fixes(members)
+    asked = _fixes(members)
+    elsewhere = Fix(text=f"See what keeps {other} on the CPU: where it goes, these go, too.")
     return Words(
         title=f"{ops_text(members)} on the CPU by colocation with {other}",
         why=(
@@ -111,10 +112,9 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
                 if copied
                 else f"and {hold_text(held)}: so none of the group can be on a GPU."
             )
-            + ("" if fixes else f" Where {other} can be on a GPU, so can they.")
         ),
         harm="harmful",
-        fixes=fixes,
+        fixes=asked or (elsewhere,),
     )
 
 

@@ -33,6 +33,7 @@ from traceanalyzer.evidence.examples import held, line, subject
 from traceanalyzer.evidence.places import (
     device_text,
     is_alone,
+    is_of_call,
     is_of_strategy,
     line_evidence,
     lines_text,
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 def _recognises(subject: Subject, held: Held) -> Mark | None:
     if held.hold is not Hold.REQUEST or held.link != "own" or held.copied_from:
+        return None
+    if is_of_call(held):
         return None
     if is_of_strategy(held) or (held.scope_frame is not None and not held.scope_frame.is_user):
         return None

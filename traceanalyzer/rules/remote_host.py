@@ -103,7 +103,21 @@ def _own_address(host: Host, devices: Iterable[str]) -> tuple[str, str]:
             # A program can take another task than the variable names: then none of its own ops
             # has a device of that.
             return told, "environment: TF_CONFIG" if told in seen else ""
+        with_gpu = _with_gpu(host.sidecar)
+        if len(with_gpu) == 1:
+            return with_gpu.pop(), ""
     return (seen.most_common(1)[0][0] if seen else ""), ""
+
+
+def _with_gpu(sidecar: Sidecar) -> set[str]:
+    """Return the tasks on whose GPUs TensorFlow placed something: who computes, asks others."""
+    return {
+        address
+        for function in sidecar.functions
+        for instance in function.instances
+        for device in set(instance.assigned)
+        if "/device:GPU:" in device and (address := _address(device))
+    }
 
 
 def _of_cluster(sidecar: Sidecar) -> str:

@@ -117,10 +117,11 @@ _RUNTIME: Final = frozenset(
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
-# What tf.data keeps its elements, seeds and counts in, too (dataset_ops.cc). An optional is a value
-# like others: a program may make one without any dataset.
+# What tf.data keeps its elements, seeds and counts in, too (dataset_ops.cc). Keras reads the next
+# element of an iterator as an optional, eagerly; that a program makes one of its own is rare.
 _PIPELINE: Final = re.compile(
-    r"\w*Iterator\w*|\w*Dataset(V\d+)?|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
+    r"\w*Iterator\w*|\w*Dataset(V\d+)?|Optional(From|Get|Has)?(Value|None)?"
+    r"|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
 )
 
 
