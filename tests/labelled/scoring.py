@@ -278,7 +278,8 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
             told = _causes(finding)
         else:
             case = subject.case if subject is not None else None
-            told = frozenset(candidates(case, found.run.version))
+            version = found.run.version
+            told = frozenset(candidates(case, None if version is None else version.value))
         ops += 1
         named += len(told)
         is_among = len(told) <= _MOST_NAMED and bool(told & true)

@@ -203,11 +203,29 @@ def without_copies(held: Sequence[Held]) -> tuple[Held, ...]:
     asking = [h for h in held if h.hold in _BY_REQUEST and not _END.match(h.name)]
     own = {(h.function, h.name) for h in asking if not h.copied_from}
     asked = {h.asked for h in asking}
+    has_resource = any(h.link == "resource" for h in held)
     return tuple(
         h
         for h in held
         if (h.function, h.copied_from) not in own
         and not (h.hold is Hold.REQUEST and _END.match(h.name) and h.asked in asked)
+        and not (has_resource and _reads_handle(h))
+    )
+
+
+def _reads_handle(held: Held) -> bool:
+    """Return whether a request is for the device of a variable's handle: gone where that is.
+
+    A variable's initial value is assigned in a scope of `handle.device`
+    (python/ops/resource_variable_ops.py, `_init_from_args`).
+    """
+    frame = held.scope_frame
+    return (
+        held.hold is Hold.REQUEST
+        and held.link == "own"
+        and frame is not None
+        and not frame.is_user
+        and frame.file.endswith("tensorflow/python/ops/resource_variable_ops.py")
     )
 
 

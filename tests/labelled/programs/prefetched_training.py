@@ -10,7 +10,7 @@ rng = np.random.default_rng(11)
 features = rng.normal(size=(256, 16)).astype("float32")
 labels = (features[:, 0] > features[:, 1]).astype("float32")[:, None]
 data = tf.data.Dataset.from_tensor_slices((features, labels))
-data = data.shuffle(256, seed=4)  # cpu: DummySeedGenerator = no_gpu_kernel!
+data = data.shuffle(256, seed=4)
 data = data.batch(64, drop_remainder=True).prefetch(2)
 
 weights = tf.Variable(tf.zeros([16, 1]), name="weights")
