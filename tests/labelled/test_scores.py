@@ -76,7 +76,7 @@ def test_the_causes_are_the_labels(programs: Sequence[LabelledProgram]) -> None:
 
 @pytest.mark.slow
 @sets_of_which(
-    programs="76 % at either level: a trace tells nothing of strategies, of an error that a program "
+    programs="76 % at either level: a trace tells nothing of strategies, of errors that a program "
     "caught, of optimizers, and of other tasks where devices are not named",
     held_out="86 % at either level, for the same reasons",
 )
