@@ -242,7 +242,7 @@ def test_an_error_that_nobody_catches_has_no_handler(tmp_path: Path, journal: Jo
     assert [r["handler"] for r in journal.records] == [None]
 
 
-@pytest.mark.parametrize("file", ["<stdin>", "/absent/generated.py", "<string>"])
+@pytest.mark.parametrize("file", ["<stdin>", "/absent/generated.py"])
 def test_code_without_a_source_has_no_handler(journal: Journal, file: str) -> None:
     linecache.clearcache()
     source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from traceanalyzer.evidence.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.model import Belief
@@ -136,8 +138,8 @@ def _copies(copies: pd.DataFrame) -> Iterator[Belief]:
 
 
 def _float64(ops: pd.DataFrame) -> Iterator[Belief]:
-    takes = [isinstance(types, str) and _DOUBLE in types.split(";") for types in ops["input_types"]]
-    double = ops[takes]
+    takes = (isinstance(types, str) and _DOUBLE in types.split(";") for types in ops["input_types"])
+    double = ops[np.fromiter(takes, np.bool_, len(ops))]
     double = double[double["role"] == Role.COMPUTE]
     placement = double["placement"].astype(str)
     on_gpu = double[placement.str.startswith("gpu")]
