@@ -1,6 +1,8 @@
 """Requests that a program read off: of the device that something turned out to be on.
 
-Keras makes an optimizer's slots where the variable is (`add_variable_from_reference` of
+`tf.function` initializes a variable that it makes where its handle is (`assign_fn` of
+eager/polymorphic_function/polymorphic_function.py, copied by eager/lift_to_graph.py), Keras makes
+an optimizer's slots where the variable is (`add_variable_from_reference` of
 keras/src/backend/tensorflow/optimizer.py), tf.data the ops of an optional where its value is
 (data/ops/optional_ops.py), and TensorFlow lowers a loop to ops on the device of what enters it
 (core/common_runtime/lower_while_op.cc). Without a GPU all these ask for the CPU by its full name;
@@ -23,6 +25,8 @@ __all__ = ["without_read_devices"]
 _READERS: Final = (
     "/keras/src/backend/tensorflow/optimizer.py",
     "/tensorflow/python/data/ops/optional_ops.py",
+    "/tensorflow/python/eager/lift_to_graph.py",
+    "/tensorflow/python/eager/polymorphic_function/polymorphic_function.py",
 )
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
