@@ -44,7 +44,7 @@ from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.verdict import verdict
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.timeline import busy_ps
+from traceanalyzer.timeline.intervals import union
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -117,10 +117,10 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     for name in host.tables.facts.accelerators:
         ran = kernels[kernels["device"] == name]
         copied = copies[copies["device"] == name]
-        busy = busy_ps(
+        busy = union(
             np.concatenate([ran["start_ps"], copied["start_ps"]]).astype(np.int64),
             np.concatenate([ran["duration_ps"], copied["duration_ps"]]).astype(np.int64),
-        )
+        ).total_ps
         yield DeviceInfo(
             name=f"{host.name} {name}" if several else name,
             kind="tpu" if "TPU" in name else "gpu",

@@ -1,0 +1,102 @@
+"""Sets of times: sorted intervals that neither overlap nor touch, each `[start, end)`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["NO_TIME", "Intervals", "common", "inside_ps", "union", "without"]
+
+_LIMIT_PS: Final = 2**61  # 26 days; sums of times up to here are exact
+
+
+class Intervals(NamedTuple):
+    """A set of times.
+
+    Attributes:
+        start_ps: Starts, rising, int64.
+        end_ps: Ends, each later than its start and earlier than the next start, int64.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+    @property
+    def total_ps(self) -> int:
+        """Its length."""
+        return int((self.end_ps - self.start_ps).sum())
+
+
+NO_TIME: Final = Intervals(np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def union(start_ps: NDArray[np.int64], duration_ps: NDArray[np.int64]) -> Intervals:
+    """Return the times that some interval covers: a sum would count overlaps twice.
+
+    Args:
+        start_ps: Starts in any order, int64.
+        duration_ps: Durations, int64; what lasts no time, or less, covers none.
+    """
+    lasting = duration_ps > 0
+    start = start_ps[lasting].clip(-_LIMIT_PS, _LIMIT_PS)
+    order = np.argsort(start, kind="stable")
+    start = start[order]
+    end = np.maximum.accumulate(start + duration_ps[lasting][order].clip(0, _LIMIT_PS))
+    if not len(start):
+        return NO_TIME
+    first = np.concatenate([[True], start[1:] > end[:-1]])
+    last = np.append(first[1:], True)
+    return Intervals(start[first], end[last])
+
+
+def common(a: Intervals, b: Intervals) -> Intervals:
+    """Return the times that are in both."""
+    if not (len(a.start_ps) and len(b.start_ps)):
+        return NO_TIME
+    bounds = np.unique(np.concatenate([*a, *b]))
+    both = _holds(a, bounds[:-1]) & _holds(b, bounds[:-1])
+    return union(bounds[:-1][both], np.diff(bounds)[both])
+
+
+def without(a: Intervals, b: Intervals) -> Intervals:
+    """Return the times of `a` that are not in `b`."""
+    if not (len(a.start_ps) and len(b.start_ps)):
+        return a
+    bounds = np.unique(np.concatenate([*a, *b]))
+    left = _holds(a, bounds[:-1]) & ~_holds(b, bounds[:-1])
+    return union(bounds[:-1][left], np.diff(bounds)[left])
+
+
+def inside_ps(
+    times: Intervals, start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return how much of each interval lies in `times`, int64.
+
+    Args:
+        times: The set.
+        start_ps: Starts of the intervals, in any order, int64.
+        end_ps: Their ends, int64; one that ends before it starts holds nothing.
+    """
+    return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
+
+
+def _before(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the length of `times` before each moment."""
+    at_ps = at_ps.clip(-_LIMIT_PS, 2 * _LIMIT_PS)
+    whole = np.concatenate([[0], np.cumsum(times.end_ps - times.start_ps)])
+    begun = np.searchsorted(times.start_ps, at_ps, side="right")
+    ends = np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
+    over: NDArray[np.int64] = whole[begun] - np.maximum(ends - at_ps, 0)
+    return over
+
+
+def _holds(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which moments are in `times`."""
+    begun = np.searchsorted(times.start_ps, at_ps, side="right")
+    ends = np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
+    held: NDArray[np.bool_] = at_ps < ends
+    return held
