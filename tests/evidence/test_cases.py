@@ -47,6 +47,21 @@ def test_what_groups_ops_is_no_cause_of_its_own() -> None:
     assert without_copies([variable, by_user]) == (variable, by_user)
 
 
+def test_a_request_for_a_variables_handle_is_gone_where_the_variable_is() -> None:
+    variable = held("resource", "VarHandleOp", "resource", name="v", asked="/device:CPU:0")
+    file = "/lib/site-packages/tensorflow/python/ops/resource_variable_ops.py"
+    asked = {"name": "v/Assign", "asked": "/device:CPU:0"}
+    library = line(9, is_user=False, file=file)
+    reading = held("request", "AssignVariableOp", scope_frame=library, **asked)
+    assert without_copies([variable, reading]) == (variable,)
+    assert without_copies([reading]) == (reading,)
+    by_user = held("request", "AssignVariableOp", scope_frame=line(6), **asked)
+    assert without_copies([variable, by_user]) == (variable, by_user)
+    elsewhere = line(9, is_user=False, file=file.replace("resource_variable_ops", "lookup_ops"))
+    by_another = held("request", "AssignVariableOp", scope_frame=elsewhere, **asked)
+    assert without_copies([variable, by_another]) == (variable, by_another)
+
+
 def eager_record(*signatures: int) -> OpRecord:
     return OpRecord(frame=None, requested_device="", signatures=signatures)
 

@@ -15,6 +15,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
+from tensorflow.core.protobuf import rewriter_config_pb2
 from tensorflow.python import pywrap_tfe
 from tensorflow.python.client import session
 from tensorflow.python.distribute import distribute_lib
@@ -24,7 +25,7 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops, gen_resource_variable_ops
 
 from tests.recorder.ours import failing
-from traceanalyzer.recorder import attach, signatures
+from traceanalyzer.recorder import attach, session_configs, signatures
 from traceanalyzer.recorder.attach import Attachment, Evidence
 from traceanalyzer.recorder.graphs import Dumps, FirstCall
 from traceanalyzer.recorder.journal import Journal
@@ -205,7 +206,7 @@ def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_t
     recorder.evidence.session_stopped()
 
 
-@pytest.mark.parametrize("part", ["add_op", "add_call"])
+@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_way"])
 def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -337,6 +338,68 @@ def test_strategies_are_noted_once_each(recorder: Recorder) -> None:
     recorder.evidence.finish()
     (devices,) = recorder.of_kind("devices")
     assert devices["strategies"] == ["OneDeviceStrategy"]
+
+
+def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anything
+    with tf.Graph().as_default(), tf.compat.v1.Session(config=config):
+        pass
+
+
+def test_each_configuration_of_sessions_is_noted_once(recorder: Recorder) -> None:
+    plain = tf.compat.v1.ConfigProto()
+    config = tf.compat.v1.ConfigProto(
+        device_count={"GPU": 0}, allow_soft_placement=True, log_device_placement=True
+    )
+    config.gpu_options.per_process_gpu_memory_fraction = 0.25
+    rewrites = config.graph_options.rewrite_options
+    rewrites.pin_to_host_optimization = rewriter_config_pb2.RewriterConfig.ON
+    rewrites.disable_meta_optimizer = True
+    rewrites.min_graph_nodes = -1
+    rewrites.optimizers.extend(["pruning", "pin_to_host"])
+    rewrites.auto_parallel.enable = True
+    for each in (plain, config, plain):
+        _session_of(each)
+    first, second = recorder.of_kind("session_config")
+    assert first == {
+        "kind": "session_config",
+        "is_local": True,
+        "soft_placement": False,
+        "log_placement": False,
+        "device_count": {},
+        "memory_fraction": None,
+        "rewrites": first["rewrites"],
+    }
+    assert second == {
+        "kind": "session_config",
+        "is_local": True,
+        "soft_placement": True,
+        "log_placement": True,
+        "device_count": {"GPU": 0},
+        "memory_fraction": 0.25,
+        "rewrites": first["rewrites"]
+        | {
+            "pin_to_host_optimization": "ON",
+            "disable_meta_optimizer": True,
+            "min_graph_nodes": -1,
+            "optimizers": ["pruning", "pin_to_host"],
+        },
+    }
+
+
+def test_a_session_that_cannot_be_read_is_made_all_the_same(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_configs, "_facts", failing(AttributeError("_config")))
+    _session_of(None)
+    assert [note["id"] for note in recorder.of_kind("note")] == [
+        "recorder_failed:the configuration of a session"
+    ]
+
+
+def test_no_more_configurations_are_noted_than_can_be_told(recorder: Recorder) -> None:
+    for count in range(1, 40):
+        _session_of(tf.compat.v1.ConfigProto(device_count={"CPU": count}))
+    assert len(recorder.of_kind("session_config")) == 20
 
 
 def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:

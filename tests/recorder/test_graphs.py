@@ -224,6 +224,36 @@ print(os.wait()[1], os.path.isdir(prefix))
     assert subprocess.check_output(command, text=True) == "0 True\n"
 
 
+def test_a_fork_goes_on_though_another_thread_held_the_lock(tmp_path: Path) -> None:
+    """That thread is not in the fork, and nobody else would ever let go."""
+    program = f"""
+import os, signal, threading
+from traceanalyzer.recorder.graphs import Dumps
+from traceanalyzer.recorder.journal import Journal
+os.putenv = lambda name, value: None
+dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
+dumps.ask((2, 21))
+held, forked = threading.Event(), threading.Event()
+
+def hold():
+    with dumps._lock:
+        held.set()
+        forked.wait()
+
+holding = threading.Thread(target=hold)
+holding.start()
+held.wait()
+if os.fork() == 0:
+    signal.alarm(10)  # ends it, should it wait
+    with dumps.first_call():
+        os._exit(3)
+forked.set()
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.check_output(command, text=True) == "3\n"
+
+
 @pytest.mark.parametrize(
     ("given", "asked"), [(None, "placer=3"), ("executor=1", "executor=1,placer=3")]
 )

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.placement.graphs import node, written
+from traceanalyzer.evidence.captured_examples import captured
+from traceanalyzer.rules import Example
 from traceanalyzer.rules.remote_host import RULE, _InCluster
+from traceanalyzer.sidecar.document import Function, Instance, Sidecar
 
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
+WORKER = "/job:worker/replica:0/task:{}/device:{}:0"
 
 
 @pytest.mark.parametrize(
@@ -27,3 +32,43 @@ def test_devices_of_no_cluster_are_of_no_other_task() -> None:
     ops = ({"name": "join", "type": "StringJoin", "device": local},)
 
     assert not list(RULE.check(_InCluster(title="", ops=ops).run()))
+
+
+def placed_on(*devices: str) -> Sidecar:
+    """What was recorded, without `TF_CONFIG`, of a function whose nodes were on some devices."""
+    graph = written(*(node(f"mm{at}", "MatMul", T="float") for at in range(len(devices))))
+    instance = Instance(input=graph.graph, assigned=devices, partitions=())
+    function = Function(name="__inference_step_1", instances=(instance,))
+    return Sidecar(
+        tool="",
+        host="h",
+        complete=True,
+        environment={"variables": {}},
+        attributes=tuple(graph.attributes),
+        functions=(function,),
+    )
+
+
+@pytest.mark.parametrize(
+    ("placed", "away"),
+    [
+        ([WORKER.format(1, "GPU"), SERVER], ["read", "write"]),
+        # Where that does not tell, it is the task of most devices that the trace has.
+        ([WORKER.format(1, "GPU"), WORKER.format(2, "GPU")], ["join"]),
+        ([WORKER.format(1, "CPU"), SERVER], ["join"]),
+    ],
+)
+def test_without_its_configuration_a_program_is_the_task_on_whose_gpus_it_computes(
+    placed: list[str], away: list[str]
+) -> None:
+    rows = {"read": SERVER, "write": SERVER, "join": WORKER.format(1, "CPU")}
+    ops = tuple(
+        {"op_id": name, "name": name, "type": name, "device": device}
+        for name, device in rows.items()
+    )
+    run = captured(Example(title="", ops=ops).run(), placed_on(*placed), (None,) * len(ops))
+
+    (found,) = RULE.check(run)
+
+    assert found.certainty == "likely"
+    assert list(found.op_ids) == away

@@ -172,7 +172,8 @@ class _Program:
     def __post_init__(self) -> None:
         sidecar = self.sidecar
         self.kernels = nearest(sidecar.tensorflow_version)
-        self.machine = self.asked or machine_of(sidecar)
+        self._own_machine = machine_of(sidecar)
+        self.machine = self.asked or self._own_machine
         self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
         names = {f.name for f in sidecar.functions} | {d.name for d in sidecar.definitions}
         names |= {s.op for s in sidecar.signatures if s.is_function}
@@ -380,7 +381,7 @@ class _Program:
         if (name, at) not in self._described:
             graph = instance.input
             if self.asked is not None:
-                graph = without_read_devices(self.sidecar, name, graph, machine_of(self.sidecar))
+                graph = without_read_devices(self.sidecar, name, graph, self._own_machine)
             self._described[name, at] = describe(
                 graph, self.sidecar.attributes, self.kernels.registry, self._functions
             )

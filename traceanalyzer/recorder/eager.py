@@ -214,16 +214,18 @@ class EagerRecorder:
                     key[-1] = repr(key[-1])
                     number = numbers.get(tuple(key))
                 is_new = number is None
+                is_new_way = False
                 if number is None:
                     number = self._signatures.add_op(
                         tuple(key), op, frame, scope, args[3:end], args[end:]
                     )
+                    is_new_way = self._signatures.is_new_way(number)
                 sequence.append(number)
             except Exception as error:  # noqa: BLE001 - ours, not the program's
                 self._journal.failed("an eager op", error)
                 return original(*args)
             try:
-                if is_new and self._signatures.is_new_way(number):
+                if is_new_way:
                     with self._first_call():
                         result = original(*args)
                 else:
@@ -265,6 +267,7 @@ class EagerRecorder:
                     return original(*args)
                 frame = user_frame(sys._getframe(1))  # noqa: SLF001
                 number, is_new = self._number(name, args, frame, is_function=is_function)
+                is_new_way = is_new and self._signatures.is_new_way(number)
                 if self._session >= 0:
                     thread.left -= 1
                     if thread.left < 0:
@@ -275,7 +278,7 @@ class EagerRecorder:
                 return original(*args)
             if not is_new:
                 return original(*args)
-            if self._signatures.is_new_way(number):
+            if is_new_way:
                 with self._first_call():
                     result = original(*args)
             else:

@@ -190,6 +190,7 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def _leave_in_fork(self) -> None:
+        self._lock = threading.Lock()  # whoever held it is not in the fork
         self._over = True
         self._leave()
 

@@ -145,12 +145,15 @@ class Signatures:
 
         What was made for the same op or function, scope and devices of its inputs is used again,
         whichever line asks and whichever resources are bound (eager/execute.cc,
-        GetOrCreateKernelAndDevice).
+        GetOrCreateKernelAndDevice). Of attributes, which are a part of that key too, those matter
+        here that name a function: it alone has a graph.
         """
         with self._lock:
             found = self._signatures[number]
             devices = tuple(each["device"] for each in found["inputs"])
-            way = (found["op"], found["scope"], devices)
+            values = flat(found["attributes"].values())
+            functions = tuple(v["func"] for v in values if isinstance(v, dict) and "func" in v)
+            way = (found["op"], found["scope"], devices, functions)
             is_new = way not in self._ways
             self._ways.add(way)
             return is_new

@@ -19,8 +19,9 @@ that as well, into the same run.
 
 Certain where the capture recorded which task of the cluster the program was (`TF_CONFIG`), and ops
 ran on devices of that task. Likely where none did, as a program can take another task than that
-variable names; and without a capture, where the task that most devices in the trace are of is taken
-to be its own.
+variable names; where the variable is not set, and the one task on whose GPUs the captured graphs
+were placed is taken to be its own; and without a capture, where that is the task that most devices
+in the trace are of.
 """
 
 from __future__ import annotations
