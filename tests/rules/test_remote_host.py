@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.graphs import node, written
-from traceanalyzer.evidence.captured_examples import captured
-from traceanalyzer.rules import Example
-from traceanalyzer.rules.remote_host import RULE, _InCluster
+from traceanalyzer.rules import CapturedExample
+from traceanalyzer.rules.remote_host import _AS_WORKER, RULE
 from traceanalyzer.sidecar.document import Function, Instance, Sidecar
 
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
@@ -22,7 +21,7 @@ def test_a_task_that_no_op_bears_out_makes_nothing_certain(task: str, certainty:
     own = {"name": "join", "type": "StringJoin", "device": f"/job:{task}/device:CPU:0"}
     away = {"name": "read", "type": "ReadVariableOp", "device": SERVER}
 
-    found = list(RULE.check(_InCluster(title="", ops=(own, away)).run()))
+    found = list(RULE.check(CapturedExample(title="", ops=(own, away), sidecar=_AS_WORKER).run()))
 
     assert {f.certainty for f in found} == {certainty}
 
@@ -31,7 +30,7 @@ def test_devices_of_no_cluster_are_of_no_other_task() -> None:
     local = "/job:localhost/replica:0/task:0/device:CPU:0"
     ops = ({"name": "join", "type": "StringJoin", "device": local},)
 
-    assert not list(RULE.check(_InCluster(title="", ops=ops).run()))
+    assert not list(RULE.check(CapturedExample(title="", ops=ops, sidecar=_AS_WORKER).run()))
 
 
 def placed_on(*devices: str) -> Sidecar:
@@ -66,9 +65,9 @@ def test_without_its_configuration_a_program_is_the_task_on_whose_gpus_it_comput
         {"op_id": name, "name": name, "type": name, "device": device}
         for name, device in rows.items()
     )
-    run = captured(Example(title="", ops=ops).run(), placed_on(*placed), (None,) * len(ops))
+    example = CapturedExample(title="", ops=ops, sidecar=placed_on(*placed))
 
-    (found,) = RULE.check(run)
+    (found,) = RULE.check(example.run())
 
     assert found.certainty == "likely"
     assert list(found.op_ids) == away

@@ -1,23 +1,33 @@
-"""What a program did in the handler of an error: which ops it put on the CPU there."""
+"""An error that was recorded: where it was raised, and which ops its handler put on the CPU."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.evidence.places import asks_for_cpu, device_text, line_evidence
+from traceanalyzer.model import SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Evidence
-    from traceanalyzer.sidecar.document import Frame, Sidecar
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
 
-__all__ = ["WentOn", "went_on_on_the_cpu"]
+__all__ = [
+    "WentOn",
+    "handler_evidence",
+    "no_errors_known",
+    "raised_at",
+    "raised_evidence",
+    "went_on_on_the_cpu",
+]
+
+_LONGEST: Final = 200  # of a message, in evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,21 +46,53 @@ class WentOn:
     evidence: tuple[Evidence, ...]
 
 
-def went_on_on_the_cpu(
-    sidecar: Sidecar, handler: Frame, subjects: Sequence[Subject]
-) -> WentOn | None:
-    """Find the ops that a handler of an error put on the CPU; None where there are none.
+def no_errors_known(run: Run) -> str | None:
+    """Return why nothing can be said of a program's errors, or None where they were recorded."""
+    if all(host.sidecar is None for host in run.hosts):
+        return "without a capture the program's errors are not known"
+    return None
+
+
+def raised_at(sidecar: Sidecar, error: CaughtError) -> Frame | None:
+    """Return the user's line that raised an error, or None where it is not known."""
+    return sidecar.frame(error.raised[0]) if error.raised else None
+
+
+def raised_evidence(sidecar: Sidecar, error: CaughtError, words: str) -> Evidence:
+    """Return an error, where it was raised, as evidence.
 
     Args:
         sidecar: What was captured.
-        handler: The line of the `except`.
-        subjects: The ops of that host which are on the CPU.
+        error: The error.
+        words: What of its message tells; cut where that is long.
     """
+    text = f"{error.type} raised here: {words}"
+    text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+    return line_evidence("error", text, raised_at(sidecar, error), SidecarWhere(sidecar="errors"))
+
+
+def handler_evidence(handler: Frame) -> Evidence:
+    """Return the line of the `except` that caught an error as evidence."""
+    return line_evidence("handler", "the error was caught here", handler)
+
+
+def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
+    """Find the ops that a handler of an error put on the CPU; None where there are none.
+
+    Args:
+        run: The run.
+        host: Its host whose program had the error.
+        handler: The line of the `except`.
+    """
+    if host.sidecar is None:
+        return None
     body = handler_lines(handler.file, handler.line)
     members: list[tuple[Subject, Held]] = []
     scopes: dict[Frame, str] = {}
-    for subject in subjects:
-        found = [_cpu_scope(sidecar, held) for held in subject.case.held]
+    for subject in analyse(run).subjects:
+        if subject.host != host.name:
+            continue
+        found = [_cpu_scope(host.sidecar, held) for held in subject.case.held]
         within = [f for f in found if f is not None and _is_within(f[0], handler, body)]
         if found and len(within) == len(found):
             members.append((subject, subject.case.held[0]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
+from traceanalyzer.rules._rule import BlockerExample, CapturedExample, Example, Mark, Rule, Words
 
-__all__ = ["BlockerExample", "Example", "Mark", "Rule", "Words", "all_rules"]
+__all__ = ["BlockerExample", "CapturedExample", "Example", "Mark", "Rule", "Words", "all_rules"]
 
 
 def all_rules() -> tuple[Rule, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from traceanalyzer.evidence.held import Held
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
+    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.tables.joined import OpRecord
 
-__all__ = ["BlockerExample", "Example", "Mark", "Rule", "Words"]
+__all__ = ["BlockerExample", "CapturedExample", "Example", "Mark", "Rule", "Words"]
 
 _FACTS = TracerFacts(
     host_level=2,
@@ -87,6 +90,23 @@ class Example:
             device_properties={},
         )
         return Run(name="example", path_name="example", hosts=(host,))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedExample(Example):
+    """An example of a capture.
+
+    Attributes:
+        sidecar: What was recorded.
+        record: What it tells of each row, or None.
+    """
+
+    sidecar: Sidecar
+    record: OpRecord | None = None
+
+    def run(self) -> Run:
+        """Return the rows as a run, with the sidecar beside them."""
+        return captured(super().run(), self.sidecar, (self.record,) * len(self.ops))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,32 +34,33 @@ Where it would fit easily, memory is ruled out.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.after_errors import went_on_on_the_cpu
-from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.captured_examples import captured
+from traceanalyzer.evidence.after_errors import (
+    handler_evidence,
+    no_errors_known,
+    raised_at,
+    raised_evidence,
+    went_on_on_the_cpu,
+)
+from traceanalyzer.evidence.caught_examples import IN_SCOPE, MATMUL, caught
 from traceanalyzer.evidence.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import gpu_memory
-from traceanalyzer.evidence.places import line_evidence, line_text, ops_text, same_place
+from traceanalyzer.evidence.places import line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
-from traceanalyzer.rules._rule import Example, Rule
-from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar, Signature, Tensor
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.rules._rule import CapturedExample, Example, Rule
 from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.after_errors import WentOn
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
 
 _BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
 _FORCED: Final = "TF_FORCE_UNIFIED_MEMORY"
-_LONGEST: Final = 200  # of a message, in evidence
 _OF_LARGEST: Final = 3
 # `MemoryOptimizer` of grappler (memory_optimizer.cc, `BuildSwapPair`) inserts them.
 SWAPS: Final = ("_CopyFromGpuToHost", "_CopyFromHostToGpu")
@@ -73,31 +74,30 @@ _LETTING_IT_FIT: Final = (
 
 
 def _not_applicable(run: Run) -> str | None:
-    if all(host.sidecar is None for host in run.hosts) and not any(_swaps(run)):
-        return "without a capture the program's errors are not known"
-    return None
+    return None if any(_swaps(run)) else no_errors_known(run)
 
 
 def _check(run: Run) -> Iterator[Finding]:
-    subjects: tuple[Subject, ...] | None = None
     for host in run.hosts:
-        sidecar = host.sidecar
-        errors = () if sidecar is None else sidecar.errors
-        distinct = {(e.raised[:1], e.handler): e for e in errors if _is_of_memory(e)}
-        by_handler: dict[Frame, CaughtError] = {}
-        for error in distinct.values():
-            handler = None if sidecar is None else sidecar.frame(error.handler)
-            if handler is None and sidecar is not None:
-                yield _uncaught(host, sidecar, error)
-            elif handler is not None and not exhaustion(error.message).is_on_host:
-                by_handler.setdefault(handler, error)
-        if by_handler and sidecar is not None:
-            subjects = analyse(run).subjects if subjects is None else subjects
-            own = [subject for subject in subjects if subject.host == host.name]
-            for handler, error in by_handler.items():
-                yield from _caught(host, sidecar, error, handler, own)
+        if host.sidecar is not None:
+            yield from _exhausted(run, host, host.sidecar)
         yield from _unified_memory(host)
     yield from _swapped(run)
+
+
+def _exhausted(run: Run, host: Host, sidecar: Sidecar) -> Iterator[Finding]:
+    """Walk what is said of a program's errors of memory: of each handler once."""
+    distinct = {(e.raised[:1], e.handler): e for e in sidecar.errors if _is_of_memory(e)}
+    handled: set[Frame] = set()
+    for error in distinct.values():
+        handler = sidecar.frame(error.handler)
+        if handler is None:
+            yield _uncaught(host, sidecar, error)
+        elif handler not in handled and not exhaustion(error.message).is_on_host:
+            handled.add(handler)
+            went_on = went_on_on_the_cpu(run, host, handler)
+            if went_on is not None:
+                yield _caught(host, sidecar, error, handler, went_on)
 
 
 def _is_of_memory(error: CaughtError) -> bool:
@@ -109,15 +109,11 @@ def _caught(
     sidecar: Sidecar,
     error: CaughtError,
     handler: Frame,
-    subjects: Sequence[Subject],
-) -> Iterator[Finding]:
-    """Walk the findings of a handler: at most one, with the ops that its scopes alone hold."""
-    went_on = went_on_on_the_cpu(sidecar, handler, subjects)
-    if went_on is None:
-        return
-    raised = sidecar.frame(error.raised[0]) if error.raised else None
+    went_on: WentOn,
+) -> Finding:
+    raised = raised_at(sidecar, error)
     first = f" at {line_text(raised)}" if raised is not None else ""
-    yield Finding(
+    return Finding(
         cause=RULE.id,
         sub_reason="caught",
         scope=f"{same_place(raised)} {same_place(handler)}",
@@ -131,8 +127,8 @@ def _caught(
         ),
         op_ids=tuple(subject.op_id for subject, _ in went_on.members),
         evidence=(
-            _raised(error, raised),
-            line_evidence("handler", "the error was caught here", handler),
+            raised_evidence(sidecar, error, _told(error)),
+            handler_evidence(handler),
             *went_on.evidence,
             *_allocator(host, error),
         ),
@@ -140,13 +136,8 @@ def _caught(
     )
 
 
-def _raised(error: CaughtError, raised: Frame | None) -> Evidence:
-    text = f"{error.type} raised here: {_short(error)}"
-    return line_evidence("error", text, raised, SidecarWhere(sidecar="errors"))
-
-
 def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
-    raised = sidecar.frame(error.raised[0]) if error.raised else None
+    raised = raised_at(sidecar, error)
     at = f" at {line_text(raised)}" if raised is not None else ""
     return Finding(
         cause=RULE.id,
@@ -161,7 +152,7 @@ def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
             "op there."
         ),
         op_ids=(),
-        evidence=(_raised(error, raised), *_allocator(host, error)),
+        evidence=(raised_evidence(sidecar, error, _told(error)), *_allocator(host, error)),
         fixes=_LETTING_IT_FIT,
     )
 
@@ -302,73 +293,21 @@ def _unified_memory(host: Host) -> Iterator[Finding]:
     )
 
 
-def _short(error: CaughtError) -> str:
+def _told(error: CaughtError) -> str:
     lines = error.message.strip().splitlines() or [""]
     # A session's begins with where the op was made.
-    line = next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} ..."
+    return next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
 
 
-_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-_GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
-# A file that is nowhere: what the source would tell is left open.
-_FILE = str(PurePosixPath("/nowhere/train.py"))
-_TENSOR = Tensor(dtype="float", device=_CPU, backing_device=_CPU, resource=None, shape=(8, 8))
 _OOM = (
     "OOM when allocating tensor with shape[4096,1048576] and type float on "
-    f"{_GPU} by allocator GPU_0_bfc [Op:MatMul]"
+    "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc [Op:MatMul]"
 )
 
 
-def _sidecar(scope_line: int, handler: int, op: str = "MatMul") -> Sidecar:
-    """An error of line 4, caught in line 5 or nowhere, and an eager op in a scope for the CPU."""
-    return Sidecar(
-        tool="",
-        host="h",
-        complete=True,
-        environment={"tensorflow": {"version": "2.21.0"}},
-        devices={"logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}]},
-        errors=(
-            CaughtError(
-                where="resource_exhausted",
-                type="ResourceExhaustedError",
-                message=_OOM,
-                raised=(0,),
-                handler=handler,
-                call=None,
-            ),
-        ),
-        frames=tuple(
-            Frame(file=_FILE, line=at, code="step", is_user=True) for at in (4, 5, scope_line, 7)
-        ),
-        attributes=({"T": "float"},),
-        signatures=(
-            Signature(
-                op=op,
-                is_function=False,
-                scope=_CPU,
-                scope_frame=2,
-                frame=3,
-                attributes=0,
-                inputs=(_TENSOR, _TENSOR),
-                outputs=(_TENSOR,),
-            ),
-        ),
-    )
+def _sidecar(scope_line: int, op: str = "MatMul") -> Sidecar:
+    return caught("resource_exhausted", "ResourceExhaustedError", _OOM, scope_line, op)
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Captured(Example):
-    """An example with a sidecar, whose op is its first signature."""
-
-    sidecar: Sidecar
-
-    def run(self) -> Run:
-        record = OpRecord(frame=None, requested_device="/device:CPU:0", signatures=(0,))
-        return captured(super().run(), self.sidecar, (record,) * len(self.ops))
-
-
-_MATMUL = {"name": "MatMul", "type": "MatMul", "function": "", "is_eager": True}
 
 RULE = Rule(
     id="memory_pressure",
@@ -377,22 +316,25 @@ RULE = Rule(
     check=_check,
     not_applicable=_not_applicable,
     examples=(
-        _Captured(
+        CapturedExample(
             title="a handler that goes on in a scope for the CPU",
-            ops=(_MATMUL,),
-            sidecar=_sidecar(scope_line=6, handler=1),
+            ops=(MATMUL,),
+            record=IN_SCOPE,
+            sidecar=_sidecar(scope_line=6),
             fires_on=("MatMul",),
         ),
-        _Captured(
+        CapturedExample(
             title="a scope for the CPU before the handler",
-            ops=(_MATMUL,),
-            sidecar=_sidecar(scope_line=2, handler=1),
+            ops=(MATMUL,),
+            record=IN_SCOPE,
+            sidecar=_sidecar(scope_line=2),
         ),
-        _Captured(
+        CapturedExample(
             title="an op in the handler's scope that has no GPU kernel anyway",
-            ops=({**_MATMUL, "name": "Eig", "type": "Eig"},),
-            sidecar=_sidecar(scope_line=6, handler=1, op="Eig"),
+            ops=({**MATMUL, "name": "Eig", "type": "Eig"},),
+            record=IN_SCOPE,
+            sidecar=_sidecar(scope_line=6, op="Eig"),
         ),
-        Example(title="no capture", ops=(_MATMUL,)),
+        Example(title="no capture", ops=(MATMUL,)),
     ),
 )

@@ -29,13 +29,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
-from traceanalyzer.rules._rule import Example, Rule
+from traceanalyzer.rules._rule import CapturedExample, Example, Rule
 from traceanalyzer.sidecar.document import Sidecar
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
@@ -145,20 +143,13 @@ _SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
 _WORKER = "/job:worker/replica:0/task:1/device:{}:0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class _InCluster(Example):
-    """An example whose program was worker 1 of a cluster, as its capture recorded."""
-
-    def run(self) -> Run:
-        config = '{"task": {"type": "worker", "index": 1}}'
-        sidecar = Sidecar(
-            tool="",
-            host="h",
-            complete=True,
-            environment={"variables": {"TF_CONFIG": config}},
-        )
-        return captured(super().run(), sidecar, (None,) * len(self.ops))
-
+# The program was worker 1 of a cluster.
+_AS_WORKER = Sidecar(
+    tool="",
+    host="h",
+    complete=True,
+    environment={"variables": {"TF_CONFIG": '{"task": {"type": "worker", "index": 1}}'}},
+)
 
 RULE = Rule(
     id="remote_host",
@@ -166,8 +157,9 @@ RULE = Rule(
     documentation=__doc__,
     check=_check,
     examples=(
-        _InCluster(
+        CapturedExample(
             title="an op of a parameter server, captured on a worker",
+            sidecar=_AS_WORKER,
             ops=(
                 {"name": "ReadVariableOp", "type": "ReadVariableOp", "device": _SERVER},
                 {"name": "RandomShuffle", "type": "RandomShuffle", "device": _WORKER.format("CPU")},

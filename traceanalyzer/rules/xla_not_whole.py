@@ -36,24 +36,25 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.after_errors import went_on_on_the_cpu
-from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.captured_examples import captured
+from traceanalyzer.evidence.after_errors import (
+    handler_evidence,
+    no_errors_known,
+    raised_evidence,
+    went_on_on_the_cpu,
+)
+from traceanalyzer.evidence.caught_examples import IN_SCOPE, MATMUL, caught
 from traceanalyzer.evidence.places import line_evidence, line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Fix, SidecarWhere
-from traceanalyzer.rules._rule import Example, Rule
-from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar, Signature, Tensor
-from traceanalyzer.tables.joined import OpRecord
+from traceanalyzer.model import Fix
+from traceanalyzer.rules._rule import CapturedExample, Example, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
 
 _WHERE: Final = "xla_unsupported"  # see `CaughtError`
 _MESSAGE: Final = re.compile(
@@ -65,7 +66,6 @@ _MESSAGE: Final = re.compile(
 _COMPILED: Final = re.compile(r"while converting ([^\s\[]+)\[_XlaMustCompile=true")
 _CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # all that 2.12 tells of it
 _COUNTED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
-_LONGEST: Final = 200  # of a message, in evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,46 +102,33 @@ def _refusal(sidecar: Sidecar, message: str) -> _Refusal:
     )
 
 
-def _not_applicable(run: Run) -> str | None:
-    if all(host.sidecar is None for host in run.hosts):
-        return "without a capture the program's errors are not known"
-    return None
-
-
 def _check(run: Run) -> Iterator[Finding]:
-    subjects: tuple[Subject, ...] | None = None
     for host in run.hosts:
         if host.sidecar is None:
             continue
-        errors = [e for e in host.sidecar.errors if e.where == _WHERE]
-        if not errors:
-            continue
-        subjects = analyse(run).subjects if subjects is None else subjects
-        own = [subject for subject in subjects if subject.host == host.name]
         told: set[str] = set()
-        for error in errors:
-            finding = _finding(host, host.sidecar, error, own)
+        for error in host.sidecar.errors:
+            if error.where != _WHERE:
+                continue
+            finding = _finding(run, host, host.sidecar, error)
             if finding.scope not in told:  # a loop may meet the same error again and again
                 told.add(finding.scope)
                 yield finding
 
 
-def _finding(
-    host: Host, sidecar: Sidecar, error: CaughtError, subjects: Sequence[Subject]
-) -> Finding:
+def _finding(run: Run, host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
     refusal = _refusal(sidecar, error.message)
-    raised = sidecar.frame(error.raised[0]) if error.raised else None
     handler = sidecar.frame(error.handler)
-    moved = None if handler is None else went_on_on_the_cpu(sidecar, handler, subjects)
+    moved = None if handler is None else went_on_on_the_cpu(run, host, handler)
     members = () if moved is None else moved.members
     title = f"XLA cannot compile {refusal.function or 'a function'}{_because(refusal)}"
     if members:
         title += f"; then the program put {ops_text(members)} on the CPU"
-    evidence = [line_evidence("error", _said(error), raised, SidecarWhere(sidecar="errors"))]
+    evidence = [raised_evidence(sidecar, error, _told(error))]
     if refusal.made_at is not None:
         evidence.append(line_evidence("op", f"{refusal.op} is made here", refusal.made_at))
     if handler is not None:
-        evidence.append(line_evidence("handler", "the error was caught here", handler))
+        evidence.append(handler_evidence(handler))
     if moved is not None:
         evidence += moved.evidence
     return Finding(
@@ -196,16 +183,11 @@ def _fixes(refusal: _Refusal) -> tuple[Fix, ...]:
     )
 
 
-def _said(error: CaughtError) -> str:
+def _told(error: CaughtError) -> str:
     line = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
-    text = f"{error.type} raised here: {line.strip()}"
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+    return line.strip()
 
 
-_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-# A file that is nowhere: what the source would tell is left open.
-_FILE = str(PurePosixPath("/nowhere/train.py"))
-_TENSOR = Tensor(dtype="float", device=_CPU, backing_device=_CPU, resource=None, shape=(8, 8))
 _ERROR = (
     "Detected unsupported operations when trying to compile graph __inference_step_10[_XlaMust"
     "Compile=true,config_proto=1] on XLA_GPU_JIT: AsString (No registered 'AsString' OpKernel for "
@@ -213,74 +195,30 @@ _ERROR = (
 )
 
 
-def _sidecar(scope_line: int, where: str = _WHERE) -> Sidecar:
-    """An error of line 4, caught in line 5, and an eager op in a scope for the CPU."""
-    return Sidecar(
-        tool="",
-        host="h",
-        complete=True,
-        environment={"tensorflow": {"version": "2.21.0"}},
-        devices={"logical": [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}]},
-        errors=(
-            CaughtError(
-                where=where,
-                type="InvalidArgumentError",
-                message=_ERROR,
-                raised=(0,),
-                handler=1,
-                call=None,
-            ),
-        ),
-        frames=tuple(
-            Frame(file=_FILE, line=at, code="step", is_user=True) for at in (4, 5, scope_line, 7)
-        ),
-        attributes=({"T": "float"},),
-        signatures=(
-            Signature(
-                op="MatMul",
-                is_function=False,
-                scope=_CPU,
-                scope_frame=2,
-                frame=3,
-                attributes=0,
-                inputs=(_TENSOR, _TENSOR),
-                outputs=(_TENSOR,),
-            ),
-        ),
-    )
+def _sidecar(where: str = _WHERE) -> Sidecar:
+    return caught(where, "InvalidArgumentError", _ERROR, 6, "MatMul")
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Captured(Example):
-    """An example with a sidecar, whose op is its first signature."""
-
-    sidecar: Sidecar
-
-    def run(self) -> Run:
-        record = OpRecord(frame=None, requested_device="/device:CPU:0", signatures=(0,))
-        return captured(super().run(), self.sidecar, (record,) * len(self.ops))
-
-
-_MATMUL = {"name": "MatMul", "type": "MatMul", "function": "", "is_eager": True}
 
 RULE = Rule(
     id="xla_not_whole",
     title="XLA cannot compile a function as a whole",
     documentation=__doc__,
     check=_check,
-    not_applicable=_not_applicable,
+    not_applicable=no_errors_known,
     examples=(
-        _Captured(
+        CapturedExample(
             title="a handler of XLA's error that goes on in a scope for the CPU",
-            ops=(_MATMUL,),
-            sidecar=_sidecar(scope_line=6),
+            ops=(MATMUL,),
+            record=IN_SCOPE,
+            sidecar=_sidecar(),
             fires_on=("MatMul",),
         ),
-        _Captured(
+        CapturedExample(
             title="an error of another kind",
-            ops=(_MATMUL,),
-            sidecar=_sidecar(scope_line=6, where="resource_exhausted"),
+            ops=(MATMUL,),
+            record=IN_SCOPE,
+            sidecar=_sidecar(where="resource_exhausted"),
         ),
-        Example(title="no capture", ops=(_MATMUL,)),
+        Example(title="no capture", ops=(MATMUL,)),
     ),
 )
