@@ -362,6 +362,7 @@ def test_each_configuration_of_sessions_is_noted_once(recorder: Recorder) -> Non
     first, second = recorder.of_kind("session_config")
     assert first == {
         "kind": "session_config",
+        "is_own": True,
         "is_local": True,
         "soft_placement": False,
         "log_placement": False,
@@ -371,6 +372,7 @@ def test_each_configuration_of_sessions_is_noted_once(recorder: Recorder) -> Non
     }
     assert second == {
         "kind": "session_config",
+        "is_own": True,
         "is_local": True,
         "soft_placement": True,
         "log_placement": True,

@@ -150,7 +150,7 @@ def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> Non
     kinds = [record["kind"] for record in recorded.journal]
     assert kinds[:3] == ["started", "attached", "environment"]
     assert kinds[-2:] == ["devices", "finished"]
-    assert set(kinds[3:-2]) == {"function", "error", "eager"}
+    assert set(kinds[3:-2]) == {"function", "error", "eager", "session_config"}
     (attached,) = recorded.of_kind("attached")
     assert attached["tf_version"].startswith("2.")
 
@@ -486,6 +486,13 @@ def test_the_devices_as_the_program_left_them(recorded: Recorded) -> None:
     assert found["soft_device_placement"] is True
     assert found["strategies"] == ["OneDeviceStrategy"]
     assert found["mixed_precision_policy"] == "float32"
+
+
+def test_a_session_without_a_configuration_has_that_of_the_program(recorded: Recorded) -> None:
+    (found,) = recorded.of_kind("session_config")
+    assert not found["is_own"]
+    assert (found["is_local"], found["soft_placement"]) == (True, True)
+    assert found["device_count"]["CPU"] == 1
 
 
 def test_the_dumps_that_are_kept_are_those_of_the_functions_that_ran(recorded: Recorded) -> None:

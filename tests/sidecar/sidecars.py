@@ -21,6 +21,7 @@ from traceanalyzer.sidecar.document import (
     Resource,
     Scope,
     Session,
+    SessionConfig,
     Sidecar,
     Signature,
     Tensor,
@@ -63,6 +64,16 @@ def sample() -> Sidecar:
                 raised=(0,),
                 handler=-1,
                 call="set_visible_devices",
+            ),
+        ),
+        session_configs=(
+            SessionConfig(
+                is_own=True,
+                is_local=True,
+                soft_placement=False,
+                device_count={"GPU": 0},
+                memory_fraction=0.5,
+                rewrites={"remapping": "OFF", "optimizers": ["pruning"]},
             ),
         ),
         frames=(
@@ -306,6 +317,16 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
         handler=frame,
         call=st.none() | _texts,
     )
+    session_configs = st.builds(
+        SessionConfig,
+        is_own=st.booleans(),
+        is_local=st.booleans(),
+        soft_placement=st.booleans(),
+        log_placement=st.booleans(),
+        device_count=st.dictionaries(_texts, st.integers(0, 9), max_size=2),
+        memory_fraction=st.none() | st.floats(0, 1),
+        rewrites=_objects,
+    )
     functions = st.builds(Function, name=_texts, instances=_tuples(_instances(len(attributes))))
     return Sidecar(
         tool=draw(_texts),
@@ -319,6 +340,7 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
         sessions=sessions,
         notes=draw(_tuples(st.builds(Note, id=_texts, severity=_texts, message=_texts))),
         errors=draw(_tuples(errors)),
+        session_configs=draw(_tuples(session_configs)),
         frames=frames,
         scopes=scopes,
         attributes=attributes,

@@ -23,6 +23,7 @@ from traceanalyzer.sidecar.document import (
     Resource,
     Scope,
     Session,
+    SessionConfig,
     Sidecar,
     Signature,
     Tensor,
@@ -102,6 +103,18 @@ EAGER = {
 }
 
 
+SESSION_CONFIG: dict[str, Any] = {
+    "kind": "session_config",
+    "is_own": True,
+    "is_local": True,
+    "soft_placement": False,
+    "log_placement": True,
+    "device_count": {"GPU": 0},
+    "memory_fraction": 0.25,
+    "rewrites": {"pin_to_host_optimization": "ON"},
+}
+
+
 def write_journal(work: Path, *records: dict[str, Any], end: str = "") -> None:
     lines = [json.dumps(record) + "\n" for record in records]
     (work / "journal.jsonl").write_text("".join(lines) + end)
@@ -133,6 +146,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
             session(None),
             FUNCTION,
             EAGER,
+            SESSION_CONFIG,
             {
                 "kind": "error",
                 "where": "tf.config",
@@ -205,6 +219,17 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
             raised=(0, 1),
             handler=2,
             call="set_visible_devices",
+        ),
+    )
+    assert found.session_configs == (
+        SessionConfig(
+            is_own=True,
+            is_local=True,
+            soft_placement=False,
+            log_placement=True,
+            device_count={"GPU": 0},
+            memory_fraction=0.25,
+            rewrites={"pin_to_host_optimization": "ON"},
         ),
     )
     assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
@@ -316,7 +341,7 @@ class TestDamage:
         ]
 
     @pytest.mark.parametrize("wrong", [None, 7, "text", [], {}, [None], [[]], True])
-    @pytest.mark.parametrize("record", [FUNCTION, EAGER, session(None)])
+    @pytest.mark.parametrize("record", [FUNCTION, EAGER, SESSION_CONFIG, session(None)])
     def test_wrong_values_never_do_more_than_a_note(
         self,
         tmp_path: Path,

@@ -85,6 +85,7 @@ def test_any_sidecar_comes_back_as_it_was(file: Path, sidecar: Sidecar) -> None:
     assert document_of(found) == document_of(sidecar)
     assert found.definitions == sidecar.definitions
     assert found.resources == sidecar.resources
+    assert found.session_configs == sidecar.session_configs
 
 
 def test_the_document_is_as_documented(file: Path) -> None:
@@ -172,13 +173,16 @@ class TestDamage:
     def test_a_key_that_is_missing_is_told(self, file: Path) -> None:
         may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
         may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
+        may_be_missing |= {"session_configs", "memory_fraction"}
         may_be_missing |= {"attributes"}  # of a graph
         # What these hold is open.
         evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})
         for at, (_, key) in enumerate(places(document_of(evidence))):
             document: Any = document_of(evidence)
             container, _ = list(places(document))[at]
-            is_open = any(container is each for each in document["attributes"])
+            (config,) = document["session_configs"]
+            opened = (*document["attributes"], config["device_count"], config["rewrites"])
+            is_open = any(container is each for each in opened)
             if isinstance(container, dict) and not is_open and key not in may_be_missing:
                 del container[key]
                 write_document(file, document)
@@ -221,6 +225,16 @@ class TestDamage:
 
         assert f"its version is {json.dumps(version)}" in message
         assert "record anew" in message
+
+    def test_what_older_recorders_did_not_note_may_be_missing(self, file: Path) -> None:
+        document = document_of(sample())
+        del document["session_configs"]
+        write_document(file, document)
+
+        found = files.read(file)
+
+        assert found is not None
+        assert found.session_configs == ()
 
     def test_unknown_keys_are_passed_over(self, file: Path) -> None:
         document: Any = {**document_of(sample()), "later": [1]}

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import time
-from typing import TYPE_CHECKING, Callable, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from .eager import EagerRecorder
 from .environment import StrategyRecorder, device_facts, environment_facts, variables
@@ -18,6 +18,7 @@ from .graphs import Dumps
 from .keras_models import KerasModels
 from .recording import Recording
 from .scopes import Scopes
+from .session_configs import SessionConfigs
 from .signatures import Signatures
 from .steps import StepMarks
 
@@ -52,7 +53,8 @@ class Evidence:
             journal, signatures, self._scopes, self._called, dumps.first_call
         )
         self._models = KerasModels()
-        self._functions = FunctionRecorder(journal, frames, self._defined, dumps.has_session)
+        self._session_configs = SessionConfigs(journal)
+        self._functions = FunctionRecorder(journal, frames, self._defined, self._has_session)
         self._errors = ErrorRecorder(journal)
         self._strategies = StrategyRecorder()
         self._parts = (
@@ -105,6 +107,11 @@ class Evidence:
         """A function of that name was defined."""
         self._dumps.defined(name)
         self._models.defined(name)
+
+    def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: ANN401, FBT001
+        """A session of TensorFlow 1 was made; perhaps with a configuration of its own."""
+        self._dumps.has_session()
+        self._session_configs.made(session, is_own=is_configured)
 
     def finish(self) -> None:
         """Journal what is only known at the end."""

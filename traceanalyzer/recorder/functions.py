@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FunctionRecorder"]
 
+_CONFIG = 2  # its place among the arguments of a session
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
@@ -36,7 +37,7 @@ class FunctionRecorder:
         journal: Journal,
         scope_frames: FramePool,
         defined: Callable[[str], None],
-        has_session: Callable[[], None],
+        has_session: Callable[[Any, bool], None],
     ) -> None:
         """Prepare; nothing is replaced yet.
 
@@ -44,7 +45,8 @@ class FunctionRecorder:
             journal: Where to write.
             scope_frames: The pool that the numbers in `scopes.locations` belong to.
             defined: Called with the name of a function that was defined.
-            has_session: Called when a v1 session was made.
+            has_session: Called with a v1 session that was made, and whether the program configured
+                it.
         """
         self._journal = journal
         self._scope_frames = scope_frames
@@ -100,7 +102,8 @@ class FunctionRecorder:
     def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def init(session: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             original(session, *args, **kwargs)
-            self._has_session()
+            given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
+            self._has_session(session, given is not None)
             if all(graph is not session.graph for graph in self._session_graphs):
                 self._session_graphs.append(session.graph)
 

@@ -102,6 +102,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
             for session in reader.all_of(journal.many["session"], decoder.session, _NO_SESSION)
         ),
         errors=reader.all_of(errors, decoder.error),
+        session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
         frames=decoder.frames,
         scopes=decoder.scopes,
         attributes=decoder.attributes,

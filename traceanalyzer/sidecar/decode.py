@@ -27,6 +27,7 @@ from traceanalyzer.sidecar.document import (
     Resource,
     Scope,
     Session,
+    SessionConfig,
     Sidecar,
     Signature,
     Tensor,
@@ -80,6 +81,9 @@ def sidecar_of(document: Json) -> Sidecar:
         sessions=_each(whole, "sessions", decoder.session),
         notes=_each(whole, "notes", decoder.note),
         errors=_each(whole, "errors", decoder.error),
+        session_configs=_each(whole, "session_configs", decoder.session_config)
+        if "session_configs" in whole
+        else (),
         frames=decoder.frames,
         scopes=decoder.scopes,
         attributes=decoder.attributes,
@@ -166,6 +170,19 @@ class Decoder:
             raised=tuple(_indices(record, "raised", len(self.frames), low=0)),
             handler=_index(record, "handler", len(self.frames)),
             call=_text_or_none(record, "call"),
+        )
+
+    def session_config(self, record: _Object) -> SessionConfig:
+        """Decode the configuration of a session of TensorFlow 1."""
+        counts = _object(record.get("device_count"), "device_count")
+        return SessionConfig(
+            is_own=_flag(record, "is_own"),
+            is_local=_flag(record, "is_local"),
+            soft_placement=_flag(record, "soft_placement"),
+            log_placement=_flag(record, "log_placement"),
+            device_count={key: _whole(value, key) for key, value in counts.items()},
+            memory_fraction=_number_or_none(record, "memory_fraction"),
+            rewrites=_object(record.get("rewrites"), "rewrites"),
         )
 
     def definition(self, record: _Object) -> Definition:
@@ -420,6 +437,15 @@ def _whole(value: Json, key: str) -> int:
 def _whole_or_none(record: _Object, key: str) -> int | None:
     value = record.get(key)
     return None if value is None else _whole(value, key)
+
+
+def _number_or_none(record: _Object, key: str) -> float | None:
+    value = record.get(key)
+    if value is None:
+        return None
+    if type(value) not in {int, float} or not abs(value) <= _LARGEST:  # type: ignore[arg-type]
+        raise DamagedDocumentError(_not_a(key, "number"))
+    return float(value)  # type: ignore[arg-type]
 
 
 def _not_a(key: str, what: str) -> str:

@@ -17,6 +17,10 @@ refuses another `format` or `version` and ignores keys it does not know.
  "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported", "type": text,
              "message": text, "raised": [FRAME, innermost first], "handler": FRAME or -1,
              "call": text | null}],
+ "session_configs": [{"is_own": bool, "is_local": bool,
+                      "soft_placement": bool, "log_placement": bool,
+                      "device_count": {device type: int}, "memory_fraction": float | null,
+                      "rewrites": {option: text | number | bool | [text]}}],        may be missing
  "strings": [text],                              pool of the texts in columns, marked STRING below
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
@@ -89,6 +93,7 @@ __all__ = [
     "Resource",
     "Scope",
     "Session",
+    "SessionConfig",
     "Shape",
     "Sidecar",
     "Signature",
@@ -209,6 +214,30 @@ class CaughtError:
     raised: tuple[int, ...]
     handler: int
     call: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionConfig:
+    """How sessions of TensorFlow 1 were configured (`ConfigProto`, core/protobuf/config.proto).
+
+    Attributes:
+        is_own: Whether the program gave it; else it is what `tf.config` says.
+        is_local: Whether they ran in the program's own process, not on a server.
+        soft_placement: `allow_soft_placement`.
+        log_placement: `log_device_placement`.
+        device_count: `device_count`: at most how many devices of a type they had.
+        memory_fraction: Which part of a GPU's memory they were given; None where that was not set.
+        rewrites: What was set of the optimizers' options (`RewriterConfig`): a choice by its name,
+            "ON"; numbers and lists of names as such.
+    """
+
+    is_own: bool
+    is_local: bool
+    soft_placement: bool
+    log_placement: bool = False
+    device_count: Mapping[str, int] = field(default_factory=dict)
+    memory_fraction: float | None = None
+    rewrites: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,6 +471,7 @@ class Sidecar:
         sessions: Profiler sessions.
         notes: What was not recorded.
         errors: Errors that tell of placement.
+        session_configs: The configurations of sessions of TensorFlow 1, each distinct one once.
         frames: Pool of places in code.
         scopes: Pool of `tf.device` scopes.
         attributes: Pool of attribute sets.
@@ -464,6 +494,7 @@ class Sidecar:
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()
+    session_configs: tuple[SessionConfig, ...] = ()
     frames: tuple[Frame, ...] = ()
     scopes: tuple[Scope, ...] = ()
     attributes: tuple[Attributes, ...] = ()

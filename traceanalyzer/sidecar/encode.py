@@ -50,6 +50,7 @@ def document_of(sidecar: Sidecar) -> dict[str, Json]:
         "sessions": [asdict(s) for s in sidecar.sessions],
         "notes": [asdict(n) for n in sidecar.notes],
         "errors": [{**asdict(e), "raised": list(e.raised)} for e in sidecar.errors],
+        "session_configs": [asdict(c) for c in sidecar.session_configs],
         "strings": strings.all(),
         "frames": [[f.file, f.line, f.code, int(f.is_user)] for f in sidecar.frames],
         "scopes": [[s.device, s.frame] for s in sidecar.scopes],
