@@ -29,7 +29,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
@@ -141,8 +141,10 @@ def _address(device: str) -> str:
 
 _SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
 _WORKER = "/job:worker/replica:0/task:1/device:{}:0"
-
-
+_OF_WORKER: Final[tuple[dict[str, Any], ...]] = (
+    {"name": "join", "type": "StringJoin", "device": _WORKER.format("CPU")},
+    {"name": "mm", "type": "MatMul", "device": _WORKER.format("GPU"), "placement": "gpu:0"},
+)
 # The program was worker 1 of a cluster.
 _AS_WORKER = Sidecar(
     tool="",
@@ -168,30 +170,10 @@ RULE = Rule(
         ),
         Example(
             title="an op of a parameter server, in the trace of a worker",
-            ops=(
-                {"name": "read", "type": "ReadVariableOp", "device": _SERVER},
-                {"name": "join", "type": "StringJoin", "device": _WORKER.format("CPU")},
-                {
-                    "name": "mm",
-                    "type": "MatMul",
-                    "device": _WORKER.format("GPU"),
-                    "placement": "gpu:0",
-                },
-            ),
+            ops=({"name": "read", "type": "ReadVariableOp", "device": _SERVER}, *_OF_WORKER),
             fires_on=("read",),
         ),
-        Example(
-            title="all in one task",
-            ops=(
-                {"name": "join", "type": "StringJoin", "device": _WORKER.format("CPU")},
-                {
-                    "name": "mm",
-                    "type": "MatMul",
-                    "device": _WORKER.format("GPU"),
-                    "placement": "gpu:0",
-                },
-            ),
-        ),
+        Example(title="all in one task", ops=_OF_WORKER),
         Example(
             title="no cluster",
             ops=(
