@@ -26,6 +26,7 @@ from traceanalyzer.sidecar.document import (
     Function,
     Instance,
     Resource,
+    SessionConfig,
     Sidecar,
     Signature,
     Tensor,
@@ -413,6 +414,24 @@ def test_soft_placement_is_the_programs() -> None:
     off = program.sidecar(devices={"soft_device_placement": False})
     assert place_program(off, ONE_GPU).eager[0].decision is EagerDecision.NONE
     assert place_program(program.sidecar(), ONE_GPU).eager[0].decision is EagerDecision.SOFT
+
+
+@pytest.mark.parametrize(
+    ("of_sessions", "device"),
+    [((), "CPU:0"), ((True,), "CPU:0"), ((False,), ""), ((False, True), "CPU:0")],
+)
+def test_soft_placement_of_a_session_is_its_own(of_sessions: tuple[bool, ...], device: str) -> None:
+    program = Program()
+    program.function(SESSION, node("s", "RandomShuffle", T="float", asked="/device:GPU:0"))
+    program.function(
+        "__inference_f_1", node("s", "RandomShuffle", T="float", asked="/device:GPU:0")
+    )
+    configs = tuple(
+        SessionConfig(is_own=True, is_local=True, soft_placement=soft) for soft in of_sessions
+    )
+    placed = place_program(program.sidecar(session_configs=configs), ONE_GPU)
+    assert devices(only(placed, SESSION)) == {"s": device}
+    assert devices(only(placed, "__inference_f_1")) == {"s": "CPU:0"}
 
 
 def test_what_is_shaped_like_an_element_of_a_dataset_would_be_on_the_host() -> None:

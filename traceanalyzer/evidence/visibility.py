@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from traceanalyzer.placement.program import SESSION
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traceanalyzer.sidecar.document import Sidecar
 
-__all__ = ["Obstacle", "obstacles", "saw_no_gpu"]
+__all__ = ["Obstacle", "obstacles", "ran_in_sessions_alone", "saw_no_gpu"]
 
 # What TensorFlow says on stderr, and what it means.
 _LOG_LINES: Final = (
@@ -45,6 +47,8 @@ class Obstacle:
 
 def saw_no_gpu(sidecar: Sidecar) -> bool:
     """Return whether it is recorded that TensorFlow had no GPU to place ops on."""
+    if ran_in_sessions_alone(sidecar):
+        return _sessions_have_no_gpu(sidecar)
     devices = sidecar.devices or {}
     logical = devices.get("logical")
     return (
@@ -53,6 +57,33 @@ def saw_no_gpu(sidecar: Sidecar) -> bool:
         and bool(logical)
         and not any(_type(device) == "GPU" for device in logical)
     )
+
+
+def ran_in_sessions_alone(sidecar: Sidecar) -> bool:
+    """Return whether it is recorded that a program ran nothing outside of sessions.
+
+    TensorFlow makes its eager context when a program first does something without one, or asks for
+    devices; a session that is given a configuration needs none.
+    """
+    made = (sidecar.devices or {}).get("context_made")
+    return made is False and bool(sidecar.session_configs)
+
+
+def _sessions_have_no_gpu(sidecar: Sidecar) -> bool:
+    """Return whether every session that was seen was told to have none, and none has used one.
+
+    A session in the process makes devices of its own, at most as many as it is told to
+    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc; a server's were
+    made with the server).
+    """
+    told = all(
+        config.is_own and config.is_local and config.device_count.get("GPU") == 0
+        for config in sidecar.session_configs
+    )
+    graph = sidecar.function(SESSION)
+    instances = () if graph is None else graph.instances
+    used = any("/device:GPU:" in device for each in instances for device in each.assigned)
+    return bool(sidecar.session_configs) and told and not used
 
 
 def obstacles(sidecar: Sidecar) -> tuple[Obstacle, ...]:
@@ -89,6 +120,12 @@ def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
             reason="hidden_by_env",
             text=f"CUDA_VISIBLE_DEVICES was {variable!r}, which hides every GPU from CUDA",
             hides_all=True,
+        )
+    if _sessions_have_no_gpu(sidecar):
+        yield Obstacle(
+            reason="hidden_by_session",
+            text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
+            hides_all=ran_in_sessions_alone(sidecar),
         )
     for reason, text in _LOG_LINES:
         line = next((line for line in sidecar.log if text in line), None)

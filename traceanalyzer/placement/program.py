@@ -355,7 +355,7 @@ class _Program:
         setting = Setting(
             machine=self.machine,
             default_device=call.default_device,
-            soft=self._soft,
+            soft=self._is_soft(function.name),
             assigned=(
                 as_recorded(instance.input)
                 if self.asked is None
@@ -376,6 +376,15 @@ class _Program:
             placement=place(nodes, setting),
             doubt=call.doubt,
         )
+
+    def _is_soft(self, function: str) -> bool:
+        """Return whether soft placement is on for a function's graph.
+
+        That of a session has what its session was configured with. Their graphs go by one name:
+        what cannot be placed without it was given up, so one with it is enough.
+        """
+        configs = self.sidecar.session_configs if function == SESSION else ()
+        return any(config.soft_placement for config in configs) if configs else self._soft
 
     def _nodes(self, name: str, at: int, instance: Instance) -> Nodes:
         if (name, at) not in self._described:

@@ -9,7 +9,7 @@ switched `pin_to_host_optimization` on.
 
 That optimizer (pin_to_host_optimizer.cc) rewrites a graph after it was placed: ops with small
 inputs and outputs whose inputs are on the host go there too. It is off unless a program asks for
-it.
+it: by `tf.config.optimizer`, or in what it configures a session of TensorFlow 1 with.
 
 ## How to fix it
 
@@ -23,15 +23,16 @@ partition that ran it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.evidence.places import asks_for_cpu, device_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.placement.program import SESSION
 from traceanalyzer.rules._rule import Example, Rule
-from traceanalyzer.sidecar.document import Function, Graph, Instance, Sidecar
+from traceanalyzer.sidecar.document import Function, Graph, Instance, SessionConfig, Sidecar
 from traceanalyzer.tables.joined import OpRecord
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
@@ -40,8 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.sidecar.document import Json
 
 _OPTION: Final = "pin_to_host_optimization"
+_OPTIMIZER: Final = "pin_to_host"  # its name in a list of them
 
 
 def _not_applicable(run: Run) -> str | None:
@@ -52,10 +55,28 @@ def _not_applicable(run: Run) -> str | None:
 
 def _check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
-        if host.sidecar is not None and _is_on(host.sidecar):
-            moved = list(_moved(host, host.sidecar))
-            if moved:
-                yield _finding(host, moved)
+        sidecar = host.sidecar
+        if sidecar is None or not (_is_on(sidecar) or any(map(_is_on_in, sidecar.session_configs))):
+            continue
+        by_switch: dict[_Switch, list[_Moved]] = {}
+        for each in _moved(host, sidecar):
+            switch = _switch_of(sidecar, is_of_session=each.function == SESSION)
+            if switch is not None:
+                by_switch.setdefault(switch, []).append(each)
+        for switch, moved in by_switch.items():
+            yield _finding(host, moved, switch)
+
+
+def _switch_of(sidecar: Sidecar, *, is_of_session: bool) -> _Switch | None:
+    """Return what switched it on for an op of a session's graph, or of another; None if nothing.
+
+    What a session is configured with is in force for its graph, in place of the program's options.
+    """
+    configs = sidecar.session_configs if is_of_session else ()
+    if any(config.is_own and _is_on_in(config) for config in configs):
+        return _IN_SESSION
+    are_own = bool(configs) and all(config.is_own for config in configs)
+    return _IN_PROGRAM if _is_on(sidecar) and not are_own else None
 
 
 def _is_on(sidecar: Sidecar) -> bool:
@@ -63,8 +84,28 @@ def _is_on(sidecar: Sidecar) -> bool:
     return isinstance(options, dict) and options.get(_OPTION) is True
 
 
-def _moved(host: Host, sidecar: Sidecar) -> Iterator[tuple[int, str, str]]:
-    """Walk the rows on the CPU that were placed elsewhere: row, node, where it was placed."""
+def _is_on_in(config: SessionConfig) -> bool:
+    """Return whether it is on in a session: chosen alone, or named where a list is given.
+
+    See `MetaOptimizer::InitializeOptimizers` (core/grappler/optimizers/meta_optimizer.cc).
+    """
+    named = config.rewrites.get("optimizers")
+    if isinstance(named, list) and named:
+        return _OPTIMIZER in named
+    return config.rewrites.get(_OPTION) == "ON"
+
+
+class _Moved(NamedTuple):
+    """An op on the CPU that was placed elsewhere: its row, its node, and where that was."""
+
+    row: int
+    function: str
+    node: str
+    device: str
+
+
+def _moved(host: Host, sidecar: Sidecar) -> Iterator[_Moved]:
+    """Walk the rows on the CPU that were placed elsewhere."""
     ops, joined = host.tables.ops, host.tables.joined
     if joined is None:
         return
@@ -74,42 +115,74 @@ def _moved(host: Host, sidecar: Sidecar) -> Iterator[tuple[int, str, str]]:
             continue
         if record.device is None or not asks_for_cpu(record.device):
             continue
-        assigned = _assigned(sidecar, record)
+        function = record.function or SESSION  # a session's graph has no name of its own
+        assigned = _assigned(sidecar, function, record.node)
         if assigned and not any(asks_for_cpu(device) or not device for device in assigned):
-            yield row, record.node, min(assigned)
+            yield _Moved(row, function, record.node, min(assigned))
 
 
-def _assigned(sidecar: Sidecar, record: OpRecord) -> set[str]:
+def _assigned(sidecar: Sidecar, name: str, node: str) -> set[str]:
     """Return the devices that the placer gave a node, in all instantiations of its function."""
-    function = sidecar.function(record.function)
+    function = sidecar.function(name)
     found = set()
     for instance in () if function is None else function.instances:
-        at = instance.input.index(record.node)
+        at = instance.input.index(node)
         if at >= 0:
             found.add(instance.assigned[at] if at < len(instance.assigned) else "")
     return found
 
 
-def _finding(host: Host, moved: list[tuple[int, str, str]]) -> Finding:
-    found = host.tables.ops.iloc[[row for row, _, _ in moved]]
+@dataclass(frozen=True, kw_only=True)
+class _Switch:
+    """Where the option was set.
+
+    Attributes:
+        scope: What tells findings apart.
+        text: What shows it.
+        where: Where in the sidecar.
+        code: What takes it back.
+    """
+
+    scope: str
+    text: str
+    where: str
+    code: str
+
+
+_IN_PROGRAM: Final = _Switch(
+    scope="",
+    text=f"the program set {_OPTION}",
+    where="devices: optimizer_options",
+    code=f'tf.config.optimizer.set_experimental_options({{"{_OPTION}": False}})',
+)
+_IN_SESSION: Final = _Switch(
+    scope="session",
+    text=f"the session was given a ConfigProto that sets {_OPTION}",
+    where="session_configs: rewrites",
+    code=f"config.graph_options.rewrite_options.{_OPTION} = rewriter_config_pb2.RewriterConfig.OFF",
+)
+
+
+def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
+    found = host.tables.ops.iloc[[each.row for each in moved]]
     types = listed(sorted(set(found["type"].astype(str))))
     is_certain = bool((found["placement_certainty"] == "certain").all())
     option = Evidence(
         kind="optimizer_options",
-        text=f"the program set {_OPTION}",
-        where=SidecarWhere(sidecar="devices: optimizer_options"),
+        text=switch.text,
+        where=SidecarWhere(sidecar=switch.where),
     )
     placed = [
         Evidence(
             kind="assigned_device",
-            text=f"the placer put {node} on {device_text(device)}; the CPU ran it",
-            where=SidecarWhere(sidecar=f"node {node}"),
+            text=f"the placer put {each.node} on {device_text(each.device)}; the CPU ran it",
+            where=SidecarWhere(sidecar=f"node {each.node}"),
         )
-        for _, node, device in moved[:5]
+        for each in moved[:5]
     ]
     return Finding(
         cause=RULE.id,
-        scope="",
+        scope=switch.scope,
         certainty="certain" if is_certain else "likely",
         harm="harmless",
         title=f"{_OPTION} moved {counted(len(moved), 'op')} to the CPU: {types}",
@@ -122,7 +195,7 @@ def _finding(host: Host, moved: list[tuple[int, str, str]]) -> Finding:
         fixes=(
             Fix(
                 text="Leave the option away; it is off by default.",
-                code=f'tf.config.optimizer.set_experimental_options({{"{_OPTION}": False}})',
+                code=switch.code,
             ),
         ),
     )
@@ -130,9 +203,7 @@ def _finding(host: Host, moved: list[tuple[int, str, str]]) -> Finding:
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
-_RECORD = OpRecord(
-    frame=None, requested_device="", device=_CPU, function="__inference_f_3", node="Mul"
-)
+_RECORD = OpRecord(frame=None, requested_device="", device=_CPU, node="Mul")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +211,9 @@ class _Captured(Example):
     """An example with a function of one `Mul`, which the placer put on a device."""
 
     assigned: str
-    options: bool
+    options: bool = False
+    rewrites: dict[str, Json] | None = None
+    function: str = "__inference_f_3"
 
     def run(self) -> Run:
         graph = Graph(
@@ -158,9 +231,18 @@ class _Captured(Example):
             host="h",
             complete=True,
             devices={"optimizer_options": {_OPTION: self.options}},
-            functions=(Function(name="__inference_f_3", instances=(instance,)),),
+            session_configs=()
+            if self.rewrites is None
+            else (
+                SessionConfig(
+                    is_own=True, is_local=True, soft_placement=False, rewrites=self.rewrites
+                ),
+            ),
+            functions=(Function(name=self.function, instances=(instance,)),),
         )
-        return captured(super().run(), sidecar, (_RECORD,) * len(self.ops))
+        function = "" if self.function == SESSION else self.function
+        record = replace(_RECORD, function=function)
+        return captured(super().run(), sidecar, (record,) * len(self.ops))
 
 
 RULE = Rule(
@@ -188,6 +270,58 @@ RULE = Rule(
             ops=({"name": "Mul", "type": "Mul"},),
             assigned=_GPU,
             options=False,
+        ),
+        _Captured(
+            title="a session was given the option",
+            ops=({"name": "Mul", "type": "Mul", "placement_certainty": "certain"},),
+            assigned=_GPU,
+            rewrites={_OPTION: "ON"},
+            function=SESSION,
+            fires_on=("Mul",),
+        ),
+        _Captured(
+            title="a session was given a list of optimizers with this one",
+            ops=({"name": "Mul", "type": "Mul", "placement_certainty": "certain"},),
+            assigned=_GPU,
+            rewrites={"optimizers": ["pruning", _OPTIMIZER]},
+            function=SESSION,
+            fires_on=("Mul",),
+        ),
+        _Captured(
+            title="a session was given the option, and a list of other optimizers instead",
+            ops=({"name": "Mul", "type": "Mul"},),
+            assigned=_GPU,
+            rewrites={_OPTION: "ON", "optimizers": ["pruning"]},
+            function=SESSION,
+        ),
+        _Captured(
+            title="the program's option is on, and a session was given others",
+            ops=({"name": "Mul", "type": "Mul"},),
+            assigned=_GPU,
+            options=True,
+            rewrites={},
+            function=SESSION,
+        ),
+        _Captured(
+            title="the program's option is on, and its sessions are not known",
+            ops=({"name": "Mul", "type": "Mul"},),
+            assigned=_GPU,
+            options=True,
+            function=SESSION,
+            fires_on=("Mul",),
+        ),
+        _Captured(
+            title="a session was given another option",
+            ops=({"name": "Mul", "type": "Mul"},),
+            assigned=_GPU,
+            rewrites={"remapping": "ON"},
+            function=SESSION,
+        ),
+        _Captured(
+            title="a session was given the option, and the op is of a function outside of it",
+            ops=({"name": "Mul", "type": "Mul"},),
+            assigned=_GPU,
+            rewrites={_OPTION: "ON"},
         ),
         Example(title="no capture", ops=({"name": "Mul", "type": "Mul"},)),
     ),

@@ -12,8 +12,9 @@ so would likely have been placed on one; of a capture the report says that op by
 ## Why it happens
 
 A build without CUDA, a driver or libraries that could not be loaded, a GPU hidden by the
-environment (`CUDA_VISIBLE_DEVICES`) or by `tf.config.set_visible_devices`, a GPU that TensorFlow
-takes for too old or too small, or a machine without one. With soft placement, the default in
+environment (`CUDA_VISIBLE_DEVICES`), by `tf.config.set_visible_devices` or, in TensorFlow 1, by a
+session's `device_count`, a GPU that TensorFlow takes for too old or too small, or a machine without
+one. With soft placement, the default in
 TensorFlow 2, every op then runs on the CPU without a word, even under `tf.device("/GPU:0")`.
 
 ## How to fix it
@@ -24,7 +25,8 @@ stderr when it is imported says why a GPU was not taken.
 
 ## How sure it is
 
-Certain with a capture: the program's own list of devices has no GPU. From a trace alone likely: a
+Certain with a capture: the program's own list of devices has no GPU, or all that it ran were
+sessions that were told to have none. From a trace alone likely: a
 GPU may have been used while its tracer was switched off or failed. Where the profiler itself
 reports that, or was told not to trace devices, only possible.
 """
@@ -34,7 +36,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.kernel_coverage import coverage_text
-from traceanalyzer.evidence.visibility import obstacles, saw_no_gpu
+from traceanalyzer.evidence.visibility import obstacles, ran_in_sessions_alone, saw_no_gpu
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere, TraceWhere
 from traceanalyzer.rules._rule import Example, Rule
@@ -118,6 +120,7 @@ def _recorded(op_ids: tuple[str, ...], captured: Sequence[Sidecar]) -> Finding:
     if first is not None:
         title = f"TensorFlow had no GPU: {_TITLES[first.reason]}"
     fixes = [_FIXES[o.reason] for o in known] or [_ASK]
+    listed = () if all(map(ran_in_sessions_alone, captured)) else (_LISTED,)
     return Finding(
         cause=RULE.id,
         sub_reason=None if first is None else first.reason,
@@ -129,23 +132,28 @@ def _recorded(op_ids: tuple[str, ...], captured: Sequence[Sidecar]) -> Finding:
             "The devices that TensorFlow had were recorded, and no GPU is among them. Soft "
             "placement, the default, then runs every op on the CPU without a word, under "
             "`tf.device('/GPU:0')` too."
+            if listed
+            else "Each session of the program was told to have no GPU. All that asks for no device "
+            "then runs on the CPU; with soft placement what asks for a GPU, too."
         ),
         op_ids=op_ids,
         evidence=(
-            Evidence(
-                kind="devices",
-                text="tf.config.list_logical_devices() of the program has no GPU",
-                where=SidecarWhere(sidecar="devices.logical"),
-            ),
+            *listed,
             *(Evidence(kind=o.reason, text=o.text, where=_WHERE.get(o.reason)) for o in known),
         ),
         fixes=tuple(dict.fromkeys(fixes)),
     )
 
 
+_LISTED: Final = Evidence(
+    kind="devices",
+    text="tf.config.list_logical_devices() of the program has no GPU",
+    where=SidecarWhere(sidecar="devices.logical"),
+)
 _TITLES: Final = {
     "cpu_only_build": "this build of it is for CPUs alone",
     "hidden_by_config": "the program hides it",
+    "hidden_by_session": "its sessions are told to have none",
     "hidden_by_env": "CUDA_VISIBLE_DEVICES hides it",
     "libraries_not_loaded": "libraries of CUDA could not be loaded",
     "filtered_by_tf": "it does not take the one there is",
@@ -173,6 +181,10 @@ _FIXES: Final = {
         text="Remove the call that leaves no GPU visible.",
         code="tf.config.set_visible_devices([], 'GPU')  # this one",
     ),
+    "hidden_by_session": Fix(
+        text="Leave `device_count` out of what the session is given, or let it have a GPU.",
+        code="config = tf.compat.v1.ConfigProto()  # no device_count={'GPU': 0}",
+    ),
     "hidden_by_env": Fix(
         text="Unset the variable, or let it name the GPU.", code="unset CUDA_VISIBLE_DEVICES"
     ),
@@ -190,6 +202,7 @@ _FIXES: Final = {
 _WHERE: Final = {
     "cpu_only_build": SidecarWhere(sidecar="environment.tensorflow.build"),
     "hidden_by_config": SidecarWhere(sidecar="devices.visible"),
+    "hidden_by_session": SidecarWhere(sidecar="session_configs"),
     "hidden_by_env": SidecarWhere(sidecar="environment.variables"),
     "libraries_not_loaded": SidecarWhere(sidecar="log"),
     "filtered_by_tf": SidecarWhere(sidecar="log"),
