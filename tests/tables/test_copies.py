@@ -409,3 +409,129 @@ class TestCountedIntoOps:
 
 def test_a_trace_without_any_has_an_empty_table() -> None:
     assert copies(host(), gpu(0)).empty
+
+
+class TestHowTheyWereAskedFor:
+    def asked(self, *planes: Any) -> list[tuple]:  # noqa: ANN401
+        return rows(copies(*planes), "via", "function", "thread", "launch_ps")
+
+    def test_a_copy_of_a_receive_names_it_and_its_function(self) -> None:
+        found = self.asked(
+            host(
+                thread("python", 1)(call("__inference_f_3", us(0, 90), step=5)),
+                thread("tf_Compute", 2)(
+                    executor(us(5, 60), step=5)(launch(us(10, 2), 7, "cuMemcpyDtoHAsync"))
+                ),
+            ),
+            gpu(0)(stream(8)(copy("D2H", 1, us(14, 1), "a/_2:_HostRecv", correlation=7))),
+        )
+
+        assert found == [("_HostRecv", "f", "tf_Compute/2", 10 * US)]
+
+    def test_one_within_a_send_is_that_sends(self) -> None:
+        found = self.asked(
+            host(
+                thread("tf_Compute", 2)(
+                    executor(us(5, 60))(send("a", "b", us(9, 5))(launch(us(10, 2), 7)))
+                )
+            ),
+            gpu(0)(stream(8)(copy("H2D", 4, us(14, 1), correlation=7))),
+        )
+
+        assert found == [("_Send", None, "tf_Compute/2", 10 * US)]
+
+    def test_one_within_another_op_is_that_ops_own(self) -> None:
+        found = self.asked(
+            host(
+                thread("tf_Compute", 2)(
+                    executor(us(5, 60))(op("w", "Where", us(9, 5))(launch(us(10, 2), 7)))
+                )
+            ),
+            gpu(0)(stream(8)(copy("D2H", 4, us(11, 1), correlation=7))),
+        )
+
+        assert found == [("op", None, "tf_Compute/2", 10 * US)]
+
+    def test_what_a_program_reads_outside_of_any_graph_is_its_own(self) -> None:
+        found = self.asked(
+            host(
+                thread("python", 1)(
+                    call("__inference_f_3", us(0, 9), step=5),
+                    launch(us(10, 2), 7),
+                    launch(us(20), 8),
+                ),
+                thread("tf_Compute", 2)(executor(us(2, 6), step=5)),
+            ),
+            gpu(0)(
+                stream(8)(
+                    copy("D2H", 4, us(12, 1), correlation=7),
+                    old_copy("D2H", 4, us(22, 1), correlation=8),
+                )
+            ),
+        )
+
+        assert found == [
+            ("python", None, "python/1", 10 * US),
+            ("python", None, "python/1", 20 * US),
+        ]
+
+    def test_arguments_of_a_call_are_brought_over_within_it(self) -> None:
+        found = self.asked(
+            host(
+                thread("python", 1)(
+                    event("EagerLocalExecute: __inference_f_3", us(0, 9))(launch(us(1, 2), 7))
+                )
+            ),
+            gpu(0)(stream(8)(old_copy("H2D", 4, us(4, 1), correlation=7))),
+        )
+
+        assert found == [("argument", "f", "python/1", 1 * US)]
+
+    def test_a_copy_on_a_thread_of_tensorflows_is_not_the_programs(self) -> None:
+        found = self.asked(
+            host(thread("tf_Compute", 4)(launch(us(1, 2), 7))),
+            gpu(0)(stream(8)(old_copy("H2D", 4, us(4, 1), correlation=7))),
+        )
+
+        assert found == [(None, None, "tf_Compute/4", 1 * US)]
+
+    def test_without_a_launch_the_copy_alone_tells(self) -> None:
+        found = self.asked(
+            gpu(0)(
+                stream(8)(
+                    old_copy("D2H", 4, us(2, 1)),
+                    copy("D2H", 4, us(4, 1)),
+                    copy("D2H", 4, us(6, 1), "a/_2:_Send"),
+                )
+            )
+        )
+
+        assert found == [
+            ("python", None, None, None),
+            (None, None, None, None),
+            ("_Send", None, None, None),
+        ]
+
+    def test_where_no_graph_runs_an_unnamed_copy_may_be_anyones(self) -> None:
+        found = self.asked(
+            host(thread("python", 1)(launch(us(1, 2), 7))),
+            gpu(0)(stream(8)(copy("D2H", 4, us(4, 1), correlation=7))),
+        )
+
+        assert found == [(None, None, "python/1", 1 * US)]
+
+    def test_one_that_only_the_host_tells_of_was_asked_for_when_it_began(self) -> None:
+        table = copies(
+            host(
+                thread("tf_Compute", 2)(
+                    executor(us(0, 9), context=1)(
+                        send("c", "d", us(3, 1), "CPU:0", "GPU:3", edge=2),
+                    )
+                )
+            )
+        )
+
+        assert rows(table, "via", "thread", "launch_ps", "start_ps") == [
+            ("_Send", "tf_Compute/2", 3 * US, 3 * US)
+        ]
+        assert rows(table, "exposed_ps") == [None]

@@ -12,7 +12,7 @@ from traceanalyzer.tables.device_events import CopyDetails
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.tables.sightings import launch_functions
-from traceanalyzer.tables.text_columns import categorical, filled, mapped
+from traceanalyzer.tables.text_columns import categorical, empty, filled, mapped
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 from traceanalyzer.trace.columns import Strings
 
@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.trace.columns import Plane
 
 __all__ = ["copy_rows", "count_copies"]
 
+_TENSOR: Final = (
+    "copy"  # tensor_handle.cc, copy_to_device_node.h: what such a copy's edge is called
+)
 _EDGE_SUFFIX: Final = re.compile(r"(/_\d+)+$")  # graph_partition.cc: `X/_13` carries X's output
 
 
@@ -48,6 +52,18 @@ class _Sent(NamedTuple):
     consumer_name: str | None
     producer: int
     consumer: int
+    via: str
+    function: str | None
+    thread: str
+
+
+class _Asked(NamedTuple):
+    """What the host did to set a copy off."""
+
+    via: Strings
+    function: Strings
+    thread: Strings
+    launch_ps: pd.arrays.IntegerArray
 
 
 def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
@@ -73,6 +89,7 @@ def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here an
     table["producer"] = ids[table["producer"].to_numpy(np.int64)]
     table["consumer"] = ids[table["consumer"].to_numpy(np.int64)]
     table["host"] = host_name
+    table["exposed_ps"] = pd.array([pd.NA] * len(table), dtype="Int64")
     return table
 
 
@@ -138,6 +155,7 @@ def _device_rows(
     ends = _ends(names, placements, sightings, host, device, rows)
     details = [*device.copy_details, CopyDetails()]  # the last is of a copy without any
     told = device.details[rows]
+    asked = _asked(sightings, host, device, rows)
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
@@ -155,7 +173,60 @@ def _device_rows(
             "producer_name": categorical(ends.producer_name),
             "consumer_name": categorical(ends.consumer_name),
             "correlation_id": device.correlation_id[rows],
+            "via": categorical(asked.via),
+            "function": categorical(asked.function),
+            "thread": categorical(asked.thread),
+            "launch_ps": asked.launch_ps,
         }
+    )
+
+
+def _asked(
+    sightings: Sightings, host: HostOps | None, device: DeviceEvents, rows: NDArray[np.int64]
+) -> _Asked:
+    """Tell how the host came to set off the copies at `rows` of the device events.
+
+    What a copy says of itself comes first: the send or receive it is of. Else what it was launched
+    within tells: a send, another op, a function's call, whose arguments are brought over; and what
+    is in none of them, nor in an executor's turn, a program moves or reads by itself.
+    """
+    label = device.op.take(rows)
+    via = mapped(label, lambda text: text.rpartition(":")[2] if _is_transfer(text) else None)
+    is_tensor = np.array([*(e == _TENSOR for e in device.edge.values), False])[
+        device.edge.codes[rows]
+    ]
+    functions = launch_functions(host, device).take(rows)
+    if host is None:
+        return _Asked(
+            filled(via, Strings(np.where(is_tensor, 0, -1).astype(np.int32), ("python",))),
+            functions,
+            empty(len(rows)),
+            pd.array([pd.NA] * len(rows), dtype="Int64"),
+        )
+    launch = device.launch[rows]
+    is_known = launch >= 0
+    owner = np.append(host.owner, -1)[launch]
+    row = np.append(sightings.of_occurrence, -1)[owner]
+    types = sightings.rows["type"].tolist()
+    of_transfer = [t if role_of_type(t) == Role.TRANSFER else "op" for t in types]
+    kinds = dict.fromkeys(of_transfer)
+    code = np.array([*(list(kinds).index(k) for k in of_transfer), -1], np.int32)[row]
+    via = filled(via, Strings(code, tuple(kinds)))
+    in_graph = (np.append(host.call_of_event, 0)[launch] != 0) & is_known
+    uses_graphs = bool(host.names.is_executor.any())
+    is_outside = is_known & ~in_graph & (is_tensor | uses_graphs)
+    lines = host.plane.lines.name
+    line = np.append(host.plane.line_of, np.int32(-1))[launch].astype(np.int32)
+    # TensorFlow's own threads move tensors, too: the parts of an argument for several devices.
+    of_program = ~np.array([*map(_is_of_pool, lines), False], np.bool_)[line]
+    is_call = is_outside & functions.present
+    is_own = ((is_outside & ~functions.present) | (is_tensor & ~is_known)) & of_program
+    rest = np.select([is_call, is_own], [0, 1], -1).astype(np.int32)
+    return _Asked(
+        filled(via, Strings(rest, ("argument", "python"))),
+        functions,
+        Strings(line, lines),
+        pd.arrays.IntegerArray(np.append(host.plane.start_ps, 0)[launch], ~is_known),
     )
 
 
@@ -225,6 +296,10 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     )
 
 
+def _is_of_pool(thread: str) -> bool:
+    return thread.startswith("tf_")
+
+
 def _is_transfer(label: str) -> bool:
     return role_of_type(label.rpartition(":")[2]) == Role.TRANSFER
 
@@ -272,6 +347,7 @@ def _sent_rows(
         memory="unknown",
         is_async=pd.array([None] * n, dtype="boolean"),
         correlation_id=np.zeros(n, np.int64),
+        launch_ps=pd.array(table["start_ps"].to_numpy(np.int64), dtype="Int64"),
     )
 
 
@@ -304,6 +380,9 @@ def _sent(
                     told.consumer or None,
                     names.find(function, told.producer or None),
                     names.find(function, told.consumer or None),
+                    op_type,
+                    function,
+                    _thread(plane, int(host.event[row])),
                 )
             )
     for move in host.moves:
@@ -314,8 +393,15 @@ def _sent(
             name = sightings.rows["name"].iloc[consumer]
             start = int(plane.start_ps[move.event])
             took = _duration(direction, move.source, move.target)
-            found.append(_Sent(start, took, direction, None, name, -1, consumer))
+            thread = _thread(plane, move.event)
+            found.append(
+                _Sent(start, took, direction, None, name, -1, consumer, "op", None, thread)
+            )
     return found
+
+
+def _thread(plane: Plane, event: int) -> str:
+    return plane.lines.name[plane.line_of[event]]
 
 
 def _duration(direction: str, source: str, target: str) -> int | None:

@@ -62,6 +62,7 @@ class DeviceEvents:
         op: Op it was launched for, `name:Type`, or none.
         producer: Stat `from` of a copy, or none.
         consumer: Stat `to` of a copy, or none.
+        edge: Stat `edge_name` of a copy, or none.
         direction: `h2d`, `d2h`, `d2d`, `p2p`, `h2h` for a copy; none for a kernel.
         details: Index into `copy_details`, -1 for none; int32.
         copy_details: Distinct details of copies.
@@ -80,6 +81,7 @@ class DeviceEvents:
     op: Strings
     producer: Strings
     consumer: Strings
+    edge: Strings
     direction: Strings
     details: NDArray[np.int32]
     copy_details: tuple[CopyDetails, ...]
@@ -117,6 +119,7 @@ def device_events(trace: Trace, host: HostOps | None) -> DeviceEvents:
         op=_gather(planes, rows, _ops),
         producer=_gather(planes, rows, lambda p: p.strings("from")),
         consumer=_gather(planes, rows, lambda p: p.strings("to")),
+        edge=_gather(planes, rows, lambda p: p.strings("edge_name")),
         direction=_directions(name, launches.names(launch)),
         details=details.codes,
         copy_details=tuple(_parse_details(text) for text in details.values),
