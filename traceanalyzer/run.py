@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from traceanalyzer.copy_graph import copy_graph
+from traceanalyzer.copy_graph.graph import copy_graph
 from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatError
 from traceanalyzer.sidecar import files as sidecars
 from traceanalyzer.tables.device_events import device_planes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.copy_graph import device_graph
+from traceanalyzer.copy_graph.graph import device_graph
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.evidence.candidates import SETTLED_BY, candidates
 from traceanalyzer.health import trace_health

@@ -26,7 +26,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.copy_graph import HOST, copy_graph, device_graph
+from traceanalyzer.copy_graph.graph import HOST, copy_graph, device_graph
 from traceanalyzer.run import load
 from traceanalyzer.tables.schema import COPIES, OPS
 from traceanalyzer.trace.discovery import find_runs
