@@ -145,6 +145,15 @@ COPIES = Schema(
         "producer_name": Column("text", "its name, also where it left no row in `ops`"),
         "consumer_name": Column("text", "likewise"),
         "correlation_id": Column("int64", "links it to its launch; 0 for none"),
+        "via": Column(
+            "text",
+            "_Send, _Recv, _HostSend or _HostRecv, whose copy it is; op: an op's own; argument: of "
+            "a function's call; python: a tensor that the program itself reads or moves",
+        ),
+        "function": Column("text", "function it was asked for in"),
+        "thread": Column("text", "thread that asked for it; null where unknown"),
+        "launch_ps": Column("Int64", "when that thread did; null where unknown"),
+        "exposed_ps": Column("Int64", "time a device idled because of it; null: not yet computed"),
     },
 )
 
