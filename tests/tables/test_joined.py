@@ -28,6 +28,7 @@ from tests.traces import (
 )
 from traceanalyzer.tables.eager_alignment import MARKER
 from traceanalyzer.tables.host_tables import HostTables, host_tables
+from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -347,6 +348,62 @@ class TestGraphOps:
         assert rows(ops, "device", "placement", "placement_source") == [
             ("/device:GPU:0", "gpu:0", "kernel")
         ]
+
+
+class TestOptionals:
+    """Optionals are a program's own values, or hold the next element of an iterator."""
+
+    OWN = ("OptionalFromValue @7", "OptionalHasValue @8", "OptionalGetValue @8")
+
+    def roles(self, *ops: str, within: str = "") -> dict[str, str]:
+        book = Book()
+        book.thread(0, *ops)
+        if within:
+            book.function(F, node("next", within, line=3))
+        names = [each.split()[0] for each in ops]
+
+        found = tables(book.sidecar(), host(python(*names))).ops
+
+        return dict(zip(found["type"], found["role"], strict=True))
+
+    def test_without_any_of_an_iterator_they_are_the_programs(self) -> None:
+        found = self.roles("IteratorGetNext @6", *self.OWN, within="MatMul")
+
+        assert found == {
+            "IteratorGetNext": Role.INPUT_PIPELINE,
+            "OptionalFromValue": Role.COMPUTE,
+            "OptionalHasValue": Role.COMPUTE,
+            "OptionalGetValue": Role.COMPUTE,
+        }
+
+    def test_beside_one_of_an_iterator_they_are_taken_for_tf_datas(self) -> None:
+        eagerly = self.roles("IteratorGetNextAsOptional @6", *self.OWN)
+        in_a_graph = self.roles(*self.OWN, within="IteratorGetNextAsOptional")
+
+        assert set(eagerly.values()) == {Role.INPUT_PIPELINE}
+        assert set(in_a_graph.values()) == {Role.INPUT_PIPELINE}
+
+    def test_beside_a_step_of_keras_they_are_no_more_the_programs(self) -> None:
+        book = Book()
+        book.thread(0, *self.OWN)
+        book.function("__inference_multi_step_on_iterator_9", node("mm", "MatMul", line=3))
+
+        found = tables(book.sidecar(), host(python(*(each.split()[0] for each in self.OWN)))).ops
+
+        assert set(found["role"]) == {Role.INPUT_PIPELINE}
+
+    def test_on_a_thread_of_tf_data_they_are_tf_datas(self) -> None:
+        ran = op("o", "OptionalFromValue", us(10, 5))
+        plane = host(thread("tf_data_x", 2)(executor(us(0, 90))(ran)))
+
+        found = tables(Book().sidecar(), plane).ops
+
+        assert rows(found, "type", "role") == [("OptionalFromValue", Role.INPUT_PIPELINE)]
+
+    def test_without_a_sidecar_nothing_tells(self) -> None:
+        found = tables(None, host(python("OptionalFromValue"))).ops
+
+        assert rows(found, "role") == [Role.INPUT_PIPELINE]
 
 
 class TestKeys:

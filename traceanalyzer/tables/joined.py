@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 
 __all__ = ["EagerOps", "Joined", "OpRecord", "join_eager", "join_rows"]
 
+_AS_OPTIONAL: Final = "IteratorGetNextAsOptional"  # iterator_ops.cc
+# Of functions: keras/src/backend/tensorflow/trainer.py, `multi_step_on_iterator` (3.15).
+_KERAS_STEP: Final = "_step_on_iterator"
+_ON_OPTIONALS: Final = frozenset(  # optional_ops.cc
+    {"OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"}
+)
 _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 
 
@@ -88,10 +94,12 @@ class Joined:
     Attributes:
         records: The record of each row, None where there is none.
         calls: As in `EagerOps`.
+        own_types: Types that are mostly those of tf.data's ops, and here of the program's own.
     """
 
     records: tuple[OpRecord | None, ...]
     calls: dict[str, tuple[int, ...]]
+    own_types: frozenset[str] = frozenset()
 
 
 def join_eager(host: HostOps, sidecar: Sidecar, session: int | None) -> tuple[HostOps, EagerOps]:
@@ -150,7 +158,28 @@ def join_rows(
             records.append(known[record] if record >= 0 else None)
         else:
             records.append(_graph_record(nodes, definitions, function, name, op_type))
-    return Joined(records=tuple(records), calls={} if eager is None else eager.calls)
+    return Joined(
+        records=tuple(records),
+        calls={} if eager is None else eager.calls,
+        own_types=frozenset() if _has_optionals_of_libraries(rows, sidecar) else _ON_OPTIONALS,
+    )
+
+
+def _has_optionals_of_libraries(rows: pd.DataFrame, sidecar: Sidecar) -> bool:
+    """Return whether elements of an iterator are taken as optionals, or Keras makes steps.
+
+    These return what they computed as an optional, which is empty where the data ended. Otherwise
+    an optional is a value of the program's own, or one that TensorFlow keeps for a gradient
+    (`_wrap_intermediates`, python/ops/cond_v2.py).
+    """
+    known = {*rows["type"], *(signature.op for signature in sidecar.signatures)}
+    known.update(function.name for function in sidecar.functions)
+    graphs = (each.input for function in sidecar.functions for each in function.instances)
+    return (
+        _AS_OPTIONAL in known
+        or any(_KERAS_STEP in each for each in known)
+        or any(_AS_OPTIONAL in graph.ops for graph in graphs)
+    )
 
 
 def _graph_record(

@@ -55,7 +55,9 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
     rows = sightings.rows
     n = len(rows)
     seen = _HostTimes.of(sightings, host, n)
-    role = np.array([role_of_type(t) for t in rows["type"]], dtype=object)
+    own = frozenset[str]() if joined is None else joined.own_types
+    types = rows["type"]
+    role = np.array([Role.COMPUTE if t in own else role_of_type(t) for t in types], dtype=object)
     in_pipeline = seen.in_pipeline | (role == Role.INPUT_PIPELINE)
     role[in_pipeline & (role == Role.COMPUTE)] = Role.INPUT_PIPELINE
     # Whatever its type: no op of the program is placed by it, and its sends go to no device.
