@@ -15,7 +15,7 @@ import pandas as pd
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import candidates
+from traceanalyzer.evidence.candidates import Candidates
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -263,6 +263,7 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
             expected[_kind(row)] |= label.ids
     found = ta.diagnose(_without_sidecar(full))
     by_op = _by_op(found.findings)
+    candidates = Candidates(found.run)
     ops = among = named = wrong = 0
     misses = []
     ops_told = found.run.ops
@@ -274,12 +275,7 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
             continue  # an op that a label cannot be tied to
         finding = by_op.get(str(row.op_id))
         subject = found.subjects.get(str(row.op_id))
-        if finding is not None:
-            told = _causes(finding)
-        else:
-            case = subject.case if subject is not None else None
-            version = found.run.version
-            told = frozenset(candidates(case, None if version is None else version.value))
+        told = frozenset(candidates.of(subject)) if finding is None else _causes(finding)
         ops += 1
         named += len(told)
         is_among = len(told) <= _MOST_NAMED and bool(told & true)

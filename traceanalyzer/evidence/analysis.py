@@ -39,6 +39,7 @@ class Subject:
         requested_device: What was asked for it; None where not known.
         case: What is known to keep it from a GPU.
         node: The function that was instantiated, and its node; "" where a capture tells of none.
+        is_eager: Whether it ran eagerly.
     """
 
     op_id: str
@@ -52,6 +53,7 @@ class Subject:
     requested_device: str | None
     case: Case
     node: tuple[str, str] = ("", "")
+    is_eager: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -157,4 +159,5 @@ def _subject(
         requested_device=row.requested_device if isinstance(row.requested_device, str) else None,
         case=case,
         node=("", "") if record is None else (record.function, record.node),
+        is_eager=bool(row.is_eager),
     )

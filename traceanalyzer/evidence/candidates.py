@@ -1,43 +1,334 @@
-"""Which causes the evidence leaves open for an op that nothing explains."""
+"""Which causes the evidence leaves open for an op that nothing explains, the likeliest first.
+
+What stands behind the order:
+
+1. What is seen of this very op comes before what any op may have: the name scope of library code
+   that asks for the CPU (`library_scopes.py`); a replica's scope, which only strategies open; a
+   gradient of `tf.gradients` that is on the CPU, with which the op is colocated; a type that
+   programs often use, or a value of an attribute, for which it has no GPU kernel; a CPU kernel of
+   higher priority; that it is of a kind that follows its neighbours.
+2. Then what programs write: a scope around the op, and one around the call of its function. A call
+   on the CPU takes all along that asks for nothing: where ops beside it are on a GPU, that is
+   unlikely.
+3. Then what its kernels allow, and few programs have: types such as complex numbers, labels; and
+   of an unknown version, that its GPU kernel came with a later one.
+4. Then what leaves no mark in a trace: a strategy, a library whose scope has another name, a
+   setting for small integers, a colocation.
+5. Last that it has no GPU kernel, where TensorFlow is older than all versions whose kernels are
+   known, and each of these has one. Of an unknown version that is not said: kernels hardly ever go,
+   and few come that late.
+
+What takes a resource or a reference is where that is, whatever a scope asks for
+(`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc):
+the scopes around it are no causes, and what puts variables on the CPU is the question.
+
+Some causes are not named here at all. What the program does when memory is short, and what it
+sends to other tasks, is said where there is proof, and so is what optimizers move, which they do
+where a program switches that on. What is computed on the host although it was placed on a GPU
+(`host_memory_kernel`) is no op on the CPU.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.placement.registry import nearest
+from traceanalyzer.evidence.library_scopes import habit_of, last_minor
+from traceanalyzer.evidence.places import asks_for_cpu
+from traceanalyzer.placement import versions
+from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
+from traceanalyzer.placement.registry import load, nearest, supported
+from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
+from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.cases import Case
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["SETTLED_BY", "candidates"]
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.placement.registry import Registry
+    from traceanalyzer.run import Run
+
+__all__ = ["SETTLED_BY", "Candidates"]
 
 # What decides among them, where only a trace was recorded.
 SETTLED_BY: Final = (
     "a recording with `traceanalyzer capture script.py`, which also holds each op's types and "
     "requested device"
 )
+_MOST_NAMED: Final = 4
+# Types of data that programs use every day; the others are of few, or no program has them.
+_USUAL: Final = frozenset(
+    {
+        *("bfloat16", "bool", "double", "float", "half", "string"),
+        *("int8", "int16", "int32", "int64", "uint8"),
+    }
+)
+_SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
+# Ops that look at the shape of a tensor, and not at its values (`IsMetadata`, graph.h).
+_METADATA: Final = frozenset({"Rank", "Shape", "Size"})
+
+# `mirrored_run.py` of python/distribute, for all replicas but the first.
+_REPLICA: Final = re.compile(r"(?:^|/)replica_[1-9]\d*/")
+# `_GradientsHelper`, python/ops/gradients_util.py: a scope for the gradient of each op, by name.
+_GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?:(?P<of>.+)_grad/)?")
+# The scope of a function that was put in the place of its call (inline_function_utils.cc).
+_INLINED: Final = re.compile(r"(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")
 
 
-def candidates(case: Case | None, version: str | None) -> tuple[str, ...]:
-    """Return the causes that are not excluded, the likeliest first; four at most.
+class _Function(NamedTuple):
+    """A function of a host; `call` is the scope of a call that was inlined in it, or ""."""
 
-    Args:
-        case: What is known of the op, or None.
-        version: TensorFlow's version, or None.
+    host: str
+    name: str
+    call: str = ""
+
+
+class Candidates:
+    """Names the causes that are not excluded for the ops of a run."""
+
+    def __init__(self, run: Run) -> None:
+        """Look at what the ops of a run tell of each other.
+
+        Args:
+            run: The run.
+        """
+        self._version = None if run.version is None else run.version.value
+        self._kernels = nearest(self._version)
+        self._with_replicas: set[_Function] = set()
+        self._with_gradients: set[_Function] = set()
+        self._gradients_on_cpu: set[tuple[_Function, str]] = set()
+        self._with_gpu: set[_Function] = set()
+        ops = run.ops
+        ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
+        columns = ("host", "function", "name", "type", "placement")
+        for host, function, name, op_type, placement in zip(
+            *(ops[c] for c in columns), strict=True
+        ):
+            self._look_at(_function(host, function), str(name), str(op_type), str(placement))
+
+    def _look_at(self, function: _Function, name: str, op_type: str, placement: str) -> None:
+        if _REPLICA.search(name):
+            self._with_replicas.add(function)
+        if gradient := _GRADIENT.search(name):
+            self._with_gradients.add(function)
+            if placement == "cpu" and gradient["of"]:
+                self._gradients_on_cpu.add((function, gradient["of"]))
+        if placement.startswith("gpu"):
+            # What reads a variable is where that is, wherever its function was called.
+            definition = self._kernels.registry.definition(op_type)
+            if definition is None or not _takes_resource(self._kernels.registry, definition):
+                self._with_gpu.add(function._replace(call=_call(name)))
+
+    def of(self, subject: Subject | None) -> tuple[str, ...]:
+        """Return the causes that are not excluded for an op, the likeliest first; four at most.
+
+        Args:
+            subject: The op, on the CPU; or None, of which nothing is known.
+        """
+        if subject is None or subject.case.contradiction:
+            return ()
+        definition = self._kernels.registry.definition(subject.case.type)
+        if definition is None:
+            return ("custom_op",)
+        excluded = frozenset(self._excluded(subject))
+        left = dict.fromkeys(c for c in self._ranked(subject, definition) if c not in excluded)
+        return tuple(left)[:_MOST_NAMED]
+
+    def _excluded(self, subject: Subject) -> Iterator[str]:
+        """Walk the causes that what is known of an op excludes."""
+        requested = subject.requested_device
+        if requested is not None and not asks_for_cpu(requested):
+            yield from ("explicit_cpu_placement", "library_cpu_placement")
+        if subject.case.kernels is not None and GPU in subject.case.kernels:
+            yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
+        if self._kernels.proof.excludes:
+            yield "no_gpu_kernel"
+        if subject.is_eager:
+            yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
+
+    def _ranked(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
+        """Walk what may be, in the order that the module explains."""
+        if _takes_resource(self._kernels.registry, definition):
+            yield from self._of_resource(subject)
+            yield from self._young(subject)
+        else:
+            yield from self._seen(subject, definition)
+            yield from self._written(subject)
+            yield from self._allowed(subject)
+            yield from self._without_mark(subject, definition)
+        if self._is_old():
+            yield "no_gpu_kernel"
+
+    def _young(self, subject: Subject) -> Iterator[str]:
+        """Walk whether its GPU kernel came with a version later than the program's may be."""
+        if self._version is None and not _had_gpu_kernel_always(subject.case.type):
+            yield "no_gpu_kernel"
+
+    def _is_old(self) -> bool:
+        """Return whether TensorFlow is known to be older than the oldest table."""
+        if self._version is None:
+            return False
+        return last_minor(self._version) < versions.minor_of(supported()[0])
+
+    def _of_resource(self, subject: Subject) -> Iterator[str]:
+        """Walk why what takes a resource is on the CPU: the resource is, or it has no kernel."""
+        if _function(subject.host, subject.function) in self._with_replicas:
+            yield "distribution_strategy_cpu"
+        yield "resource_on_cpu"
+        if self._library(subject):
+            yield "library_cpu_placement"
+        if _USUAL & {*subject.case.types_missing}:
+            yield "dtype_unsupported"
+        yield "distribution_strategy_cpu"
+        if subject.case.types_missing:
+            yield "dtype_unsupported"
+
+    def _seen(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
+        """Walk what something tells of this very op."""
+        function = _function(subject.host, subject.function)
+        if self._library(subject):
+            yield "library_cpu_placement"
+        if function in self._with_replicas:
+            yield "distribution_strategy_cpu"
+        if (function, subject.name) in self._gradients_on_cpu:
+            yield "colocation_group"
+        if _USUAL & {*subject.case.types_missing}:
+            yield "dtype_unsupported"
+        if _has_values_without_gpu_kernel(self._kernels.registry, subject.case.type):
+            yield "attr_unsupported"
+        # In a function the default device, a GPU, comes before the priority of kernels.
+        if not subject.function and _prefers_cpu(self._kernels.registry, subject.case.type):
+            yield "kernel_priority"
+        if _follows_others(definition):
+            yield "follows_neighbour"
+
+    def _written(self, subject: Subject) -> Iterator[str]:
+        """Walk what programs write."""
+        yield "explicit_cpu_placement"
+        function = _function(subject.host, subject.function)
+        beside = function._replace(call=_call(subject.name))
+        is_called = bool(subject.function or beside.call) and beside not in self._with_gpu
+        if is_called:
+            yield "caller_device_scope_cpu"
+        # A session's graph has no function, and is what code for TensorFlow 1 makes.
+        if not subject.function or function in self._with_gradients:
+            yield "colocation_group"
+
+    def _allowed(self, subject: Subject) -> Iterator[str]:
+        """Walk what the op's kernels allow and few programs have."""
+        if subject.case.types_missing:
+            yield "dtype_unsupported"
+        yield from self._young(subject)
+        if _has_labels_without_gpu_kernel(self._kernels.registry, subject.case.type):
+            yield "attr_unsupported"
+        if _prefers_cpu(self._kernels.registry, subject.case.type):
+            yield "kernel_priority"
+
+    @staticmethod
+    def _without_mark(subject: Subject, definition: OpDefinition) -> Iterator[str]:
+        """Walk what leaves no mark in a trace."""
+        yield from ("distribution_strategy_cpu", "library_cpu_placement")
+        if subject.is_eager and _takes_small_integers(definition):
+            yield "small_int_pinning"
+        yield from ("colocation_group", "caller_device_scope_cpu")
+
+    def _library(self, subject: Subject) -> bool:
+        return not subject.is_eager and bool(habit_of(subject.name, self._version))
+
+
+def _function(host: object, function: object) -> _Function:
+    return _Function(str(host), function if isinstance(function, str) else "")
+
+
+def _call(name: str) -> str:
+    """Return the scope of the innermost call that was inlined, of an op's name."""
+    found = _INLINED.match(name)
+    return "" if found is None else found[0]
+
+
+def _takes_resource(registry: Registry, definition: OpDefinition) -> bool:
+    """Return whether an op must be where one of its inputs is."""
+    if definition.name in registry.colocation_exempt:
+        return False
+    return any(a.type == "resource" or a.is_ref for a in definition.inputs)
+
+
+def _follows_others(definition: OpDefinition) -> bool:
+    """Return whether the placer may put an op where its neighbours are (placer.cc).
+
+    Constants and the like, which take nothing and give one tensor; what looks at shapes; and
+    identities.
     """
-    if case is None or case.contradiction:
-        return ()
-    kernels = nearest(version)
-    definition = kernels.registry.definition(case.type)
-    if definition is None:
-        return ("custom_op",)
-    takes_resource = any(a.type == "resource" or a.is_ref for a in definition.inputs)
-    found = ["resource_on_cpu"] if takes_resource else []
-    if case.types_missing:
-        found.append("dtype_unsupported")
-    found += ["explicit_cpu_placement", "caller_device_scope_cpu"]
-    if not kernels.proof.excludes:
-        found.append("no_gpu_kernel")
-    if not takes_resource:
-        found += ["colocation_group", "library_cpu_placement"]
-    return tuple(found[:4])
+    if definition.name in _METADATA or definition.name == "Identity":
+        return True
+    outputs = definition.outputs
+    is_generator = not definition.inputs and len(outputs) == 1
+    return is_generator and not (outputs[0].is_ref or outputs[0].type == "resource")
+
+
+def _takes_small_integers(definition: OpDefinition) -> bool:
+    """Return whether all that an op takes may be int32 or int64, and it draws no random numbers."""
+    return (
+        bool(definition.inputs)
+        and "Random" not in definition.name
+        and all(_may_be(definition, a.type, a.type_attr) for a in definition.inputs)
+    )
+
+
+def _may_be(definition: OpDefinition, dtype: str, attribute: str) -> bool:
+    if dtype:
+        return dtype in _SMALL_INTEGERS
+    found = definition.attributes.get(attribute)
+    return found is None or found.allowed is None or bool(_SMALL_INTEGERS & {*found.allowed})
+
+
+@cache
+def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
+    """Return whether kernels of a CPU alone take some value of an attribute that is no type."""
+    definition = registry.definition(op)
+    kernels = [k for k in usable_kernels(registry, op) if not k.label]
+    on_gpu = [k for k in kernels if k.device_type in {GPU, DEFAULT}]
+    on_cpu = [k for k in kernels if k.device_type == CPU]
+    if definition is None or not on_cpu:
+        return False
+    names = {n for k in on_gpu for n in k.constraints if not definition.attributes[n].is_type}
+    return any(
+        all(
+            name in k.constraints
+            and any(
+                name not in other.constraints or other.constraints[name] - k.constraints[name]
+                for other in on_cpu
+            )
+            for k in on_gpu
+        )
+        for name in names
+    )
+
+
+@cache
+def _has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
+    """Return whether a label, which `_kernel` asks for, has kernels for CPUs alone."""
+    return bool(_labels(registry, op, {CPU}) - _labels(registry, op, {GPU, DEFAULT}))
+
+
+def _labels(registry: Registry, op: str, device_types: Iterable[str]) -> set[str]:
+    kernels = usable_kernels(registry, op)
+    return {k.label for k in kernels if k.label and k.device_type in device_types}
+
+
+@cache
+def _prefers_cpu(registry: Registry, op: str) -> bool:
+    """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
+    kernels = usable_kernels(registry, op)
+    cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
+    gpu = [k.priority for k in kernels if k.device_type in {GPU, DEFAULT}]
+    return bool(cpu and gpu) and max(cpu) > max(gpu)
+
+
+@cache
+def _had_gpu_kernel_always(op: str) -> bool:
+    """Return whether every version that there is a table of has a GPU kernel for an op."""
+    registries = [load(version) for version in supported()]
+    return all(has_gpu_kernel(r, op) for r in registries if r.definition(op) is not None)

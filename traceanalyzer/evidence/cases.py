@@ -258,7 +258,25 @@ def case_by_registry(op_type: str, input_types: Sequence[str] | None, version: s
         return Case(type=types[0] if types else op_type)
     if len(types) != 1 or op_type in RUNTIMES_OWN:
         return Case(type=types[0] if types else op_type)
-    return _by_registry(types[0], input_types if rewritten is None else None, kernels)
+    if rewritten is not None:
+        case = _by_registry(types[0], None, kernels)
+        taken = _types_taken(kernels.registry, op_type)
+        left = tuple(t for t in case.types_missing if t in taken) if taken else case.types_missing
+        return replace(case, types_missing=left)
+    return _by_registry(op_type, input_types, kernels)
+
+
+def _types_taken(registry: Registry, op_type: str) -> frozenset[str]:
+    """Return the types that kernels of a rewritten op name: it was made of data of these alone.
+
+    oneDNN and grappler rewrite what their own kernels can compute (`IsOpSupported` and the like,
+    mkl_layout_pass.cc; remapper.cc).
+    """
+    kernels = registry.kernels(op_type)
+    named = [k.constraints.get("T") for k in kernels]
+    if not all(named):
+        return frozenset()
+    return frozenset(str(t) for types in named for t in types or ())
 
 
 def _by_registry(op_type: str, input_types: Sequence[str] | None, kernels: Nearest) -> Case:
@@ -300,11 +318,18 @@ def _by_types(
 
 
 def _without_gpu_kernel(kernels: Nearest, op_type: str) -> Iterator[str]:
-    """Walk the types of data with which an op has CPU kernels alone."""
+    """Walk the types of data with which an op has CPU kernels alone, each once.
+
+    Where a kernel takes any type (Cast on a CPU), those count that are named somewhere: to be taken
+    is not to be computed.
+    """
     support = support_of(kernels.registry, op_type)
     if support is None:
         return
-    for name in support.main:
-        for dtype, extent in sorted(support.types[name].items()):
-            if extent.gpu == "none" and extent.cpu != "none":
-                yield dtype
+    found = {
+        dtype
+        for name in support.main
+        for dtype, extent in support.types[name].items()
+        if extent.gpu == "none" and extent.cpu != "none" and dtype in support.named[name]
+    }
+    yield from sorted(found)

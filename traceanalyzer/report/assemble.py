@@ -11,7 +11,7 @@ import pandas as pd
 
 from traceanalyzer.copy_graph.graph import device_graph
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import SETTLED_BY, candidates
+from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
     CopyEdge,
@@ -355,13 +355,12 @@ def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
 
 def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
-    cases = diagnosis.cases
+    candidates = Candidates(diagnosis.run)
     shown = left.head(_MAX_OPS)
     unmeasured = _with_unmeasured_copies(diagnosis.run.copies)
     # A capture that is there would tell no more if it were made again.
     captured = {h.name for h in diagnosis.run.hosts if h.sidecar is not None}
     recorded = [str(host) in captured for host in shown["host"]]
-    tf_version = None if diagnosis.run.version is None else diagnosis.run.version.value
     return Unexplained(
         cpu_op_us=int(left["host_self_ps"].sum()) / _PS_PER_US,
         ops=tuple(
@@ -369,7 +368,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
                 **ref,
                 occurrences=int(shown["occurrences"].iloc[k]),
                 cost=_cost(shown.iloc[k : k + 1], unmeasured),
-                candidates=candidates(cases.get(shown["op_id"].iloc[k]), tf_version),
+                candidates=candidates.of(diagnosis.subjects.get(shown["op_id"].iloc[k])),
                 settled_by=None if recorded[k] else SETTLED_BY,
             )
             for k, ref in enumerate(_refs(shown, diagnosis.run))

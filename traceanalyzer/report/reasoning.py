@@ -10,7 +10,7 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.candidates import SETTLED_BY, candidates
+from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.places import device_text, hold_text
 from traceanalyzer.model import Evidence, SidecarWhere, SourceWhere
@@ -253,6 +253,7 @@ class _Reasoner:
         self._titles = {rule.id: rule.title for rule in rules}
         self._hosts = {host.name: host for host in self._run.hosts}
         self._version = None if self._run.version is None else self._run.version.value
+        self._candidates = Candidates(self._run)
 
     def of(self, row: Any, file: str | None) -> OpReasoning:  # noqa: ANN401 - a row of the op table
         """Return what is known of one row."""
@@ -302,7 +303,7 @@ class _Reasoner:
         view = self._view(row, subject, reasons, devices=self._devices(host))
         if reasons:
             return view
-        left = candidates(subject.case, self._version)
+        left = self._candidates.of(subject)
         return replace(
             view,
             open=tuple((cause, self._open(cause, subject)) for cause in left),
