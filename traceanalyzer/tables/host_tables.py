@@ -90,7 +90,7 @@ def host_tables(
         kernels=_kernel_rows(host_name, ops, sightings, device),
         copies=copies,
         allocations=_with_op_ids(host_name, allocations, ops),
-        steps=step_rows(host_name, trace),
+        steps=step_rows(host_name, trace, host, device),
         facts=facts,
         joined=joined,
     )

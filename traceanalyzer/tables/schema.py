@@ -186,7 +186,17 @@ STEPS = Schema(
         "name": Column("text", "kind of step: what the marker is called, or train, test"),
         "start_ps": Column("int64", "start"),
         "duration_ps": Column("int64", "duration"),
-        "source": Column("text", "the marker: step_num, or the line Steps of the device planes"),
+        "source": Column(
+            "text",
+            "what tells: step_num, unmarked call, Keras function, line Steps; inferred from "
+            "function calls, repeated ops, XLA Modules, repeated kernels",
+        ),
+        "is_inferred": Column("bool", "from what repeats: nothing marks it"),
+        "kind": Column(
+            "text",
+            "regular; warm_up, slower at the start; outlier, far from the median; partial, of "
+            "which the recording holds only a part",
+        ),
     },
 )
 

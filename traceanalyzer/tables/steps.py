@@ -1,4 +1,4 @@
-"""Steps, from the markers that a program, Keras or the profiler left."""
+"""Steps, from whatever marks them, else from what repeats."""
 
 from __future__ import annotations
 
@@ -8,52 +8,150 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.dispatches import dispatches
 from traceanalyzer.tables.nesting import in_line_order, innermost
+from traceanalyzer.tables.step_inference import inferred_steps
+from traceanalyzer.tables.step_kinds import once_only, step_kinds
 from traceanalyzer.tables.text_columns import filled
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.dispatches import Dispatches
+    from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane, Trace
 
 __all__ = ["step_rows"]
 
 _STEPS_LINE: Final = "Steps"
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
-_COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source")
+_NO_GROUP: Final = -1
+_COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
+
+# keras/engine/training.py: what Keras 2.2 and later call for a batch, or for several at once.
+_KERAS_KINDS: Final = {
+    "train_function": "train",
+    "test_function": "test",
+    "predict_function": "predict",
+}
+# What training and evaluation both call, in functions of one name: of TensorFlow 2.0 and 2.1
+# (training_v2_utils.py), of Keras 3 (backend/tensorflow/trainer.py).
+_KERAS_FUNCTIONS: Final = frozenset(
+    {
+        "distributed_function",
+        "multi_step_on_iterator",
+        "one_step_on_data",
+        "one_step_on_data_distributed",
+        "one_step_on_iterator",
+    }
+)
 
 
-def step_rows(host_name: str, trace: Trace) -> pd.DataFrame:
+def step_rows(
+    host_name: str, trace: Trace, host: HostOps | None, device: DeviceEvents
+) -> pd.DataFrame:
     """Build one host's rows of the step table.
 
-    A marker is an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras, JAX);
-    of nested ones the outermost. Where there is none, the lines `Steps` that older profilers added:
-    one a device, so that a step spans what all devices did in it. A step's name says of what kind
-    it is: the marker's own name, or what Keras' `TraceContext` says it ran (`train`, `test`).
+    What is trusted first:
+
+    1. A marker, an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
+       `TraceContext`, JAX' `StepTraceAnnotation`); of nested ones the outermost. A step's name says
+       of what kind it is: the marker's own name, or what Keras says it ran (`train`, `test`). What
+       threads mark with one name and number at the same time is one step. A call before the first
+       or after the last step, of the function that is called in each, is a step that the recording
+       holds only a part of.
+    2. A call of the function in which Keras runs a batch.
+    3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
+       devices did in it, and what the host did for it (`group_id` tells). They leave out a step in
+       which no device did anything; the host's groups bring it back.
+    4. What repeats: see `step_inference`.
+
+    A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
+    what it launched on devices was done.
+
+    Args:
+        host_name: The host's name.
+        trace: Its trace.
+        host: The ops of its host plane, or None without one.
+        device: The events of its devices.
     """
-    marked = [_marked(plane) for plane in trace.planes if plane.has_stat("step_num")]
-    table = _join(marked) if any(len(part) for part in marked) else _over_devices(trace)
+    found = None if host is None else dispatches(host.plane, host.names)
+    ends = _Ends(host, device)
+    table = _marked_steps(trace, host, found, ends)
+    if table.empty and host is not None and found is not None:
+        table = _keras_calls(host, found, ends)
+    if table.empty:
+        table = _step_lines(trace, host, found)
+    if table.empty:
+        table = _inferred(trace, found, ends)
+    table = table.sort_values("start_ps", kind="stable", ignore_index=True)
     table["host"] = host_name
-    return table.sort_values("start_ps", kind="stable", ignore_index=True)
+    table["kind"] = _kinds(table, host, found)
+    return table
+
+
+class _Ends:
+    """Tells when what the host launched was done on the devices."""
+
+    def __init__(self, host: HostOps | None, device: DeviceEvents) -> None:
+        linked = np.flatnonzero(device.launch >= 0)
+        self._launched = self._end = np.empty(0, np.int64)
+        if host is not None:
+            self._launched = host.plane.start_ps[device.launch[linked]]
+            self._end = device.start_ps[linked] + device.duration_ps[linked]
+
+    def after(self, begin_ps: int, end_ps: int) -> int:
+        """Return the end of what was launched in a time, at least the end of that time."""
+        inside = (self._launched >= begin_ps) & (self._launched < end_ps)
+        return max(end_ps, int(self._end[inside].max(initial=end_ps)))
+
+
+def _kinds(
+    table: pd.DataFrame, host: HostOps | None, found: Dispatches | None
+) -> NDArray[np.object_]:
+    kinds = np.empty(len(table), object)
+    once = np.empty(0, np.int64)
+    if len(table) and host is not None and found is not None:
+        once = once_only(host.plane, host.names, found)
+    for rows in table.groupby("name", sort=False).indices.values():
+        start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
+        partial = table["is_partial"].to_numpy(np.bool_)[rows]
+        kinds[rows] = step_kinds(start, duration, partial, once)
+    return kinds
+
+
+def _rows(**columns: object) -> pd.DataFrame:
+    given = {"is_inferred": False, "is_partial": False, **columns}
+    return pd.DataFrame({name: given[name] for name in _COLUMNS})
+
+
+def _none() -> pd.DataFrame:
+    return pd.DataFrame(columns=list(_COLUMNS))
 
 
 def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
     found = [part for part in parts if len(part)]
-    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=list(_COLUMNS))
+    return pd.concat(found, ignore_index=True) if found else _none()
 
 
-def _over_devices(trace: Trace) -> pd.DataFrame:
-    table = _join([_steps_line(plane) for plane in trace.planes])
+# ------------------------------------------------------------------------------- markers
+
+
+def _marked_steps(
+    trace: Trace, host: HostOps | None, found: Dispatches | None, ends: _Ends
+) -> pd.DataFrame:
+    planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
+    marked = [_marked(plane) for plane in planes]
+    table = _join([part[list(_COLUMNS)] for part in marked])
     if table.empty:
         return table
-    table["end_ps"] = table["start_ps"] + table["duration_ps"]
-    steps = (
-        table.groupby(["step", "name"], sort=True)
-        .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
-        .reset_index()
-    )
-    steps["duration_ps"] = steps["end_ps"] - steps["start_ps"]
-    steps["source"] = "line Steps"
-    return steps[list(_COLUMNS)]
+    table = _merged(table)
+    if host is None or found is None:
+        return table
+    of_host = [part for part, plane in zip(marked, planes, strict=True) if plane is host.plane]
+    return _join([table, *(p for part in of_host for p in _cut_steps(part, found, ends))])
 
 
 def _marked(plane: Plane) -> pd.DataFrame:
@@ -61,14 +159,126 @@ def _marked(plane: Plane) -> pd.DataFrame:
     outer = innermost(plane, in_line_order(plane), number.present)
     event = np.flatnonzero(number.present & (outer < 0))
     names = Strings(plane.name_of, plane.names)
-    return pd.DataFrame(
-        {
-            "step": number.values[event],
-            "name": filled(plane.strings("graph_type").take(event), names.take(event)).to_list(),
-            "start_ps": plane.start_ps[event],
-            "duration_ps": plane.duration_ps[event],
-            "source": "step_num",
-        }
+    table = _rows(
+        step=number.values[event],
+        name=filled(plane.strings("graph_type").take(event), names.take(event)).to_list(),
+        start_ps=plane.start_ps[event],
+        duration_ps=plane.duration_ps[event],
+        source="step_num",
+    )
+    return table.assign(line=plane.line_of[event])
+
+
+def _merged(table: pd.DataFrame) -> pd.DataFrame:
+    """Make one step of what several threads marked with one name and number at the same time."""
+    table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
+    start = table["start_ps"].to_numpy(np.int64)
+    end = start + table["duration_ps"].to_numpy(np.int64)
+    begins = np.ones(len(table), np.bool_)
+    same = (table[["name", "step"]] == table[["name", "step"]].shift()).all(axis=1).to_numpy()
+    for row in np.flatnonzero(same).tolist():  # few: a number seldom comes twice
+        if start[row] < end[row - 1]:
+            begins[row] = False
+            end[row] = max(end[row], end[row - 1])
+    first = np.flatnonzero(begins)
+    last = np.append(first[1:], len(table)) - 1
+    return table.iloc[first].assign(duration_ps=end[last] - start[first])
+
+
+def _cut_steps(marked: pd.DataFrame, found: Dispatches, ends: _Ends) -> list[pd.DataFrame]:
+    """Find the steps that the recording cut: their markers are missing, their calls are there.
+
+    More than one before the first marker, or after the last, was not cut: the program, or what
+    recorded it, left these steps unmarked.
+    """
+    if marked.empty:
+        return []
+    took = marked.groupby(["name", "line"], sort=True)["duration_ps"].sum()
+    name, line = took.idxmax()
+    rows = marked[(marked["name"] == name) & (marked["line"] == line)].sort_values("start_ps")
+    start = rows["start_ps"].to_numpy(np.int64)
+    end = start + rows["duration_ps"].to_numpy(np.int64)
+    calls = np.flatnonzero((found.line == line) & found.is_call)
+    within = np.searchsorted(start, found.start_ps[calls], side="right") - 1
+    inside = (within >= 0) & (found.start_ps[calls] < end[within])
+    for leader in np.unique(found.label[calls]).tolist():
+        is_leader = found.label[calls] == leader
+        if (np.bincount(within[inside & is_leader], minlength=len(start)) != 1).any():
+            continue
+        before = calls[is_leader & (found.end_ps[calls] <= start[0])]
+        after = calls[is_leader & (found.start_ps[calls] >= end[-1])]
+        numbers = rows["step"].to_numpy(np.int64)
+        sides = [(before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)]
+        return [_cut_step(found, ends, int(c[0]), n, name) for c, n in sides if len(c) == 1]
+    return []
+
+
+def _cut_step(found: Dispatches, ends: _Ends, call: int, number: int, name: str) -> pd.DataFrame:
+    begin = int(found.start_ps[call])
+    end = ends.after(begin, int(found.end_ps[call]))
+    return _rows(
+        step=[min(max(number, -(2**63)), 2**63 - 1)],
+        name=name,
+        start_ps=begin,
+        duration_ps=end - begin,
+        source="unmarked call",
+        is_partial=True,
+    )
+
+
+# ---------------------------------------------------------------------- Keras' functions
+
+
+def _keras_calls(host: HostOps, found: Dispatches, ends: _Ends) -> pd.DataFrame:
+    known = [label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in found.labels]
+    calls = np.flatnonzero(np.array([*known, False], np.bool_)[found.label] & found.is_call)
+    lines = np.unique(found.line[calls]).tolist()
+    return _join([_keras_thread(host, found, ends, calls[found.line[calls] == k]) for k in lines])
+
+
+def _keras_thread(
+    host: HostOps, found: Dispatches, ends: _Ends, calls: NDArray[np.int64]
+) -> pd.DataFrame:
+    start = found.start_ps[calls]
+    end = np.append(start[1:], ends.after(int(start[-1]), int(found.end_ps[calls[-1]])))
+    labels = {definition: label for label, definition in host.definitions.items()}
+    names = []
+    for label, definition in zip(found.label[calls], found.definition[calls], strict=True):
+        own = found.labels[label]
+        told = found.definitions[definition] if definition >= 0 else ""
+        names.append(_KERAS_KINDS.get(own) or labels.get(told, own))
+    column = pd.Series(names, dtype=object)
+    return _rows(
+        step=column.groupby(column).cumcount(),
+        name=column,
+        start_ps=start,
+        duration_ps=end - start,
+        source="Keras function",
+        is_partial=(np.arange(len(calls)) == len(calls) - 1) & (len(calls) > 1),
+    )
+
+
+# ------------------------------------------------------------------- the lines of devices
+
+
+def _step_lines(trace: Trace, host: HostOps | None, found: Dispatches | None) -> pd.DataFrame:
+    table = _join([_steps_line(plane) for plane in trace.planes])
+    if table.empty:
+        return _none()
+    table["end_ps"] = table["start_ps"] + table["duration_ps"]
+    if host is not None and found is not None:
+        table = _join([table, _of_groups(table, _grouped_calls(host.plane, found))])
+    steps = (
+        table.groupby(["step", "name"], sort=True)
+        .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
+        .reset_index()
+    )
+    return _rows(
+        step=steps["step"],
+        name=steps["name"],
+        start_ps=steps["start_ps"],
+        duration_ps=steps["end_ps"] - steps["start_ps"],
+        source="line Steps",
     )
 
 
@@ -77,6 +287,7 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
     event = np.flatnonzero(np.isin(plane.line_of, lines))
     label = plane.strings("step_name").take(event).to_list()
     own = Strings(plane.name_of, plane.names).take(event).to_list()
+    groups = _groups(plane)
     return pd.DataFrame(
         {
             "step": [
@@ -89,5 +300,77 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
             ],
             "start_ps": plane.start_ps[event],
             "duration_ps": plane.duration_ps[event],
+            "group": _NO_GROUP if groups is None else groups[event],
         }
+    )
+
+
+def _groups(plane: Plane) -> NDArray[np.int64] | None:
+    """Return the group that a profiler put each event in, -1 for none."""
+    if not plane.has_stat("group_id"):
+        return None
+    group = plane.integers("group_id")
+    return np.where(group.present, group.values, _NO_GROUP)
+
+
+def _grouped_calls(plane: Plane, found: Dispatches) -> pd.DataFrame:
+    """Return the calls of functions that groups begin in."""
+    groups = _groups(plane)
+    if groups is None or not len(found):
+        return pd.DataFrame({"group": [], "label": [], "start_ps": [], "end_ps": []})
+    event = np.flatnonzero((groups >= 0) & np.isin(plane.line_of, found.line))
+    event = event[np.lexsort((plane.start_ps[event], groups[event]))]
+    event = event[np.diff(groups[event], prepend=-1) != 0]
+    call = np.full(len(event), -1, np.int64)
+    for line in np.unique(found.line).tolist():
+        of_line = np.flatnonzero(found.line == line)
+        here = plane.line_of[event] == line
+        at = plane.start_ps[event[here]]
+        slot = np.searchsorted(found.start_ps[of_line], at, side="right") - 1
+        inside = (slot >= 0) & (at < found.end_ps[of_line[slot]])
+        call[here] = np.where(inside, of_line[slot], -1)
+    known = (call >= 0) & found.is_call[call]
+    call = call[known]
+    return pd.DataFrame(
+        {
+            "group": groups[event[known]],
+            "label": found.label[call],
+            "start_ps": found.start_ps[call],
+            "end_ps": found.end_ps[call],
+        }
+    )
+
+
+def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
+    """Return the host's part in each step, and the steps that no device took part in.
+
+    These are calls of the function that is called in every other step.
+    """
+    named = steps[steps["group"] != _NO_GROUP].drop_duplicates("group").set_index("group")
+    of_steps = calls[calls["group"].isin(named.index)]
+    labels = of_steps["label"].unique()
+    if len(labels) != 1 or len(of_steps) != len(named):
+        return of_steps.join(named[["step", "name"]], on="group")
+    chosen = calls[calls["label"] == labels[0]].join(named[["step", "name"]], on="group")
+    number = chosen["step"].fillna(chosen["group"]).astype(np.int64)
+    return chosen.assign(step=number, name=chosen["name"].fillna(named["name"].mode()[0]))
+
+
+# ------------------------------------------------------------------------------ inference
+
+
+def _inferred(trace: Trace, found: Dispatches | None, ends: _Ends) -> pd.DataFrame:
+    steps = inferred_steps(trace, found)
+    if steps is None:
+        return _none()
+    steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))
+    numbers = np.arange(len(steps.start_ps))
+    return _rows(
+        step=numbers,
+        name=steps.name,
+        start_ps=steps.start_ps,
+        duration_ps=steps.end_ps - steps.start_ps,
+        source=steps.source,
+        is_inferred=True,
+        is_partial=numbers == len(numbers) - 1,
     )

@@ -1,0 +1,124 @@
+"""What repeats, exactly, in a sequence of codes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.trace._jit import jit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["LEAST_REPEATS", "Repeat", "commonest_share", "repeat"]
+
+LEAST_REPEATS: Final = 3  # fewer may be chance
+_LEAST_SHARE: Final = (3, 4)  # of the sequence: what repeats less is a loop within something
+_LOOKS: Final = 64  # comparisons for each entry, after which a sequence made to be slow is given up
+
+
+class Repeat(NamedTuple):
+    """A stretch of a sequence in which each entry is the one `period` entries before it.
+
+    Attributes:
+        begin: Its first entry.
+        end: Its last entry's successor.
+        period: The shortest period, in entries.
+    """
+
+    begin: int
+    end: int
+    period: int
+
+
+def repeat(codes: NDArray[np.int32]) -> Repeat | None:
+    """Find what a sequence repeats, exactly, over three quarters of it and three times or more.
+
+    The last time, or the first, may be cut short. The time this takes grows as the sequence does.
+
+    Args:
+        codes: The sequence, int32.
+
+    Returns:
+        The stretch with the shortest such period, or None where there is none.
+    """
+    if len(codes) < LEAST_REPEATS:
+        return None
+    begin, end, period = _repeat(codes, LEAST_REPEATS, *_LEAST_SHARE, _LOOKS)
+    return Repeat(int(begin), int(end), int(period)) if period else None
+
+
+def commonest_share(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> float:
+    """Return how much of a sequence lies in pieces that are like the commonest one.
+
+    Args:
+        codes: The sequence, int32.
+        bounds: Where its pieces begin, rising, and where the last one ends, int64.
+
+    Returns:
+        A share of the entries from the first bound to the last; pieces of one kind are the same
+        entry by entry. 0 where the commonest piece is there once.
+    """
+    size = np.diff(bounds)
+    if len(size) < 2:  # noqa: PLR2004 - nothing to compare with
+        return 0.0
+    low, high = int(bounds[0]), int(bounds[-1])
+    place = np.arange(high - low, dtype=np.int64) - np.repeat(bounds[:-1] - low, size)
+    # A piece's number: its entries' random numbers, each times a power for its place, added up
+    # modulo 2**64. Two pieces with one number differ with a chance of one in 10**18.
+    random = np.random.default_rng(0).integers(1, 2**63, size=int(codes.max()) + 2, dtype=np.uint64)
+    powers = np.cumprod(np.full(int(size.max()), np.uint64(0x9E3779B97F4A7C15)), dtype=np.uint64)
+    number = np.add.reduceat(random[codes[low:high]] * powers[place], bounds[:-1] - low)
+    _, kind, count = np.unique(number, return_inverse=True, return_counts=True)
+    entries = np.bincount(kind.reshape(-1), weights=size)
+    entries[count < 2] = 0  # noqa: PLR2004
+    return float(entries.max() / (high - low))
+
+
+@jit
+def _repeat(
+    codes: NDArray[np.int32], least_repeats: int, share: int, of: int, looks: int
+) -> tuple[int, int, int]:
+    """See `repeat`: begin, end and period, which is 0 where there is none.
+
+    What covers so much of the sequence holds its middle, so only stretches around that are tried:
+    for each period as far as entries agree to the right, from the table of common prefixes, and to
+    the left, one by one.
+    """
+    n = len(codes)
+    middle = n // 2
+    agree = _common_prefixes(codes[middle:])
+    left = looks * n
+    for period in range(1, n // least_repeats + 1):
+        end = middle + period + agree[period]
+        if (end * of) < n * share:
+            continue
+        begin = middle
+        while begin > 0 and codes[begin - 1] == codes[begin - 1 + period]:
+            begin -= 1
+            left -= 1
+        if left < 0:
+            break
+        length = end - begin
+        if length * of >= n * share and length >= least_repeats * period:
+            return begin, end, period
+    return 0, 0, 0
+
+
+@jit
+def _common_prefixes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Return how many entries from each place on are those that the sequence begins with."""
+    n = len(codes)
+    out = np.zeros(n + 1, np.int64)
+    begin, end = 0, 0  # the stretch that reaches farthest and equals the sequence's beginning
+    for k in range(1, n):
+        found = 0
+        if k < end:
+            found = min(end - k, out[k - begin])
+        while k + found < n and codes[found] == codes[k + found]:
+            found += 1
+        out[k] = found
+        if k + found > end:
+            begin, end = k, k + found
+    return out

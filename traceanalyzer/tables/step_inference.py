@@ -1,0 +1,196 @@
+"""Steps where nothing marks them: what a program, or a device, does over and over.
+
+A wrong period is worse than none, so what counts must repeat entry by entry over three quarters of
+a sequence and three times at least (`repeats`): first the functions and eager ops that a thread of
+the program sets going, then the programs that a device runs, then, where the trace shows nothing of
+the host, the kernels of a stream. A loop within a function is not taken for steps: what runs within
+a call is no entry of the first sequence, and kernels count only where no call is seen.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.tables.repeats import LEAST_REPEATS, commonest_share, repeat
+from traceanalyzer.tables.vocabulary import is_derived_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.dispatches import Dispatches
+    from traceanalyzer.tables.repeats import Repeat
+    from traceanalyzer.trace.columns import Plane, Trace
+
+__all__ = ["InferredSteps", "inferred_steps"]
+
+_LEAST_SHARE: Final = 0.75
+_MODULES_LINE: Final = "XLA Modules"
+_FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
+
+
+class InferredSteps(NamedTuple):
+    """Steps of one kind, each up to the next one's beginning.
+
+    Attributes:
+        name: The function that is called in each, or how many ops or kernels repeat.
+        source: What repeats: `function calls`, `repeated ops`, `XLA modules`, `repeated kernels`.
+        start_ps: Starts, rising, int64.
+        end_ps: Ends, int64; of the last one only what is known of it.
+    """
+
+    name: str
+    source: str
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+
+class _Sequence(NamedTuple):
+    """What happened, one after the other."""
+
+    code: NDArray[np.int32]
+    labels: tuple[str, ...]
+    is_call: NDArray[np.bool_]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    thing: str
+
+    @property
+    def took_ps(self) -> int:
+        return int((self.end_ps - self.start_ps).sum())
+
+
+def inferred_steps(trace: Trace, found: Dispatches | None) -> InferredSteps | None:
+    """Infer the steps of a trace in which nothing marks them.
+
+    Args:
+        trace: The trace.
+        found: What its host's threads set going, or None without a host plane.
+
+    Returns:
+        The steps, or None where nothing repeats.
+    """
+    on_devices = _by_modules(trace)
+    if on_devices is not None:
+        return on_devices
+    if found is not None and len(found):
+        threads = sorted(_threads(found), key=lambda s: s.took_ps, reverse=True)
+        return next((steps for s in threads if (steps := _of_sequence(s)) is not None), None)
+    kernels = sorted(_streams(trace), key=lambda s: s.took_ps, reverse=True)
+    return _of_sequence(kernels[0]) if kernels else None
+
+
+def _threads(found: Dispatches) -> Iterator[_Sequence]:
+    for line in np.unique(found.line).tolist():
+        rows = np.flatnonzero(found.line == line)
+        yield _Sequence(
+            found.label[rows],
+            found.labels,
+            found.is_call[rows],
+            found.start_ps[rows],
+            found.end_ps[rows],
+            "ops",
+        )
+
+
+def _streams(trace: Trace) -> Iterator[_Sequence]:
+    for plane in trace.planes:
+        if not plane.name.startswith("/device:"):
+            continue
+        for k in range(len(plane.lines)):
+            if not is_derived_line(plane.lines.name[k], int(plane.lines.id[k])):
+                yield _of_line(plane, k, "kernels", plane.names, is_call=False)
+
+
+def _of_line(
+    plane: Plane, line: int, thing: str, labels: tuple[str, ...], *, is_call: bool
+) -> _Sequence:
+    begin, end = plane.lines.event_begin[line : line + 2].tolist()
+    order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
+    return _Sequence(
+        plane.name_of[order],
+        labels,
+        np.full(len(order), is_call),
+        plane.start_ps[order],
+        plane.end_ps[order],
+        thing,
+    )
+
+
+def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
+    """Infer steps from what repeats exactly, else from the calls of one function."""
+    same = repeat(sequence.code)
+    if same is not None:
+        leader = _leader(sequence, same)
+        at = same.begin + np.flatnonzero(sequence.code[same.begin : same.end] == leader)
+        if len(at) >= LEAST_REPEATS:
+            return _from_calls(sequence, at, same.end)
+        if same.period == 1:
+            return None  # one op over and over is a loop, not a step
+        at = np.arange(same.begin, same.end, same.period)
+        name, source = f"{same.period} {sequence.thing}", f"repeated {sequence.thing}"
+        return InferredSteps(name, source, *_spans(sequence, at, same.end))
+    for leader in _dearest_first(sequence, sequence.code[sequence.is_call]):
+        at = np.flatnonzero(sequence.code == leader)
+        if len(at) < LEAST_REPEATS:
+            continue
+        if commonest_share(sequence.code, at) >= _LEAST_SHARE:
+            return _from_calls(sequence, at, int(at[-1]) + 1)
+    return None
+
+
+def _leader(sequence: _Sequence, same: Repeat) -> int:
+    """Return the function called once in each period, for half of its time or more; or -1."""
+    inside = np.arange(same.begin, same.end)
+    took = sequence.end_ps[inside] - sequence.start_ps[inside]
+    for code in _dearest_first(sequence, sequence.code[inside[sequence.is_call[inside]]])[:1]:
+        own = sequence.code[inside] == code
+        if own[: same.period].sum() == 1 and took[own].sum() * 2 >= took.sum():
+            return code
+    return -1
+
+
+def _from_calls(sequence: _Sequence, at: NDArray[np.int64], end: int) -> InferredSteps:
+    name = sequence.labels[sequence.code[at[0]]]
+    source = "function calls" if sequence.thing == "ops" else sequence.thing
+    return InferredSteps(name, source, *_spans(sequence, at, end))
+
+
+def _dearest_first(sequence: _Sequence, codes: NDArray[np.int32]) -> list[int]:
+    took = np.bincount(
+        sequence.code, weights=sequence.end_ps - sequence.start_ps, minlength=len(sequence.labels)
+    )
+    return sorted(np.unique(codes).tolist(), key=lambda c: (-took[c], c))
+
+
+def _spans(
+    sequence: _Sequence, at: NDArray[np.int64], end: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return starts and ends of steps that begin with these entries, the last before `end`."""
+    start = sequence.start_ps[at]
+    last = sequence.end_ps[at[-1] : end].max()
+    return start, np.append(start[1:], last)
+
+
+def _by_modules(trace: Trace) -> InferredSteps | None:
+    """Infer steps from the programs that devices ran; one that several ran is one step."""
+    found = []
+    for plane in trace.planes:
+        for k, name in enumerate(plane.lines.name):
+            if name == _MODULES_LINE and plane.name.startswith("/device:"):
+                labels = tuple(_FINGERPRINT.sub("", n) for n in plane.names)
+                steps = _of_sequence(_of_line(plane, k, _MODULES_LINE, labels, is_call=True))
+                if steps is not None:
+                    found.append(steps)
+    if not found:
+        return None
+    longest = max(found, key=lambda s: int(s.end_ps[-1] - s.start_ps[0]))
+    size = len(longest.start_ps)
+    alike = [s for s in found if s.name == longest.name and len(s.start_ps) == size]
+    start = np.min([s.start_ps for s in alike], axis=0)
+    last = max(int(s.end_ps[-1]) for s in alike)
+    return longest._replace(start_ps=start, end_ps=np.append(start[1:], last))
