@@ -14,6 +14,7 @@ import pandas as pd
 
 from traceanalyzer.copy_graph.graph import copy_graph
 from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatError
+from traceanalyzer.memory_use.use import memory_use
 from traceanalyzer.sidecar import files as sidecars
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.events import event_rows
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.memory_use.use import AllocatorUse
     from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
 
@@ -93,6 +95,11 @@ class Host:
         """Read every event of the host's trace anew; see `tables.events.event_rows`."""
         if self.file is None:
             msg = f"{self.name}: these rows were not read from a file, so there are no events"
+    @cached_property
+    def memory(self) -> tuple[AllocatorUse, ...]:
+        """What each of its allocators had in use."""
+        return memory_use(self.tables.allocations, self.tables.steps)
+
             raise TraceFormatError(msg)
         return event_rows(self.name, read_host(self.file))
 

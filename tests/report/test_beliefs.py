@@ -16,7 +16,7 @@ from traceanalyzer.report.beliefs import beliefs, memory_peak
 from traceanalyzer.report.summary import print_summary
 from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import CaughtError, Sidecar
-from traceanalyzer.tables.schema import COPIES
+from traceanalyzer.tables.schema import ALLOCATIONS, COPIES
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -122,10 +122,9 @@ def test_a_trace_alone_tells_of_memory_but_not_of_errors() -> None:
             "bytes_available": [3 * GB],
             "peak_bytes_in_use": [2 * GB],
         }
-    )
+    ).reindex(columns=list(ALLOCATIONS.columns))
     run = replace(run_of(), hosts=(replace(host, tables=replace(host.tables, allocations=table)),))
-    for column in ("host", "start_ps"):
-        table[column] = 0
+    table["start_ps"] = 0
 
     assert memory_peak(run) == "GPU memory peaked at 50 % (2.00 GB of 4.00 GB on GPU:0)"
 

@@ -189,7 +189,7 @@ def test_the_largest_requests_of_the_trace_serve_where_the_message_names_none() 
     columns = ("allocator", "is_allocation", "requested_bytes", "op_name")
     table = pd.DataFrame(rows, columns=columns).reindex(columns=list(ALLOCATIONS.columns))
     unknown = pd.array([None] * len(rows), dtype="Int64")
-    table = table.assign(bytes_allocated=unknown, bytes_available=unknown)
+    table = table.assign(start_ps=0, bytes_allocated=unknown, bytes_available=unknown)
     run = with_message(run_of(None, 6, is_caught=False), OOM.format("GPU:0", "GPU_0_bfc"))
 
     (found,) = RULE.check(with_tables(run, allocations=table))

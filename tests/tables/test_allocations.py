@@ -41,9 +41,9 @@ def test_allocations_and_what_was_given_back_come_in_order_of_time() -> None:
         "data_type",
         "shape",
     ) == [
-        (1 * US, True, "GPU_0_bfc", 1000, 1024, 0xA0, "dense/MatMul", "output", "1", "[]"),
-        (2 * US, True, "gpu_host_bfc", 4, 256, 0xB0, "Shape", "temp", "3", "[1]"),
-        (5 * US, False, "GPU_0_bfc", 1000, 1024, 0xA0, None, None, "0", None),
+        (1 * US, True, "GPU_0_bfc", 1000, 1024, 0xA0, "dense/MatMul", "output", "float", "[]"),
+        (2 * US, True, "gpu_host_bfc", 4, 256, 0xB0, "Shape", "temp", "int32", "[1]"),
+        (5 * US, False, "GPU_0_bfc", 1000, 1024, 0xA0, None, None, None, None),
     ]
     assert rows(tables.allocations, "bytes_allocated", "bytes_available", "peak_bytes_in_use") == [
         (1024, 10**10, 1024),

@@ -10,8 +10,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import pandas as pd
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -165,24 +163,16 @@ def _add_driver(
 
 
 def _add_allocations(host: Host, peaks: dict[int, int], limits: dict[int, int]) -> None:
-    """Add what the events of `BFCAllocator::AddTraceMe` (bfc_allocator.cc) say.
-
-    What it calls available is its limit less what is in use.
-    """
-    table = host.tables.allocations
-    if table.empty:
-        return
-    for allocator, rows in table.groupby("allocator", observed=True):
-        match = _ALLOCATOR.fullmatch(str(allocator))
+    """Add what the records of TensorFlow's allocators say."""
+    for use in host.memory:
+        match = _ALLOCATOR.fullmatch(use.allocator)
         if match is None:
             continue
         number = int(match[1])
-        peak = rows["peak_bytes_in_use"].max()
-        if pd.notna(peak) and peak:
-            peaks[number] = max(peaks.get(number, 0), int(peak))
-        limit = (rows["bytes_allocated"] + rows["bytes_available"]).max()
-        if pd.notna(limit) and limit > 0:
-            limits[number] = int(limit)
+        if use.highest_bytes is not None:
+            peaks[number] = max(peaks.get(number, 0), use.highest_bytes)
+        if use.limit_bytes is not None:
+            limits[number] = use.limit_bytes
 
 
 def _count(value: object) -> int | None:

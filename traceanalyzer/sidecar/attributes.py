@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Attributes, Json
 
-__all__ = ["AttributePool", "attribute_of_entry", "finite"]
+__all__ = ["AttributePool", "attribute_of_entry", "finite", "type_name"]
 
 _TYPES: Final = {
     0: "invalid",
@@ -115,6 +115,13 @@ def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
     return name, _value(value)
 
 
+def type_name(number: int) -> str:
+    """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
+    if number > _REFERENCES:
+        return f"{_TYPES.get(number - _REFERENCES, f'dtype{number - _REFERENCES}')}_ref"
+    return _TYPES.get(number, f"dtype{number}")
+
+
 def finite(number: float) -> Json:
     """Return a float as JSON can hold it: what is not a number as `{"float": ...}`."""
     return number if math.isfinite(number) else {"float": str(number)}
@@ -195,10 +202,7 @@ def _boolean(field: int | memoryview) -> bool:
 
 
 def _type(field: int | memoryview) -> str:
-    number = _number(field)
-    if number > _REFERENCES:
-        return f"{_TYPES.get(number - _REFERENCES, f'dtype{number - _REFERENCES}')}_ref"
-    return _TYPES.get(number, f"dtype{number}")
+    return type_name(_number(field))
 
 
 def _string(field: int | memoryview) -> Json:

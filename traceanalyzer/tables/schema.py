@@ -163,22 +163,28 @@ ALLOCATIONS = Schema(
         "host": Column("text", "host"),
         "start_ps": Column("int64", "when"),
         "is_allocation": Column("bool", "false: memory was given back"),
-        "allocator": Column("text", "allocator, GPU_0_bfc ..."),
+        "allocator": Column(
+            "text", "allocator, GPU_0_bfc ...; `device 0` where only its device's number is told"
+        ),
         "requested_bytes": Column("Int64", "bytes asked for"),
         "allocation_bytes": Column("Int64", "bytes given"),
-        "bytes_allocated": Column("Int64", "in use by the allocator then"),
-        "bytes_available": Column("Int64", "left to it then"),
+        "bytes_allocated": Column("Int64", "in use by the allocator then, with this"),
+        "bytes_reserved": Column("Int64", "kept back by it then, as TPUs do for stacks"),
+        "bytes_available": Column("Int64", "left then of all that it may take"),
         "peak_bytes_in_use": Column("Int64", "its peak so far"),
         "addr": Column("Int64", "address: pairs allocation and deallocation"),
         "op_id": Column("text", "row of `ops`; null where it could not be linked"),
         "op_name": Column("text", "op that asked"),
         "region_type": Column("text", "output, temp, persist or dynamic"),
-        "data_type": Column("text", "type, or its number in types.proto in older traces"),
+        "data_type": Column("text", "type, `float`"),
         "shape": Column("text", "shape"),
     },
 )
 
 STEPS = Schema(
+        "fragmentation": Column(
+            "Float64", "share of its free memory that was not in the largest free piece then"
+        ),
     "steps",
     {
         "host": Column("text", "host"),

@@ -24,6 +24,7 @@ __all__ = [
     "Lines",
     "Metadata",
     "Plane",
+    "Selected",
     "Stats",
     "Strings",
     "Trace",
@@ -249,11 +250,11 @@ class Plane:
 
     def strings(self, stat: str) -> Strings:
         """Return a stat of each event, or else of its metadata, as text; numbers in decimal."""
-        return self._decode_strings(self._rows(stat))
+        return self.decode_strings(self._rows(stat))
 
     def integers(self, stat: str) -> Column:
         """Return a stat of each event, or else of its metadata, as whole numbers, read off text."""
-        return self._decode_integers(self._rows(stat))
+        return self.decode_integers(self._rows(stat))
 
     def has_stat(self, stat: str) -> bool:
         """Return whether the plane knows a stat of this name at all (cheap)."""
@@ -263,7 +264,7 @@ class Plane:
     def own(self) -> dict[str, str]:
         """The plane's own stats by name, as text."""
         rows = np.arange(self.own_stats.start, self.own_stats.stop, dtype=np.int64)
-        texts = self._decode_strings(rows).to_list()
+        texts = self.decode_strings(rows).to_list()
         names = [self.stat_names.get(int(i), "") for i in self.stats.id[rows]]
         return {n: t for n, t in zip(names, texts, strict=True) if t is not None}
 
@@ -298,7 +299,12 @@ class Plane:
         wire.find_stat(self.stat_begin[:-1], self.stat_begin[-1], self.stats.id, ids, rows)
         return rows
 
-    def _decode_strings(self, rows: NDArray[np.int64]) -> Strings:
+    def stat_ids(self, stat: str) -> list[int]:
+        """Return the metadata ids that bear a stat's name."""
+        return self._stat_ids.get(stat, [])
+
+    def decode_strings(self, rows: NDArray[np.int64]) -> Strings:
+        """Return what stands at these rows of `stats` as text, nothing for -1."""
         codes = np.full(len(rows), -1, np.int32)
         have = np.flatnonzero(rows >= 0)
         asked = rows[have]
@@ -335,10 +341,20 @@ class Plane:
     def _number_texts(self, kind: int, bits: NDArray[np.uint64]) -> list[str]:
         if kind == wire.REF:
             return [self.stat_names.get(int(i), "") for i in bits.view(np.int64)]
-        dtype = {wire.INT64: np.int64, wire.UINT64: np.uint64, wire.DOUBLE: np.float64}[kind]
-        return [str(v) for v in bits.view(dtype).tolist()]
+        return [str(v) for v in bits.view(_NUMBERS[kind]).tolist()]
 
-    def _decode_integers(self, rows: NDArray[np.int64]) -> Column:
+    def decode_floats(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return what stands at these rows of `stats` as numbers, NaN for -1 and for text."""
+        values = np.full(len(rows), np.nan)
+        have = np.flatnonzero(rows >= 0)
+        kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
+        for which, dtype in _NUMBERS.items():
+            mask = kind == which
+            values[have[mask]] = bits[mask].view(dtype)
+        return values
+
+    def decode_integers(self, rows: NDArray[np.int64]) -> Column:
+        """Return what stands at these rows of `stats` as whole numbers, nothing for -1."""
         values = np.zeros(len(rows), np.int64)
         present = rows >= 0
         kind = np.where(present, self.stats.kind[rows], 0) if len(self.stats.kind) else present
@@ -353,7 +369,7 @@ class Plane:
             doubles[doubles] = fits
         texts = (kind == wire.STRING) | (kind == wire.REF) | (kind == wire.BYTES)
         if texts.any():
-            column = self._decode_strings(np.where(texts, rows, -1))
+            column = self.decode_strings(np.where(texts, rows, -1))
             parsed = [_whole(v) for v in column.values]
             table = np.array([p if p is not None else 0 for p in parsed], np.int64)
             valid = np.array([p is not None for p in parsed], np.bool_)
@@ -361,6 +377,45 @@ class Plane:
             values[texts] = table[codes]
             texts[texts] = valid[codes]
         return Column(values, whole | doubles | texts)
+
+
+class Selected:
+    """The stats of some of a plane's events: cheaper than whole columns where they are few.
+
+    What an event only inherits from its metadata is not among them.
+    """
+
+    def __init__(self, plane: Plane, event: NDArray[np.int64]) -> None:
+        """Take the events `event` (indices) of a plane."""
+        begin = plane.stat_begin[event]
+        count = plane.stat_begin[event + 1] - begin
+        self._plane = plane
+        self._owner = np.repeat(np.arange(len(event), dtype=np.int64), count)
+        first = np.cumsum(count) - count
+        self._stat = np.arange(len(self._owner), dtype=np.int64) + np.repeat(begin - first, count)
+        self._id = plane.stats.id[self._stat]
+        self._size = len(event)
+
+    def strings(self, stat: str) -> Strings:
+        """Return a stat of each event as text; numbers in decimal."""
+        return self._plane.decode_strings(self._rows(stat))
+
+    def integers(self, stat: str) -> Column:
+        """Return a stat of each event as whole numbers, read off text."""
+        return self._plane.decode_integers(self._rows(stat))
+
+    def floats(self, stat: str) -> NDArray[np.float64]:
+        """Return a stat of each event as numbers, NaN where it has none.
+
+        Whole ones are read, too: a writer may leave out the point, as TraceMeEncode does.
+        """
+        return self._plane.decode_floats(self._rows(stat))
+
+    def _rows(self, stat: str) -> NDArray[np.int64]:
+        rows = np.full(self._size, -1, np.int64)
+        found = np.isin(self._id, self._plane.stat_ids(stat))
+        rows[self._owner[found]] = self._stat[found]
+        return rows
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -389,6 +444,11 @@ class Trace:
         return sum(len(p) for p in self.planes)
 
 
+_NUMBERS: Final[dict[int, type[np.number]]] = {
+    wire.INT64: np.int64,
+    wire.UINT64: np.uint64,
+    wire.DOUBLE: np.float64,
+}
 _INT64_MAX: Final = 2**63 - 1
 _WHOLE: Final = re.compile("-?[0-9]{1,19}")
 _SEED: Final = np.uint64(secrets.randbits(64))
