@@ -5,7 +5,7 @@ from __future__ import annotations
 import filecmp
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,8 +19,10 @@ from traceanalyzer.sidecar import files as sidecars
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.events import event_rows
 from traceanalyzer.tables.host_tables import host_tables
-from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS, Schema
+from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STAGES, STEPS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
+from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
+from traceanalyzer.timeline.exposed import with_exposed
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.printable import printable
@@ -31,9 +33,9 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
+    from traceanalyzer.memory_use.use import AllocatorUse
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.memory_use.use import AllocatorUse
     from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
 
@@ -71,6 +73,7 @@ class Host:
         damage: What of the file could not be read, or None.
         start_ps: Start of its first event.
         end_ps: End of its last event.
+        timeline: What its devices did at each moment.
         device_properties: The properties that each accelerator's plane states.
         sidecar: What a capture recorded beside the trace, or None.
         session: Index of the sidecar's session that wrote this trace, or None where not known.
@@ -87,19 +90,20 @@ class Host:
     start_ps: int
     end_ps: int
     device_properties: dict[str, dict[str, str]]
+    timeline: HostTimeline = field(default_factory=HostTimeline)
     sidecar: Sidecar | None = None
     session: int | None = None
     sidecar_problem: str = ""
 
-    def events(self) -> pd.DataFrame:
-        """Read every event of the host's trace anew; see `tables.events.event_rows`."""
-        if self.file is None:
-            msg = f"{self.name}: these rows were not read from a file, so there are no events"
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
         """What each of its allocators had in use."""
         return memory_use(self.tables.allocations, self.tables.steps)
 
+    def events(self) -> pd.DataFrame:
+        """Read every event of the host's trace anew; see `tables.events.event_rows`."""
+        if self.file is None:
+            msg = f"{self.name}: these rows were not read from a file, so there are no events"
             raise TraceFormatError(msg)
         return event_rows(self.name, read_host(self.file))
 
@@ -148,6 +152,11 @@ class Run:
     def steps(self) -> pd.DataFrame:
         """A row for each step; empty where nothing marks them."""
         return self._table(STEPS)
+
+    @cached_property
+    def stages(self) -> pd.DataFrame:
+        """A row for each stage of an input pipeline (tf.data)."""
+        return self._table(STAGES)
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -274,11 +283,14 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None) -> Host:
     start_ps, end_ps = _extent(trace)
     sidecar, problem = _read_sidecar(file)
     session = None if sidecar is None else _session(sidecar, file)
+    tables = host_tables(file.host, index, trace, sidecar, session)
+    timeline = host_timeline(tables)
     return Host(
         name=file.host,
         file=file,
         format=trace.format,
-        tables=host_tables(file.host, index, trace, sidecar, session),
+        tables=with_exposed(tables, timeline),
+        timeline=timeline,
         errors=trace.errors,
         warnings=trace.warnings,
         damage=trace.damage,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +13,11 @@ from traceanalyzer.tables.copies import copy_rows, count_copies
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.host_ops import host_ops
 from traceanalyzer.tables.joined import join_eager, join_rows
+from traceanalyzer.tables.lanes import lanes
 from traceanalyzer.tables.ops import op_rows
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.sightings import gather
+from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.tracer import TracerFacts, tracer_facts
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.joined import EagerOps, Joined
+    from traceanalyzer.tables.lanes import Lanes
     from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.stages import Pipelines
     from traceanalyzer.trace.columns import Plane, Trace
 
 __all__ = ["HostTables", "host_tables"]
@@ -43,7 +47,10 @@ class HostTables:
         allocations: Its allocations.
         steps: Its steps.
         facts: What its tracers recorded.
+        lanes: What its threads did when, or None without a host plane.
         joined: What its sidecar tells of the ops, or None without one.
+        stages: The stages of its input pipelines.
+        pipelines: When these were asked, and when at work.
     """
 
     ops: pd.DataFrame
@@ -52,7 +59,10 @@ class HostTables:
     allocations: pd.DataFrame
     steps: pd.DataFrame
     facts: TracerFacts
+    lanes: Lanes | None = None
     joined: Joined | None = None
+    stages: pd.DataFrame = field(default_factory=no_stages)
+    pipelines: Pipelines = NO_PIPELINES
 
 
 def host_tables(
@@ -85,6 +95,7 @@ def host_tables(
     ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations, joined)
     copies = copy_rows(host_name, ops, sightings, host, device, facts)
     ops = count_copies(ops, copies)
+    stages, work = pipelines(host_name, host, sightings.of_occurrence, ops)
     return HostTables(
         ops=ops,
         kernels=_kernel_rows(host_name, ops, sightings, device),
@@ -92,7 +103,10 @@ def host_tables(
         allocations=_with_op_ids(host_name, allocations, ops),
         steps=step_rows(host_name, trace, host, device),
         facts=facts,
+        lanes=None if host is None else lanes(host, device, sightings, ops),
         joined=joined,
+        stages=stages,
+        pipelines=work,
     )
 
 

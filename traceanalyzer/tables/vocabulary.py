@@ -24,6 +24,7 @@ __all__ = [
     "CAPTURED_FUNCTION",
     "EXECUTOR",
     "FUNCTION_RUN",
+    "GET_NEXT",
     "HOST_PLANE",
     "PYTHON_CALLBACKS",
     "Kind",
@@ -48,11 +49,13 @@ CAPTURED_FUNCTION: Final = re.compile(
     r"InstantiatedCapturedFunction::Run.*|CapturedFunction::Run.*"
 )
 # iterator_ops.cc: the op that hands an element over, on a tf.data thread.
-_GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
+GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
 _EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
 
-# An op's name as graph.proto allows it, with the leading underscore of TensorFlow's own nodes.
-_OP: Final = re.compile(r"([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
+# An op's name as graph.proto allows it, with the leading underscore of TensorFlow's own nodes. What
+# a server does for eager ops of others is called alike: `EagerService:Enqueue`
+# (eager_service_impl.cc).
+_OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
 _STAGE: Final = "Iterator::"
 
 # Lines that post-processing adds; their events repeat others. Ids from 0xdeadbeef up, which older
@@ -193,7 +196,7 @@ def classify(plane: Plane) -> Names:
         is_pipeline=_mask(
             n.startswith(_STAGE)
             or CAPTURED_FUNCTION.fullmatch(n) is not None
-            or _GET_NEXT.fullmatch(n) is not None
+            or GET_NEXT.fullmatch(n) is not None
             for n in plane.names
         ),
     )

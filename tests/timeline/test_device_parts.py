@@ -1,0 +1,364 @@
+"""What devices did, and what they waited for: hand-written traces and the parts expected."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from tests.corpus import CORPUS, needs_corpus
+from tests.tables.reading import tables_of
+from tests.traces import (
+    call,
+    copy,
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    op,
+    recv,
+    send,
+    step,
+    stream,
+    thread,
+    us,
+)
+from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.run import load, runs
+from traceanalyzer.timeline.device_parts import host_timeline
+from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from tests.traces import Event, Plane, Span
+    from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.timeline.device_parts import Parts
+
+US = 1_000_000
+
+
+def shown(parts: Parts, tables: HostTables) -> list[tuple[float, float, str, str]]:
+    """Start and end in us, phase, type of the op; `?` after the phase where it is not proved."""
+    types = [*tables.ops["type"], ""]
+    return [
+        (start / US, end / US, Phase(phase).name + ("" if proved else "?"), types[row])
+        for start, end, phase, row, proved in zip(
+            parts.start_ps, parts.end_ps, parts.phase, parts.row, parts.is_proved, strict=True
+        )
+    ]
+
+
+def parts_of(*planes: Plane, device: int = 0) -> list[tuple[float, float, str, str]]:
+    tables = tables_of(*planes)
+    timeline = host_timeline(tables)
+    (found,) = [d for d in timeline.devices if d.device == f"/device:GPU:{device}"]
+    return shown(found.parts, tables)
+
+
+def gemm(at: Span, correlation: int) -> Event:
+    """A kernel that names no op: that of the eager op it was launched in."""
+    return kernel("gemm", at, correlation=correlation)
+
+
+def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("Unique", us(20, 50)),
+        eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found == [
+        (10, 15, "COMPUTE", ""),
+        (15, 20, "PROGRAM", ""),
+        (20, 70, "HOST_OP", "Unique"),
+        (70, 75, "PROGRAM", ""),
+        (75, 80, "LAUNCH", "MatMul"),
+        (80, 82, "LAUNCH", ""),
+        (82, 85, "QUEUED", ""),
+        (85, 90, "COMPUTE", ""),
+    ]
+
+
+def test_what_ran_beside_a_kernel_is_not_waited_for() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("Unique", us(20, 50)),
+        eager("MatMul", us(70, 10))(launch(us(70, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 50), 1), gemm(us(72, 5), 2))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found == [
+        (10, 60, "COMPUTE", ""),
+        (60, 70, "HOST_OP", "Unique"),  # its last fifth: the kernel ended at 60
+        (70, 72, "LAUNCH", ""),
+        (72, 77, "COMPUTE", ""),
+    ]
+
+
+def test_an_occupant_of_a_gap_is_not_its_producer() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("MatMul", us(80, 10))(launch(us(80, 2), 2)),
+    )
+    other = line("worker")(eager("Unique", us(20, 50)))  # of a thread that launches nothing
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(82, 5), 2))
+
+    found = parts_of(host(python, other), gpu(0, device))
+
+    assert found[1:3] == [(15, 80, "PROGRAM", ""), (80, 82, "LAUNCH", "")]
+
+
+def test_exposed_is_not_blocking() -> None:
+    """A kernel launched long before waits in the device's queue, whatever the host does."""
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(2, 2), 1), launch(us(5, 2), 2)),
+        eager("Unique", us(12, 60)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(40, 5), 2))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found == [(10, 15, "COMPUTE", ""), (15, 40, "QUEUED", ""), (40, 45, "COMPUTE", "")]
+
+
+def test_several_streams_are_one_device() -> None:
+    """The sum of kernels is not wall time, nor is the longest stream the device's."""
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(0, 1), 1), launch(us(1, 1), 2), launch(us(2, 1), 3))
+    )
+    device = (
+        stream(13, "Compute")(gemm(us(10, 20), 1)),
+        stream(14, "Compute")(gemm(us(20, 20), 2), gemm(us(50, 10), 3)),
+    )
+
+    found = parts_of(host(python), gpu(0, *device))
+
+    assert found == [(10, 40, "COMPUTE", ""), (40, 50, "QUEUED", ""), (50, 60, "COMPUTE", "")]
+
+
+def test_without_correlation_ids_nothing_is_told() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("Unique", us(20, 50))
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 0), gemm(us(85, 5), 0))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found[1] == (15, 85, "UNATTRIBUTED", "")
+
+
+def test_each_device_by_itself() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(2, 2), 1), launch(us(5, 2), 2, number=1)),
+        eager("Unique", us(20, 50)),
+        eager("MatMul", us(70, 10))(launch(us(70, 2), 3), launch(us(72, 2), 4, number=1)),
+    )
+    planes = (
+        host(python),
+        gpu(0, stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(75, 5), 3))),
+        gpu(1, stream(13, "Compute")(gemm(us(10, 50), 2), gemm(us(80, 5), 4))),
+    )
+
+    first, second = (parts_of(*planes, device=k) for k in (0, 1))
+
+    assert (20, 70, "HOST_OP", "Unique") in first
+    assert (60, 70, "HOST_OP", "Unique") in second
+    assert second[-1] == (80, 85, "COMPUTE", "")
+
+
+def test_a_copy_is_waited_for_where_no_kernel_runs() -> None:
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
+    worker = thread("tf_Compute", 1)(
+        executor(us(10, 60), step=7)(
+            op("segment/Unique", "Unique", us(12, 40)),
+            send("segment/Unique", "gather/Gather", us(53, 6))(
+                launch(us(54, 2), 1, "cuMemcpyHtoDAsync")
+            ),
+        )
+    )
+    other = thread("tf_Compute", 2)(
+        executor(us(75, 10), step=7)(recv("segment/Unique", us(75, 1)), launch(us(78, 2), 2))
+    )
+    device = (
+        stream(13, "Compute")(
+            kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
+            kernel("gather", us(82, 5), op="gather/Gather:Gather", correlation=2),
+        ),
+        stream(14, "MemcpyH2D")(
+            copy("H2D", 4096, us(58, 10), op="segment/Unique/_1:_Send", correlation=1)
+        ),
+    )
+
+    found = parts_of(host(python, worker, other), gpu(0, *device))
+
+    assert [part for part in found if part[2] in {"HOST_OP", "COPY"}] == [
+        (12, 52, "HOST_OP", "Unique"),
+        (58, 68, "COPY", "Unique"),
+    ]
+    assert (found[0][0], found[-1][1]) == (0, 87)
+
+
+def test_a_pool_tells_who_handed_the_work_over() -> None:
+    python = line("python")(
+        eager("Unique", us(10, 40)),
+        event("ThreadpoolListener::Record", us(52), _pt=13, _p=99),
+        eager("TopKV2", us(55, 40)),  # afterwards, and so of no matter
+    )
+    worker = thread("tf_Compute", 1)(
+        event("ThreadpoolListener::StartRegion", us(60), _ct=13, _c=99),
+        executor(us(61, 9), step=7)(launch(us(62, 2), 2)),
+    )
+    device = stream(13, "Compute")(
+        kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
+        kernel("gather", us(66, 5), op="gather/Gather:Gather", correlation=2),
+    )
+
+    found = parts_of(host(python, worker), gpu(0, device))
+
+    assert found == [
+        (0, 5, "COMPUTE", ""),
+        (5, 10, "PROGRAM", ""),
+        (10, 50, "HOST_OP", "Unique"),
+        (50, 52, "PROGRAM", ""),
+        (52, 62, "RUNTIME", ""),
+        (62, 64, "LAUNCH", ""),
+        (64, 66, "QUEUED", ""),
+        (66, 71, "COMPUTE", ""),
+    ]
+
+
+def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be() -> None:
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
+    first = thread("tf_Compute", 1)(
+        executor(us(10, 42), step=7)(op("segment/Unique", "Unique", us(12, 40)))
+    )
+    foreign = thread("tf_Compute", 3)(
+        executor(us(30, 28), step=8)(op("other/TopKV2", "TopKV2", us(32, 26)))
+    )
+    second = thread("tf_Compute", 2)(executor(us(60, 10), step=7)(launch(us(62, 2), 2)))
+    device = stream(13, "Compute")(
+        kernel("fill", us(0, 12), op="zeros/Fill:Fill"),
+        kernel("gather", us(64, 5), op="gather/Gather:Gather", correlation=2),
+    )
+
+    found = parts_of(host(python, first, second, foreign), gpu(0, device))
+
+    assert found[:3] == [
+        (0, 12, "COMPUTE", ""),
+        (12, 52, "HOST_OP?", "Unique"),
+        (52, 62, "RUNTIME", ""),
+    ]
+
+
+def test_a_thread_that_waits_for_the_device_goes_on_when_that_has_ended() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        event("cuStreamSynchronize", us(12, 30), correlation_id=9),
+        eager("MatMul", us(45, 10))(launch(us(46, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 25), 1), gemm(us(48, 5), 2))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found[1:3] == [(35, 42, "RUNTIME", ""), (42, 45, "PROGRAM", "")]
+
+
+def test_devices_clocks_that_are_early_are_set_right() -> None:
+    python = line("python")(
+        eager("MatMul", us(100, 10))(launch(us(105, 2), 1)),
+        eager("Unique", us(120, 50)),
+        eager("MatMul", us(170, 10))(launch(us(170, 2), 2)),
+    )
+    early = stream(13, "Compute")(gemm(us(70, 5), 1), gemm(us(135, 5), 2))  # by 35 us
+    tables = tables_of(host(python), gpu(0, early))
+
+    timeline = host_timeline(tables)
+
+    assert timeline.shift_ps == 35 * US
+    assert shown(timeline.devices[0].parts, tables) == [
+        (105, 110, "COMPUTE", ""),
+        (110, 120, "PROGRAM", ""),
+        (120, 170, "HOST_OP", "Unique"),
+        (170, 175, "COMPUTE", ""),
+    ]
+
+
+def test_a_step_without_device_work_is_accounted_for() -> None:
+    python = line("python")(
+        step(0, us(0, 50))(eager("MatMul", us(0, 10))(launch(us(5, 2), 1))),
+        step(1, us(50, 50))(eager("Unique", us(55, 40))),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found[-2:] == [(55, 95, "HOST_OP", "Unique"), (95, 100, "PROGRAM", "")]
+
+
+def test_without_a_device_the_programs_own_thread_is_followed() -> None:
+    python = line("python")(
+        step(0, us(0, 100))(
+            eager("Unique", us(5, 20)),
+            call("__inference_f_1", us(30, 60), step=7),
+        )
+    )
+    worker = thread("tf_Compute", 1)(
+        executor(us(40, 45), step=7)(op("segment/TopKV2", "TopKV2", us(42, 40)))
+    )
+    tables = tables_of(host(python, worker))
+
+    timeline = host_timeline(tables)
+
+    assert timeline.devices == ()
+    assert timeline.program is not None
+    found = shown(timeline.program, tables)
+    assert [part for part in found if part[2].startswith("HOST_OP")] == [
+        (5, 25, "HOST_OP", "Unique"),
+        (42, 82, "HOST_OP", "TopKV2"),
+    ]
+    assert (found[0][0], found[-1][1]) == (0, 100)
+
+
+def real_runs() -> list[tuple[str, str]]:
+    """Folder and run of what can be read of the corpus."""
+    found = []
+    for folder in sorted(CORPUS.glob("*/")):
+        try:
+            found += [(folder.name, run) for run in runs(folder)]
+        except TraceAnalyzerError:
+            continue  # it holds no trace
+    return found
+
+
+@needs_corpus
+@pytest.mark.parametrize(("folder", "run"), real_runs())
+def test_parts_of_real_traces_add_up(folder: str, run: str) -> None:
+    try:
+        hosts = load(CORPUS / folder, run).hosts
+    except TraceAnalyzerError:
+        assert folder.startswith(("broken", "oldfmt"))
+        return
+    for found in hosts:
+        timeline = found.timeline
+        every = [d.parts for d in timeline.devices]
+        for parts in [*every, *([timeline.program] if timeline.program else [])]:
+            assert (parts.end_ps > parts.start_ps).all()
+            assert (parts.start_ps[1:] == parts.end_ps[:-1]).all()  # no hole, no overlap
+        if every:
+            idle = [int(p.duration_ps[p.phase != Phase.COMPUTE].sum()) for p in every]
+            exposed = found.tables.ops["exposed_ps"]
+            assert int(exposed.sum()) <= sum(idle) / len(idle)
+            assert (exposed >= 0).all()
+            copied = found.tables.copies
+            told = copied["exposed_ps"].notna() & copied["duration_ps"].notna()
+            assert (copied["exposed_ps"] <= copied["duration_ps"])[told].all()
+            assert np.all(copied["exposed_ps"][told] >= 0)

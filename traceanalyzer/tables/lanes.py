@@ -1,0 +1,352 @@
+"""What each host thread did when, and what set it going: the ground for why a device stood idle.
+
+A thread's events nest; here each becomes a lane of segments that do not: at each moment the
+innermost event that says what the thread was about. What made a thread begin is told by a link, of
+two kinds. TensorFlow's thread pools record who handed work over, and who took it
+(`ThreadpoolListener`, tsl/profiler/backends/cpu/threadpool_listener.cc, TensorFlow 2.13 and later):
+that is proof. Elsewhere a turn of an executor is taken to be begun by what ended last before it in
+the same call (step id): a call's executors have no other cause to begin than each other, its
+caller, and copies that arrive; but of several the last need not have been the one. Where nothing
+ended before, the call itself began it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.tables import compiled
+from traceanalyzer.tables.nesting import in_line_order, innermost
+from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, Kind, Role
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.device_events import DeviceEvents
+    from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.trace.columns import Plane
+
+__all__ = ["DEVICE_LANE", "Doing", "Lanes", "Links", "lanes"]
+
+# The runtimes' own calls that return when the device has got so far, and TensorFlow's waiting for
+# a value (eager/tensor_handle.cc).
+_WAIT: Final = re.compile(
+    r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?|TensorHandle::\w+ Wait|TensorHandle::WaitReady"
+)
+_HANDED_OVER: Final = "ThreadpoolListener::Record"
+_TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
+# gpu_event_mgr.cc, device_event_mgr.cc: polls the device and calls back what waited for it.
+_EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
+_PYTHON: Final = re.compile(r"(?:python|main)\S*", re.IGNORECASE)
+_ON_THE_HOST: Final = ("cpu", "host_memory", "unknown")
+
+DEVICE_LANE: Final = -1
+"""Stands for a device in place of a thread: the link leads to what it finished last."""
+
+
+class Doing(IntEnum):
+    """What a thread was about; the first few, what a device waited for."""
+
+    HOST_OP = 0
+    """An op that computes on the host, or of which nothing shows that it does not."""
+    INPUT = 1
+    """tf.data: a stage, or the op that waits for the next element."""
+    LAUNCH = 2
+    """Bringing work to the device: launch calls, and the host side of ops placed on it."""
+    RUNTIME = 3
+    """TensorFlow itself: executors, calls, handing work from thread to thread."""
+    PROGRAM = 4
+    """The program between TensorFlow's calls, Python most of all."""
+    WAIT = 5
+    """Waiting for the device."""
+    CALL = 6
+    """Waiting for a function that other threads run."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Links:
+    """What set threads going; one entry a link, by lane and then by time.
+
+    Attributes:
+        lane: The lane that began, int32.
+        at_ps: When, int64.
+        from_lane: The lane that set it going, or `DEVICE_LANE`; int32.
+        from_ps: When that lane did so, int64.
+        is_proved: Whether there was nothing else; or it is the last that ended in the same call.
+        begin: First link of each lane, one longer; int64.
+    """
+
+    lane: NDArray[np.int32]
+    at_ps: NDArray[np.int64]
+    from_lane: NDArray[np.int32]
+    from_ps: NDArray[np.int64]
+    is_proved: NDArray[np.bool_]
+    begin: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Lanes:
+    """What the threads of one host did.
+
+    Attributes:
+        name: Name of each lane (XLine).
+        is_program: Which lanes are the program's own threads.
+        begin: First segment of each lane, one longer; int64.
+        start_ps: Start of each segment, rising within a lane; int64.
+        end_ps: End of each segment, int64.
+        doing: `Doing` of each segment, uint8.
+        row: Row of the op table, -1 for none; int32.
+        call: Step id of the call it ran in, or that it waits for; 0 where unknown, int64.
+        links: What set threads going.
+        call_id: Of what happened in calls: the call, rising; int64.
+        call_ps: When it ended, rising within a call; int64.
+        call_lane: Its lane, or `DEVICE_LANE`; int32.
+        call_begins: Whether it is the call itself, which begins then.
+        launch_id: Correlation ids of launches, rising; int64.
+        launch_lane: The lane each launch was made on, int32.
+        launch_start_ps: When it began, int64.
+        launch_end_ps: When it returned, int64.
+    """
+
+    name: tuple[str, ...]
+    is_program: NDArray[np.bool_]
+    begin: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    doing: NDArray[np.uint8]
+    row: NDArray[np.int32]
+    call: NDArray[np.int64]
+    links: Links
+    call_id: NDArray[np.int64]
+    call_ps: NDArray[np.int64]
+    call_lane: NDArray[np.int32]
+    call_begins: NDArray[np.bool_]
+    launch_id: NDArray[np.int64]
+    launch_lane: NDArray[np.int32]
+    launch_start_ps: NDArray[np.int64]
+    launch_end_ps: NDArray[np.int64]
+
+
+def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.DataFrame) -> Lanes:
+    """Lay out what the threads of a host did.
+
+    Args:
+        host: The ops that ran on them.
+        device: What ran on the devices.
+        sightings: The row of each op occurrence.
+        ops: The host's rows of the op table.
+    """
+    plane = host.plane
+    order = in_line_order(plane)
+    doing, row, call = _labels(host, sightings, ops, order)
+    segments = compiled.flatten(order, plane.lines.event_begin, plane.start_ps, plane.end_ps, doing)
+    begin, start_ps, end_ps, event = segments
+    calls = _calls(host, device, doing)
+    launch = _launches(plane)
+    return Lanes(
+        name=plane.lines.name,
+        is_program=_program_lanes(host),
+        begin=begin,
+        start_ps=start_ps,
+        end_ps=end_ps,
+        doing=doing[event].astype(np.uint8),
+        row=row[event],
+        call=call[event],
+        links=_links(host, calls),
+        call_id=calls.id,
+        call_ps=calls.at_ps,
+        call_lane=calls.lane,
+        call_begins=calls.begins,
+        launch_id=plane.integers("correlation_id").values[launch],
+        launch_lane=plane.line_of[launch].astype(np.int32),
+        launch_start_ps=plane.start_ps[launch],
+        launch_end_ps=plane.end_ps[launch],
+    )
+
+
+def _labels(
+    host: HostOps, sightings: Sightings, ops: pd.DataFrame, order: NDArray[np.int64]
+) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int64]]:
+    """Return what each event of the plane says its thread did (-1: nothing), its row, its call."""
+    plane, names = host.plane, host.names
+    name_of = plane.name_of
+    doing = np.full(len(plane), -1, np.int8)
+    doing[names.is_executor[name_of]] = Doing.RUNTIME
+    doing[names.kind[name_of] == Kind.FUNCTION_CALL] = Doing.RUNTIME
+    runs = plane.named(FUNCTION_RUN)
+    around = innermost(plane, order, names.kind[name_of] == Kind.FUNCTION_CALL)[runs]
+    waiting = np.concatenate([runs, around[around >= 0]])
+    doing[waiting] = Doing.CALL
+    doing[names.is_pipeline[name_of]] = Doing.INPUT
+
+    row_of = sightings.of_occurrence
+    doing[host.event] = _doing_of_rows(ops)[row_of]
+    doing[host.event[host.in_pipeline]] = Doing.INPUT
+    row = np.full(len(plane), -1, np.int32)
+    row[host.event] = row_of
+    launches = plane.integers("correlation_id")
+    launched = launches.present & (launches.values != 0)
+    doing[launched] = Doing.LAUNCH
+    row[launched] = np.append(row_of, -1)[host.owner[launched]]
+    waits = [n for n in plane.names if _WAIT.fullmatch(n)]
+    doing[plane.named(*waits)] = Doing.WAIT
+
+    call = host.call_of_event.copy()
+    ids = plane.integers("id").values[runs]
+    call[waiting] = np.concatenate([ids, ids[around >= 0]])
+    return doing, row, call
+
+
+def _doing_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
+    placement = ops["placement"].astype(object).to_numpy()
+    role = ops["role"].astype(object).to_numpy()
+    on_host = np.isin(placement, _ON_THE_HOST)
+    doing = np.where(on_host, Doing.HOST_OP, Doing.LAUNCH)
+    doing = np.where(np.isin(role, (Role.RUNTIME, Role.TRANSFER)), Doing.RUNTIME, doing)
+    of_row: NDArray[np.int8] = np.where(role == Role.INPUT_PIPELINE, Doing.INPUT, doing)
+    return of_row.astype(np.int8)
+
+
+def _program_lanes(host: HostOps) -> NDArray[np.bool_]:
+    """Tell which threads are the program's: Python's, those with eager ops, calls or steps."""
+    plane = host.plane
+    calls = (host.names.kind == Kind.EAGER_OP) | (host.names.kind == Kind.FUNCTION_CALL)
+    is_call = calls[plane.name_of] & (host.names.kind[plane.name_of] != Kind.OP)
+    is_call &= host.call_of_event == 0  # a call within an executor's turn is that graph's
+    if plane.has_stat("step_num"):
+        is_call |= plane.integers("step_num").present
+    found = np.array([_PYTHON.fullmatch(name) is not None for name in plane.lines.name], np.bool_)
+    found[plane.line_of[is_call]] = True
+    return found
+
+
+class _Calls(NamedTuple):
+    """What ended in calls, and where these began; see `Lanes`."""
+
+    id: NDArray[np.int64]
+    at_ps: NDArray[np.int64]
+    lane: NDArray[np.int32]
+    begins: NDArray[np.bool_]
+
+
+def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Calls:
+    """Return when something ended in each call, and where: ops and copies; and when it began."""
+    plane = host.plane
+    ops = host.event[(host.call != 0) & (doing[host.event] >= 0)]
+    runs = plane.named(FUNCTION_RUN)
+    ids = plane.integers("id")
+    runs = runs[ids.present[runs]]
+    elements = plane.named(*(n for n in plane.names if GET_NEXT.fullmatch(n)))
+    elements = elements[ids.present[elements]]
+    to_host = np.array([d == "d2h" for d in (*device.direction.values, "")], np.bool_)
+    copies = np.flatnonzero(to_host[device.direction.codes] & (device.launch >= 0))
+    copies = copies[host.call_of_event[device.launch[copies]] != 0]
+
+    call = np.concatenate(
+        [
+            host.call_of_event[ops],
+            ids.values[runs],
+            ids.values[elements],
+            host.call_of_event[device.launch[copies]],
+        ]
+    )
+    at_ps = np.concatenate(
+        [
+            plane.end_ps[ops],
+            plane.start_ps[runs],
+            plane.end_ps[elements],
+            device.start_ps[copies] + device.duration_ps[copies],
+        ]
+    )
+    lane = np.concatenate(
+        [
+            plane.line_of[ops],
+            plane.line_of[runs],
+            plane.line_of[elements],
+            np.full(len(copies), DEVICE_LANE),
+        ]
+    ).astype(np.int32)
+    begins = np.zeros(len(call), np.bool_)
+    begins[len(ops) : len(ops) + len(runs)] = True
+    order = np.lexsort((at_ps, call))
+    return _Calls(call[order], at_ps[order], lane[order], begins[order])
+
+
+def _links(host: HostOps, calls: _Calls) -> Links:
+    plane = host.plane
+    lane, at_ps, from_lane, from_ps = _handed_over(plane)
+    manager = np.array(
+        [_EVENT_MANAGER.fullmatch(n) is not None for n in plane.lines.name] + [False]
+    )
+    from_lane = np.where(manager[from_lane], DEVICE_LANE, from_lane).astype(np.int32)
+
+    turns = np.flatnonzero(host.names.is_executor[plane.name_of])
+    turns = turns[np.lexsort((plane.start_ps[turns], plane.line_of[turns]))]
+    taken = compiled.begun_by_call(
+        plane.line_of[turns].astype(np.int32),
+        plane.start_ps[turns],
+        plane.end_ps[turns],
+        plane.integers("id").values[turns],
+        lane,
+        at_ps,
+        calls.id,
+        calls.at_ps,
+    )
+    begun = turns[taken >= 0]
+    source = taken[taken >= 0]
+    lanes_of = np.concatenate([lane, plane.line_of[begun].astype(np.int32)])
+    at = np.concatenate([at_ps, plane.start_ps[begun]])
+    order = np.lexsort((at, lanes_of))
+    return Links(
+        lane=lanes_of[order],
+        at_ps=at[order],
+        from_lane=np.concatenate([from_lane, calls.lane[source]])[order],
+        from_ps=np.concatenate([from_ps, calls.at_ps[source]])[order],
+        is_proved=np.concatenate([np.ones(len(lane), np.bool_), calls.begins[source]])[order],
+        begin=np.searchsorted(lanes_of[order], np.arange(len(plane.lines) + 1)),
+    )
+
+
+def _handed_over(
+    plane: Plane,
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Pair the records of who handed work to a pool's thread with those of who took it up.
+
+    Returns:
+        Lane and time of the taking, lane and time of the handing, by lane and time.
+    """
+    given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
+    keys, wanted = plane.integers("_p"), plane.integers("_c")
+    given, taken = given[keys.present[given]], taken[wanted.present[taken]]
+    given = given[np.argsort(keys.values[given], kind="stable")]
+    if not len(given):
+        none = np.empty(0, np.int32)
+        return none, none.astype(np.int64), none, none.astype(np.int64)
+    slot = np.searchsorted(keys.values[given], wanted.values[taken]).clip(max=len(given) - 1)
+    source = given[slot]
+    fits = keys.values[source] == wanted.values[taken]
+    fits &= plane.start_ps[source] <= plane.start_ps[taken]
+    source, taken = source[fits], taken[fits]
+    order = np.lexsort((plane.start_ps[taken], plane.line_of[taken]))
+    source, taken = source[order], taken[order]
+    return (
+        plane.line_of[taken].astype(np.int32),
+        plane.start_ps[taken],
+        plane.line_of[source].astype(np.int32),
+        plane.start_ps[source],
+    )
+
+
+def _launches(plane: Plane) -> NDArray[np.int64]:
+    """Return the events that launch work, by correlation id; of several with one id the first."""
+    column = plane.integers("correlation_id")
+    events = np.flatnonzero(column.present & (column.values != 0))
+    _, first = np.unique(column.values[events], return_index=True)
+    found: NDArray[np.int64] = events[first]
+    return found

@@ -1,0 +1,1 @@
+"""What each device did when, and for which host op it stood idle."""

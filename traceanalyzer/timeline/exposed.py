@@ -1,0 +1,58 @@
+"""Exposed time: how long devices stood idle because of an op or a copy.
+
+An op's exposed time is the idle time in which the walk back from what came next passes through the
+op, and the time in which nothing but a copy ran that is made for it. Each moment of a device is
+attributed once, so that the exposed times of all ops add up to no more than the idle time. Of
+several devices of a host it is the mean: what one of them lost is lost to the step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.timeline.device_parts import HostTimeline, Parts
+
+__all__ = ["is_exposed", "with_exposed"]
+
+_WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
+
+
+def is_exposed(parts: Parts) -> NDArray[np.bool_]:
+    """Tell in which parts a device waited for an op of the host, or for a copy made for one."""
+    waited: NDArray[np.bool_] = np.isin(parts.phase, _WAITED_FOR) & (parts.row >= 0)
+    return waited
+
+
+def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
+    """Return a host's tables with the exposed time of ops and copies.
+
+    It stays null where no device ran kernels: what did not compute did not wait.
+    """
+    devices = timeline.devices
+    if not devices:
+        return tables
+    of_ops = np.zeros(len(tables.ops), np.int64)
+    of_copies = np.zeros(len(tables.copies), np.int64)
+    on_device = np.zeros(len(tables.copies), np.bool_)
+    for device in devices:
+        parts = device.parts
+        row = np.where(is_exposed(parts), parts.row, -1).astype(np.int64)
+        of_ops += sum_by(row, parts.duration_ps, len(of_ops))
+        of_copies += sum_by(parts.copy, parts.duration_ps, len(of_copies))
+        on_device |= (tables.copies["device"] == device.device).to_numpy()
+    return replace(
+        tables,
+        ops=tables.ops.assign(exposed_ps=pd.array(of_ops // len(devices), dtype="Int64")),
+        copies=tables.copies.assign(exposed_ps=pd.arrays.IntegerArray(of_copies, ~on_device)),
+    )
