@@ -26,7 +26,7 @@ _NUMBERS: Final = (
     "addr",
 )
 # `BFCAllocator::AddTraceMe` (bfc_allocator.cc) of older versions, where no op was at work.
-_NOTHING: Final = "(null)"
+_NOTHING: Final = {"", "(null)"}
 _LONGEST_NUMBER: Final = 9  # digits; types have three
 
 
@@ -59,7 +59,7 @@ def allocation_events(plane: Plane) -> pd.DataFrame:
     columns["op_name"] = categorical(mapped(told.strings("tf_op"), _known))
     columns["region_type"] = categorical(mapped(told.strings("region_type"), _known))
     columns["data_type"] = categorical(mapped(told.strings("data_type"), _type))
-    columns["shape"] = categorical(told.strings("shape"))
+    columns["shape"] = categorical(mapped(told.strings("shape"), _known))
     return pd.DataFrame(columns)
 
 
@@ -69,7 +69,7 @@ def _allocator(name: Strings, index: Strings) -> Strings:
 
 
 def _known(text: str) -> str | None:
-    return None if text == _NOTHING else text
+    return None if text in _NOTHING else text
 
 
 def _type(text: str) -> str | None:
