@@ -10,7 +10,17 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ALLOCATIONS", "COPIES", "KERNELS", "OPS", "SCHEMAS", "STEPS", "Column", "Schema"]
+__all__ = [
+    "ALLOCATIONS",
+    "COPIES",
+    "KERNELS",
+    "OPS",
+    "SCHEMAS",
+    "STAGES",
+    "STEPS",
+    "Column",
+    "Schema",
+]
 
 
 @dataclass(frozen=True)
@@ -172,6 +182,9 @@ ALLOCATIONS = Schema(
         "bytes_reserved": Column("Int64", "kept back by it then, as TPUs do for stacks"),
         "bytes_available": Column("Int64", "left then of all that it may take"),
         "peak_bytes_in_use": Column("Int64", "its peak so far"),
+        "fragmentation": Column(
+            "Float64", "share of its free memory that was not in the largest free piece then"
+        ),
         "addr": Column("Int64", "address: pairs allocation and deallocation"),
         "op_id": Column("text", "row of `ops`; null where it could not be linked"),
         "op_name": Column("text", "op that asked"),
@@ -182,9 +195,6 @@ ALLOCATIONS = Schema(
 )
 
 STEPS = Schema(
-        "fragmentation": Column(
-            "Float64", "share of its free memory that was not in the largest free piece then"
-        ),
     "steps",
     {
         "host": Column("text", "host"),
@@ -206,4 +216,50 @@ STEPS = Schema(
     },
 )
 
-SCHEMAS = (OPS, KERNELS, COPIES, ALLOCATIONS, STEPS)
+# What tf.data tells of its stages (tensorflow/core/framework/dataset.h and the kernels in
+# tensorflow/core/kernels/data), with what is computed from it.
+STAGES = Schema(
+    "stages",
+    {
+        "host": Column("text", "host"),
+        "pipeline": Column("int64", "which of the host's pipelines, in the order they began"),
+        "stage": Column("text", "path from the pipeline's end, Root::Prefetch::Map"),
+        "parent": Column("text", "path of the stage that takes its elements; null at the end"),
+        "type": Column("text", "kind of stage: Map, ParallelMapV2, Prefetch ..."),
+        "name": Column("text", "what TensorFlow or the program calls it; null where not told"),
+        "is_async": Column("bool", "makes elements ahead, on threads of its own"),
+        "iterators": Column("int64", "iterators seen: one an epoch, or a file of an interleave"),
+        "elements": Column("int64", "requests for an element, that for the end included"),
+        "total_ps": Column("int64", "time in these requests, of all threads together"),
+        "self_ps": Column(
+            "int64", "of it, outside of requests to inputs; if is_async the wait for an element"
+        ),
+        "input_ps": Column("int64", "time in requests to its inputs, on whatever thread"),
+        "first_ps": Column("int64", "time in the first request seen of each iterator: its start"),
+        "calls": Column("int64", "calls of its function"),
+        "call_ps": Column("Int64", "time from their start until they were done; null without one"),
+        "op_ps": Column("Int64", "of it, in ops; null likewise"),
+        "python_ps": Column("Int64", "of it, in Python callbacks; null likewise"),
+        "ops": Column(
+            "text", "types of the ops in its function, by time; null where none was seen"
+        ),
+        "threads": Column("int64", "threads on which it was asked"),
+        "parallelism": Column(
+            "Int64", "calls at once, the most that was told; null where not told"
+        ),
+        "autotune": Column("boolean", "whether tf.data chooses that; null where not told"),
+        "buffer_size": Column("Int64", "elements it keeps, the most that was told"),
+        "batch_size": Column("Int64", "elements in a batch"),
+        "cycle_length": Column("Int64", "inputs that an interleave reads at once"),
+        "cpu_budget": Column(
+            "Int64", "CPUs that tf.data reckons with; null but for the last stage"
+        ),
+        "element_bytes": Column("Int64", "size of an element; null where its shape is not fixed"),
+        "source_file": Column("text", "file that made the dataset; null without a sidecar"),
+        "source_line": Column("Int64", "line in it; null without a sidecar"),
+        "function_file": Column("text", "file of its function; null without a sidecar"),
+        "function_line": Column("Int64", "line of the function's dearest op; null likewise"),
+    },
+)
+
+SCHEMAS = (OPS, KERNELS, COPIES, ALLOCATIONS, STEPS, STAGES)
