@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from tests.placement.graphs import node
-from tests.placement.test_program import Program, only
+from tests.placement.test_program import Program, only, tensor
 from traceanalyzer.evidence.held import HeldFinder
-from traceanalyzer.placement.blockers import BlockerFinder
+from traceanalyzer.placement.blockers import BlockerFinder, Hold
+from traceanalyzer.placement.eager_blockers import eager_blockers
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.sidecar.document import Definition, Frame, Scope, Sidecar
 
@@ -36,6 +37,64 @@ def sidecar_of_an_inlined_call(call: str, *own: int) -> Sidecar:
         scopes=tuple(Scope(device=d, frame=0) for d in ("/CPU:0", "CPU:0", "/GPU:0", "")),
         frames=(Frame(file="train.py", line=6, code="step", is_user=True),),
     )
+
+
+_SCOPES = ("/CPU:0", "/device:CPU:0", "/GPU:0", "", "/job:localhost")
+
+
+def sidecar_in_scopes(*around: int) -> Sidecar:
+    """An eager op, and a call of `__f`, within scopes by number, each of a line of its own."""
+    program = Program()
+    program.eager("Square", tensor("float"), scope="/CPU:0", T="float")
+    program.eager("__f", scope="/CPU:0")
+    program.function("__f", node("x", "Placeholder", dtype="float"), assigned=("CPU:0",))
+    sidecar = program.sidecar(
+        gpus=1,
+        scopes=tuple(Scope(device=d, frame=at) for at, d in enumerate(_SCOPES)),
+        frames=tuple(
+            Frame(file="train.py", line=at + 1, code="step", is_user=True)
+            for at in range(len(_SCOPES))
+        ),
+    )
+    told = [replace(s, scopes=around, scope_frame=4) for s in sidecar.signatures]
+    return replace(sidecar, signatures=tuple(told))
+
+
+scopes_and_lines = pytest.mark.parametrize(
+    ("around", "lines"),
+    [
+        ((), [5]),  # of an older recorder: the innermost alone
+        ((1,), [2]),
+        ((0, 1), [1, 2]),
+        ((4, 0, 1), [1, 2]),  # what asks for no type leaves it to the scope around
+        ((0, 2, 1), [1]),  # without the inner scope the op would be on a GPU
+        ((0, 3, 1), [1]),  # tf.device(None)
+        ((0, 1, 0), [1, 2]),  # a function that calls itself
+        ((4,), [5]),
+    ],
+)
+
+
+@scopes_and_lines
+def test_each_scope_around_an_eager_op_holds(around: tuple[int, ...], lines: list[int]) -> None:
+    sidecar = sidecar_in_scopes(*around)
+    program = place_program(sidecar)
+    blocking = eager_blockers(program.eager_ops[0], program.eager_setting)
+    finder = HeldFinder(sidecar, program.kernels.registry)
+    found = [h for b in blocking.found for h in finder.of_eager(sidecar.signatures[0], b)]
+    assert [h.scope_frame and h.scope_frame.line for h in found] == lines
+    assert {h.hold for h in found} == {Hold.REQUEST}
+
+
+@scopes_and_lines
+def test_each_scope_around_a_call_holds(around: tuple[int, ...], lines: list[int]) -> None:
+    sidecar = sidecar_in_scopes(*around)
+    program = place_program(sidecar)
+    way = only(program, "__f")
+    (blocker,) = BlockerFinder(way.placement).of(0).found
+    found = list(HeldFinder(sidecar, program.kernels.registry).of_node(way, 0, blocker))
+    assert [h.scope_frame and h.scope_frame.line for h in found] == lines
+    assert {(h.hold, h.call) for h in found} == {(Hold.DEFAULT_DEVICE, sidecar.signatures[1])}
 
 
 @pytest.mark.parametrize(("call", "line", "called"), [("call", 6, "__inner"), ("other", None, "")])

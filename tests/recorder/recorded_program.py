@@ -89,10 +89,16 @@ def scopes() -> None:
         with tf.device("/device:cpu:0"):  # at: inner_scope
             tf.exp(matrix)  # at: exp_inner
         tf.exp(matrix)  # at: exp_again
+        with tf.device(""):
+            tf.exp(matrix)  # at: exp_no_request
+        with tf.device(None):  # at: lifting_scope
+            tf.exp(matrix)  # at: exp_lifted
     library.on_cpu(matrix)  # at: exp_library_call
     with library.cpu():
         tf.exp(matrix)  # at: exp_helper
     tf.exp(matrix)  # at: exp_bare
+    with tf.device(""):  # at: completed_scope
+        tf.exp(matrix)  # at: exp_completed
 
 
 table = tf.lookup.StaticHashTable(  # at: table

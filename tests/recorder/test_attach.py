@@ -25,7 +25,7 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops, gen_resource_variable_ops
 
 from tests.recorder.ours import failing
-from traceanalyzer.recorder import attach, session_configs, signatures
+from traceanalyzer.recorder import attach, scopes, session_configs, signatures
 from traceanalyzer.recorder.attach import Attachment, Evidence
 from traceanalyzer.recorder.graphs import Dumps, FirstCall
 from traceanalyzer.recorder.journal import Journal
@@ -164,6 +164,42 @@ def test_what_was_made_outside_a_session_is_known_in_it(recorder: Recorder) -> N
     made = eager["resources"][read["inputs"][0]["resource"]]
     assert (made["name"], made["bytes"]) == ("early", 8)
     assert eager["signatures"][made["signature"]]["op"] == "VarHandleOp"
+
+
+def test_of_one_line_in_other_scopes_each_is_told(recorder: Recorder) -> None:
+    def inside() -> None:
+        with tf.device("CPU:0"):
+            tf.square(2.0)
+
+    recorder.evidence.session_started(0)
+    inside()
+    with tf.device("CPU:0"):
+        inside()
+        inside()
+    recorder.evidence.session_stopped()
+    eager = recorder.of_kind("eager")[-1]
+    found = [s for s in eager["signatures"] if s["op"] == "Square"]
+    assert [len(signature["scopes"]) for signature in found] == [1, 2]
+    assert len({signature["scope_frame"] for signature in found}) == 1
+    outer = eager["frames"][found[1]["scopes"][1][1]]
+    assert outer[2] == "test_of_one_line_in_other_scopes_each_is_told"
+
+
+def test_of_too_many_scopes_the_innermost_is_told(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scopes, "_MOST_CHAINS", 2)
+    recorder.evidence.session_started(0)
+    with tf.device("CPU:0"):
+        tf.square(2.0)
+        with tf.device("CPU:0"):
+            tf.square(2.0)
+        tf.square(2.0)
+    tf.square(2.0)
+    recorder.evidence.session_stopped()
+    found = [s for s in recorder.of_kind("eager")[-1]["signatures"] if s["op"] == "Square"]
+    assert [len(signature["scopes"]) for signature in found] == [1, 0, 1, 0]
+    assert [signature["scope_frame"] >= 0 for signature in found] == [True, True, True, False]
 
 
 def test_calls_of_functions_are_told_in_and_outside_of_sessions(recorder: Recorder) -> None:

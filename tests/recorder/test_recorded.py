@@ -329,6 +329,26 @@ def test_the_scope_of_an_eager_op(
     assert recorded.mark(recorded.eager["frames"], found["scope_frame"]) == opened
 
 
+@pytest.mark.parametrize(
+    ("mark", "scopes"),
+    [
+        ("exp_outer", [(_CPU, "outer_scope")]),
+        ("exp_inner", [("/device:cpu:0", "inner_scope"), (_CPU, "outer_scope")]),
+        ("exp_again", [(_CPU, "outer_scope")]),
+        ("exp_no_request", [(_CPU, "outer_scope")]),
+        ("exp_lifted", [("", "lifting_scope"), (_CPU, "outer_scope")]),
+        ("exp_bare", []),
+        ("exp_completed", [(_CPU, "completed_scope")]),  # TensorFlow makes of it a CPU's
+    ],
+)
+def test_all_scopes_around_an_eager_op(
+    recorded: Recorded, mark: str, scopes: list[tuple[str, str]]
+) -> None:
+    found = recorded.at(mark)[0]["scopes"]
+    frames = recorded.eager["frames"]
+    assert [(asked, recorded.mark(frames, frame)) for asked, frame in found] == scopes
+
+
 def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_program(
     recorded: Recorded,
 ) -> None:

@@ -139,6 +139,7 @@ def sample() -> Sidecar:
                 is_function=True,
                 scope="/CPU:0",
                 scope_frame=1,
+                scopes=(0,),
                 frame=1,
                 attributes=2,
                 inputs=(
@@ -277,6 +278,7 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
                 is_function=st.booleans(),
                 scope=_texts,
                 scope_frame=frame,
+                scopes=_tuples(st.integers(0, len(scopes) - 1)) if scopes else st.just(()),
                 frame=frame,
                 attributes=st.integers(-1, len(attributes) - 1),
                 inputs=_tuples(tensors),

@@ -74,6 +74,7 @@ EAGER = {
             "is_function": True,
             "scope": "/GPU:0",
             "scope_frame": 0,
+            "scopes": [["/GPU:0", 0], ["/CPU:0", 1]],
             "frame": 1,
             "attributes": {},
             "inputs": [tensor("float"), tensor(None, "", shape=None)],
@@ -172,7 +173,10 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
         Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
         Frame(file="/project/train.py", line=33, code="<module>", is_user=True),
     )
-    assert found.scopes == (Scope(device="/CPU:0", frame=0),)
+    assert found.scopes == (
+        Scope(device="/CPU:0", frame=0),
+        Scope(device="/GPU:0", frame=1),
+    )
     assert found.definitions == (
         Definition(
             name="__inference_step_9", nodes=("x", "mm"), frames=(-1, 0), scopes=(None, (0,))
@@ -197,6 +201,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
             is_function=True,
             scope="/GPU:0",
             scope_frame=1,
+            scopes=(1, 0),
             frame=0,
             attributes=1,
             inputs=(
@@ -356,6 +361,14 @@ class TestDamage:
             assert {note.id for note in found.notes} <= {"records_damaged"}
             files.write(found, tmp_path / "h.placement.json.gz")
             assert isinstance(files.read(tmp_path / "h.placement.json.gz"), Sidecar)
+
+    def test_of_damaged_scopes_none_is_told(self, tmp_path: Path) -> None:
+        signature = {**EAGER["signatures"][1], "scopes": [["/CPU:0", 0], [7]]}  # type: ignore[index]
+        write_journal(tmp_path, *finished({**EAGER, "signatures": [signature], "sequences": []}))
+
+        (found,) = build(tmp_path, "h").signatures
+
+        assert (found.scope, found.scopes) == ("/GPU:0", ())
 
     def test_a_damaged_signature_keeps_its_number(self, tmp_path: Path) -> None:
         signatures: Any = EAGER["signatures"]

@@ -134,7 +134,7 @@ class ReplayedCases:
             contradiction = f"a replay puts it on {placed.device}, it ran on {', '.join(seen)}"
         return Case(
             type=signature.op,
-            held=tuple(self._held.of_eager(signature, b) for b in blocking.found),
+            held=tuple(h for b in blocking.found for h in self._held.of_eager(signature, b)),
             basis="replay",
             certainty=self._certainty(placed.doubt, is_complete=blocking.is_complete),
             doubt=placed.doubt,

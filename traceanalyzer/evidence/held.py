@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.program import SESSION
+from traceanalyzer.sidecar.document import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         Frame,
         Json,
         Resource,
-        Scope,
         Sidecar,
         Signature,
     )
@@ -90,16 +90,45 @@ class HeldFinder:
         self._registry = registry
         self._bound: dict[int, list[int]] = {}
 
-    def of_eager(self, signature: Signature, blocker: EagerBlocker) -> Held:
-        """Return what keeps an eager op from a GPU."""
-        sidecar = self._sidecar
+    def of_eager(self, signature: Signature, blocker: EagerBlocker) -> Iterator[Held]:
+        """Walk what keeps an eager op from a GPU: each scope that asks for it by itself.
+
+        Args:
+            signature: The op.
+            blocker: What holds it.
+        """
         resource = None
         if blocker.input is not None:
-            resource = sidecar.resource_of(signature.inputs[blocker.input])
+            resource = self._sidecar.resource_of(signature.inputs[blocker.input])
+        if blocker.hold is not Hold.REQUEST:
+            yield self._of_eager(signature, blocker, resource, *self._scope_of_making(resource))
+            return
+        for scope in self._scopes_of_eager(signature, blocker.asked):
+            frame = self._sidecar.frame(scope.frame)
+            yield self._of_eager(signature, blocker, resource, scope.device, frame)
+
+    def _scopes_of_eager(self, signature: Signature, asked: str) -> tuple[Scope, ...]:
+        """Return the scopes that ask for the device of an eager op, or of a call: at least one.
+
+        Of a line that is met again, as where a function calls itself, one.
+        """
+        around = [self._sidecar.scopes[number] for number in signature.scopes]
+        by_line: dict[int, Scope] = {}
+        for scope in _asking(around, asked)[0]:
+            by_line.setdefault(scope.frame, scope)
+        innermost = Scope(device=signature.scope, frame=signature.scope_frame)
+        return tuple(by_line.values()) or (innermost,)
+
+    def _of_eager(
+        self,
+        signature: Signature,
+        blocker: EagerBlocker,
+        resource: Resource | None,
+        scope: str | None,
+        scope_frame: Frame | None,
+    ) -> Held:
+        sidecar = self._sidecar
         known = self._attributes_of(signature)
-        scope, scope_frame = self._scope_of_making(resource)
-        if blocker.hold is Hold.REQUEST:
-            scope, scope_frame = signature.scope, sidecar.frame(signature.scope_frame)
         return Held(
             hold=blocker.hold,
             link="own" if resource is None else "resource",
@@ -121,6 +150,11 @@ class HeldFinder:
             node: The node.
             blocker: What holds it.
         """
+        call = None if placed.call is None else self._sidecar.signatures[placed.call]
+        if blocker.hold is Hold.DEFAULT_DEVICE and call is not None:
+            for scope in self._scopes_of_eager(call, call.scope):
+                yield self._of_node(placed, node, blocker, scope)
+            return
         if blocker.hold not in _BY_REQUEST:
             yield self._of_node(placed, node, blocker)
             return
@@ -147,8 +181,6 @@ class HeldFinder:
         resource = self._resource(placed, blocker)
         if blocker.hold is Hold.ASSIGNED:
             scope, frame = self._scope_of_making(resource)
-        elif blocker.hold is Hold.DEFAULT_DEVICE and call is not None:
-            scope, frame = call.scope, self._sidecar.frame(call.scope_frame)
         return Held(
             hold=blocker.hold,
             link=self._link(placed, node, blocker.node),
@@ -230,14 +262,7 @@ class HeldFinder:
         definition = self._sidecar.definition(function)
         at = -1 if definition is None else definition.index(node)
         scopes = None if definition is None or at < 0 else definition.scopes[at]
-        found = []
-        for number in reversed(scopes or ()):
-            scope = self._sidecar.scopes[number]
-            if _type(scope.device) == _type(asked):
-                found.append(scope)
-            elif _type(scope.device) or scope.device in _NO_DEVICE:
-                return tuple(found), True
-        return tuple(found), False
+        return _asking([self._sidecar.scopes[number] for number in reversed(scopes or ())], asked)
 
     def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
         """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
@@ -277,6 +302,22 @@ class HeldFinder:
         if bound is None:
             bound = self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
         return "resource" if bound[holder] == bound[node] else "class"
+
+
+def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], bool]:
+    """Return which scopes ask for a type of device, and whether another ends them.
+
+    Args:
+        scopes: Scopes one around the other, the innermost first.
+        asked: A device of that type.
+    """
+    found = []
+    for scope in scopes:
+        if _type(scope.device) == _type(asked):
+            found.append(scope)
+        elif _type(scope.device) or scope.device in _NO_DEVICE:
+            return tuple(found), True
+    return tuple(found), False
 
 
 def _recorded_name(function: str) -> str:

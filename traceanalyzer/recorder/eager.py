@@ -91,7 +91,7 @@ class EagerRecorder:
         Args:
             journal: Where to write.
             signatures: Describes ops.
-            scopes: Knows the line that opened the current device scope.
+            scopes: Knows the device scopes that are open, and the lines that opened them.
             before_call: Called before each call of a function, with its name and the number of
                 the thread.
             first_call: Makes the context in which an op or a call runs in a way that is new.
@@ -200,7 +200,7 @@ class EagerRecorder:
                 end = first_attribute.get(op) or self._learn(op)
                 scope = args[0]._thread_local_data.device_name  # noqa: SLF001
                 place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
-                key = [op, place, scope, scopes.frame]
+                key = [op, place, scope, scopes.chain]
                 for value in args[3:end]:
                     if categories.get(type(value)) == _TENSOR:
                         dtype = value._datatype_enum()  # noqa: SLF001
@@ -306,7 +306,7 @@ class EagerRecorder:
                 self._functions[name] = positions
         place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
         bound = tuple([getattr(inputs[k], "_id", None) for k in positions])
-        key: Tuple[Any, ...] = (name, place, scope, self._scopes.local.frame, bound)
+        key: Tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
         if not is_function:
             dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]  # noqa: SLF001
             key = (*key, tuple(dtypes), repr(attributes))
@@ -367,7 +367,7 @@ class EagerRecorder:
         if category == _VARIABLE:
             # TensorFlow reads it first, in C++ (pywrap_tfe_src.cc, ReadVariableOp).
             handle = value.handle._id  # noqa: SLF001
-            key = ("read", handle, place, scope, self._scopes.local.frame)
+            key = ("read", handle, place, scope, self._scopes.local.chain)
             number = self._signatures.numbers.get(key)
             if number is None:
                 number = self._signatures.add_read(key, value, frame, scope)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from .frames import GENERATED
 from .loaded import loaded
@@ -39,8 +39,16 @@ _MACHINERY = tuple(
 )
 
 
+_NO_SCOPE = 0
+_MOST_CHAINS = 10_000
+_MOST_TOLD = 10  # scopes around one op
+
+
 class _Local(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
+    # Number of the eager scopes that are open, one within the other; what is below zero tells of
+    # the innermost alone.
+    chain = _NO_SCOPE
 
 
 class _Locations(List[Any]):
@@ -82,6 +90,10 @@ class Scopes:
         """Prepare; nothing is replaced yet."""
         self.local = _Local()
         self._frames = frames
+        # Of each chain: the one around its innermost scope, and what that scope asks for, where.
+        self._chains: List[Tuple[int, str, int]] = [(-1, "", -1)]
+        self._number_of: Dict[Tuple[int, str, int], int] = {}
+        self._lock = threading.Lock()
         self._patches = Patches()
 
     def install(self) -> None:
@@ -102,16 +114,23 @@ class Scopes:
         self._patches.undo()
 
     def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        local, opened = self.local, self._opened
+        local, opened, chain = self.local, self._opened, self._chain
 
         def enter(scope: Any) -> Any:  # noqa: ANN401
+            context = scope._ctx  # noqa: SLF001
+            before = context.device_name
             result = original(scope)
             if not hasattr(local, "stack"):
                 local.stack = []
-            local.stack.append(local.frame)
+            local.stack.append((local.frame, local.chain))
             caller = sys._getframe(1)  # noqa: SLF001
             passed_on = _passed_on(caller)
             local.frame = opened(caller) if passed_on < 0 else passed_on
+            asked = scope._device_name  # noqa: SLF001
+            if asked is not None and not before:
+                asked = context.device_name  # with what TensorFlow adds to it, which may be a type
+            if asked != "":
+                local.chain = chain(local.chain, asked or "", local.frame)
             return result
 
         return enter
@@ -121,10 +140,35 @@ class Scopes:
 
         def leave(scope: Any, *error: Any) -> Any:  # noqa: ANN401
             stack = getattr(local, "stack", None)
-            local.frame = stack.pop() if stack else -1
+            local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
             return original(scope, *error)
 
         return leave
+
+    def opened(self) -> List[Tuple[str, int]]:
+        """Return the eager scopes that are open in this thread, innermost first.
+
+        Returns:
+            Pairs as `locations` has them, "" for a scope that lifts what is asked around it. None
+            where they are not known, or there are none.
+        """
+        found: List[Tuple[str, int]] = []
+        at = self.local.chain
+        while at > _NO_SCOPE and len(found) < _MOST_TOLD:
+            at, asked, frame = self._chains[at]
+            found.append((asked, frame))
+        return found
+
+    def _chain(self, around: int, asked: str, frame: int) -> int:
+        key = (around, asked, frame)
+        number = self._number_of.get(key)
+        if number is None and around >= _NO_SCOPE:
+            with self._lock:
+                if len(self._chains) < _MOST_CHAINS:
+                    number = self._number_of.setdefault(key, len(self._chains))
+                    if number == len(self._chains):
+                        self._chains.append(key)
+        return -2 - frame if number is None else number
 
     def _add(self, original: Callable[..., Any]) -> Callable[..., Any]:
         opened = self._opened_in_graph

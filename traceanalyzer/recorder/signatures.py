@@ -213,6 +213,7 @@ class Signatures:
                     return self.numbers[key]
             found["frame"] = self._frames.add_frame(frame)
             found["scope_frame"] = self._scopes.local.frame
+            found["scopes"] = self._scopes.opened()
             found["outputs"] = []
             number = len(self._signatures)
             self._signatures.append(found)

@@ -209,6 +209,7 @@ class Decoder:
             is_function=_flag(record, "is_function"),
             scope=_text(record, "scope"),
             scope_frame=_index(record, "scope_frame", len(self.frames)),
+            scopes=self._stack(record.get("scopes")) or (),
             frame=_index(record, "frame", len(self.frames)),
             attributes=_index(record, "attributes", len(self.attributes)),
             inputs=self._tensors(record, "inputs"),

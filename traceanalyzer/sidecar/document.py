@@ -32,6 +32,7 @@ refuses another `format` or `version` and ignores keys it does not know.
                                   "attributes": SETS, "origin_functions": [STRING],
                                   "origin_nodes": [STRING]}]}]}],
  "signatures": [{"op": text, "is_function": bool, "scope": text, "scope_frame": FRAME or -1,
+                 "scopes": [SCOPE, innermost first], which may be missing,
                  "frame": FRAME or -1, "attributes": SET,
                  "inputs": [TENSOR], "outputs": [TENSOR]}],
  "resources": [{"signature": index of the creating signature or -1, "name": text, "dtype": text,
@@ -394,6 +395,8 @@ class Signature:
             captured ones included.
         scope: The device that the eager scope asks for, "" for none.
         scope_frame: The frame that entered the scope, or -1.
+        scopes: All eager scopes around it, as indices, the innermost first; where there are none,
+            or only the innermost is known, none.
         frame: The innermost frame that is the user's own, or -1.
         attributes: Index of the set of attributes.
         inputs: Its inputs.
@@ -408,6 +411,7 @@ class Signature:
     attributes: int
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    scopes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,6 +129,7 @@ def _signature(signature: Signature, strings: _Strings) -> Json:
         "is_function": signature.is_function,
         "scope": signature.scope,
         "scope_frame": signature.scope_frame,
+        "scopes": list(signature.scopes),
         "frame": signature.frame,
         "attributes": signature.attributes,
         "inputs": [_tensor(t, strings) for t in signature.inputs],

@@ -101,6 +101,11 @@ class Pools:
                 return self._scopes.setdefault((device, _at(frames, frame)), len(self._scopes))
         return UNKNOWN
 
+    def _scopes_of(self, record: _Object, frames: list[int]) -> list[Json]:
+        """Return the scopes around an eager op; none where any is not as the journal has it."""
+        found = [self._scope(scope, frames) for scope in _list(record.get("scopes"))]
+        return [] if UNKNOWN in found else list(found)
+
     def _signature(self, record: Json, frames: list[int]) -> Json:
         if not isinstance(record, dict):
             return record
@@ -111,6 +116,7 @@ class Pools:
             "scope": record.get("scope") or "",
             "frame": _at(frames, record.get("frame")),
             "scope_frame": _at(frames, record.get("scope_frame")),
+            "scopes": self._scopes_of(record, frames),
             "attributes": self.attributes.add(known if isinstance(known, dict) else {}),
             "inputs": [self._tensor(t) for t in _list(record.get("inputs"))],
             "outputs": [self._tensor(t) for t in _list(record.get("outputs"))],
