@@ -14,6 +14,7 @@ import pandas as pd
 
 from traceanalyzer.copy_graph.graph import copy_graph
 from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatError
+from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory_use.use import memory_use
 from traceanalyzer.sidecar import files as sidecars
 from traceanalyzer.tables.device_events import device_planes
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
+    from traceanalyzer.input_pipeline.records import HostInput, InputUse
     from traceanalyzer.memory_use.use import AllocatorUse
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.host_tables import HostTables
@@ -100,6 +102,17 @@ class Host:
         """What each of its allocators had in use."""
         return memory_use(self.tables.allocations, self.tables.steps)
 
+    @cached_property
+    def input_pipeline(self) -> HostInput | None:
+        """Whether its input pipelines keep up with its steps; None where it has none."""
+        return host_input(
+            self.name,
+            self.tables.stages,
+            self.tables.pipelines,
+            self.tables.steps,
+            has_gpu=self.tables.facts.gpu_used,
+        )
+
     def events(self) -> pd.DataFrame:
         """Read every event of the host's trace anew; see `tables.events.event_rows`."""
         if self.file is None:
@@ -157,6 +170,12 @@ class Run:
     def stages(self) -> pd.DataFrame:
         """A row for each stage of an input pipeline (tf.data)."""
         return self._table(STAGES)
+
+    @cached_property
+    def input_pipeline(self) -> InputUse | None:
+        """Whether its input pipelines keep up with its steps; None where it has none."""
+        found = [h.input_pipeline for h in self.hosts]
+        return input_use([use for use in found if use is not None])
 
     @cached_property
     def events(self) -> pd.DataFrame:

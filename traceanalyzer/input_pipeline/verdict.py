@@ -1,0 +1,166 @@
+"""Whether a run's pipelines keep up with its steps, and what is slow where they do not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.input_pipeline.cells import is_positive
+from traceanalyzer.input_pipeline.cures import Setting, cures
+from traceanalyzer.input_pipeline.records import HostInput, InputUse, SlowStage
+from traceanalyzer.input_pipeline.throughput import Pipeline
+from traceanalyzer.input_pipeline.waits import periods, requested, step_waits
+from traceanalyzer.timeline.intervals import inside_ps, union
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from traceanalyzer.input_pipeline.records import StepWaits
+    from traceanalyzer.tables.stages import Pipelines
+    from traceanalyzer.timeline.intervals import Intervals
+
+__all__ = ["FEWEST_STEPS", "host_input", "input_use"]
+
+FEWEST_STEPS: Final = 3
+"""Regular steps below which nothing is said of whether a pipeline keeps up."""
+
+_TOO_LONG: Final = 0.05  # share of a step in which it waits
+# A pipeline that bounds the rate is at work nearly all the time, or makes the steps wait for work
+# on their own thread. Below this the wait is the handing over of elements that were ready.
+_AT_WORK: Final = 0.6
+_SLOW: Final = 0.3  # share of the wait during which the stage must have been at work
+_MOST_OF_THE_START: Final = 0.5
+
+
+def input_use(hosts: Sequence[HostInput]) -> InputUse | None:
+    """Return the pipelines of a run from those of its hosts; None where it has none."""
+    if not hosts:
+        return None
+    return InputUse(hosts=tuple(hosts), worst=max(hosts, key=_urgency))
+
+
+def _urgency(host: HostInput) -> tuple[bool, float]:
+    return host.verdict != "unknown", host.waits.share if host.waits else 0.0
+
+
+def host_input(
+    host: str, stages: pd.DataFrame, pipelines: Pipelines, steps: pd.DataFrame, *, has_gpu: bool
+) -> HostInput | None:
+    """Judge the input pipelines of one host; None where its trace shows none.
+
+    Args:
+        host: Its name.
+        stages: Its rows of the table of stages.
+        pipelines: When they were asked, and when at work.
+        steps: Its rows of the table of steps.
+        has_gpu: Whether the steps compute on a GPU.
+    """
+    if stages.empty and not len(pipelines.requests.row):
+        return None
+    waiting = requested(pipelines.requests)
+    waits = step_waits(steps, waiting)
+    startup, fill, size = _startup(stages, pipelines)
+    plain = HostInput(
+        host=host,
+        verdict="unknown",
+        reason=_too_little(waits, pipelines),
+        waits=waits,
+        startup_ps=startup,
+        fill_ps=fill,
+        fill_size=size,
+    )
+    if waits is None or plain.reason:
+        return plain
+    if waits.share < _TOO_LONG:
+        return _with(plain, verdict="keeps_up")
+    pipeline = _pipeline(stages, pipelines, waiting, waits)
+    if pipeline is None:
+        return _with(plain, reason="the trace does not tell what the pipeline did meanwhile")
+    whole = waits.mean_ps + waits.other_ps
+    if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _AT_WORK:
+        return _with(plain, verdict="keeps_up")
+    slow = _slow_stage(pipeline)
+    cpus = stages["cpu_budget"].max()
+    setting = Setting(cpus=int(cpus) if is_positive(cpus) else None, has_gpu=has_gpu)
+    helps = () if slow is None else cures(pipeline, slow.row, setting)
+    return _with(plain, verdict="too_slow", slow=slow, cures=helps)
+
+
+def _with(plain: HostInput, **changes: object) -> HostInput:
+    return HostInput(**{**vars(plain), **changes})  # type: ignore[arg-type]
+
+
+def _too_little(waits: StepWaits | None, pipelines: Pipelines) -> str:
+    if waits is None:
+        return "nothing in the trace marks steps"
+    if waits.steps < FEWEST_STEPS:
+        return f"fewer than {FEWEST_STEPS} regular steps were recorded"
+    if not len(pipelines.requests.row):
+        return "the trace does not show where the program waits for an element"
+    return ""
+
+
+def _pipeline(
+    stages: pd.DataFrame, pipelines: Pipelines, waiting: Intervals, waits: StepWaits
+) -> Pipeline | None:
+    """Return the pipeline for which the steps wait longest."""
+    begin, stop = periods(waits.table)
+    asked = pipelines.requests
+    groups = np.append(stages["pipeline"].to_numpy(np.int64), -1)[asked.row]
+    waited = {}
+    for group in np.unique(groups[groups >= 0]).tolist():
+        mine = groups == group
+        times = union(asked.start_ps[mine], asked.end_ps[mine] - asked.start_ps[mine])
+        waited[group] = int(inside_ps(times, begin, stop).sum())
+    if not waited:
+        return None
+    longest = max(waited, key=lambda g: waited[g])
+    return Pipeline(
+        stages=stages[stages["pipeline"] == longest],
+        work=pipelines.work,
+        waiting=waiting,
+        begin_ps=begin,
+        end_ps=stop,
+        other_ps=waits.other_ps,
+        wait_ps=waits.mean_ps,
+    )
+
+
+def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
+    """Return the stage that was at work longest while the steps waited."""
+    in_wait = {int(k): pipeline.in_wait_ps([int(k)]) for k in pipeline.stages.index}
+    row = max(in_wait, key=lambda k: in_wait[k])
+    share = min(1.0, in_wait[row] / pipeline.wait_ps)
+    if share < _SLOW:
+        return None
+    return SlowStage(
+        row=row,
+        stage=str(pipeline.stages.loc[row, "stage"]),
+        type=str(pipeline.stages.loc[row, "type"]),
+        busy_ps=pipeline.busy_ps([row]),
+        in_wait_share=share,
+    )
+
+
+def _startup(
+    stages: pd.DataFrame, pipelines: Pipelines
+) -> tuple[int | None, float | None, int | None]:
+    """Return the longest start of an iterator, and what filling a shuffle's buffer was of it."""
+    asked, first = pipelines.requests, pipelines.is_first
+    if not first.any():
+        return None, None, None
+    took = asked.end_ps[first] - asked.start_ps[first]
+    longest = int(took.argmax())
+    group = stages["pipeline"].iloc[int(asked.row[first][longest])]
+    mine = stages[(stages["pipeline"] == group) & stages["type"].astype(str).str.match("Shuffle")]
+    if mine.empty:
+        return int(took[longest]), None, None
+    each = mine["first_ps"] / mine["iterators"].clip(lower=1)
+    row = each.idxmax()
+    if each[row] < _MOST_OF_THE_START * took[longest]:
+        return int(took[longest]), None, None
+    size = mine.loc[row, "buffer_size"]
+    return int(took[longest]), float(each[row]), int(size) if is_positive(size) else None
