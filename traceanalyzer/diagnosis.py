@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from traceanalyzer.attribution import attribute
+from traceanalyzer.costs import Costs
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.rules import all_rules
@@ -65,7 +66,8 @@ class Diagnosis:
 
     Attributes:
         run: The run.
-        findings: Those that cost the most host time first.
+        findings: Those for which devices waited longest first, then those that took the most host
+            time.
         outcomes: One for each rule.
         explained: The best certainty with which each op is explained, by op id.
         unexplained: Rows of the op table, placed on the CPU, that no finding names; the most
@@ -74,6 +76,7 @@ class Diagnosis:
             used.
         on_a_gpu: What the rules find for a machine with a GPU, where the run's own had none and a
             capture tells enough to say; or None.
+        costs: What ops cost per step.
     """
 
     run: Run
@@ -83,6 +86,7 @@ class Diagnosis:
     unexplained: pd.DataFrame
     subjects: dict[str, Subject]
     on_a_gpu: OnAGpu | None
+    costs: Costs
 
     @property
     def cases(self) -> dict[str, Case]:
@@ -133,6 +137,7 @@ def diagnose(run: Run, rules: Sequence[Rule] | None = None) -> Diagnosis:
         unexplained=left.sort_values("host_self_ps", ascending=False, kind="stable"),
         subjects={subject.op_id: subject for subject in analysis.subjects},
         on_a_gpu=_on_a_gpu(run, applied),
+        costs=Costs(run),
     )
 
 
@@ -159,9 +164,18 @@ def _on_a_gpu(run: Run, rules: Sequence[Rule]) -> OnAGpu | None:
 
 
 def _dearest_first(findings: Iterable[Finding], run: Run) -> tuple[Finding, ...]:
-    cost = run.ops.set_index("op_id")["host_self_ps"]
+    rows = run.ops.set_index("op_id")
+    exposed, took = rows["exposed_ps"].fillna(0), rows["host_self_ps"]
     return tuple(
-        sorted(findings, key=lambda f: (-int(cost.reindex(f.op_ids).sum()), f.cause, f.id))
+        sorted(
+            findings,
+            key=lambda f: (
+                -int(exposed.reindex(f.op_ids).sum()),
+                -int(took.reindex(f.op_ids).sum()),
+                f.cause,
+                f.id,
+            ),
+        )
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 __all__ = [
     "SCHEMA_VERSION",
+    "AllocatorMemory",
     "Belief",
     "Blocker",
     "Cell",
@@ -35,6 +36,11 @@ __all__ = [
     "Gain",
     "Harm",
     "Health",
+    "Memory",
+    "MemoryGrowth",
+    "MemoryHolder",
+    "MemoryKind",
+    "MemoryPeak",
     "OnAGpu",
     "OpRef",
     "Report",
@@ -66,6 +72,7 @@ Severity: TypeAlias = Literal["info", "warning", "error"]
 RuleState: TypeAlias = Literal["fired", "silent", "not_applicable", "failed"]
 Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
 StepSource: TypeAlias = Literal["markers", "missing"]
+MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 Cell: TypeAlias = str | int | float | bool | None
 
 _US_DECIMALS = 3
@@ -290,7 +297,8 @@ class Gain(_Record):
 
     low: float | None
     high: float | None
-    basis: str
+    basis: str  # "exposed", "critical path" or "input wait"
+    note: str | None = None  # why the lower bound is lower
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,6 +427,84 @@ class CopyGraph(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MemoryHolder(_Record):
+    """Blocks of memory that were allocated for one op, of one type and shape."""
+
+    op_id: str | None
+    op: str | None  # None where the trace names none
+    type: str | None  # of the op
+    file: str | None = None
+    line: int | None = None
+    region_type: str | None  # "output", "temp", "persist", "dynamic"
+    data_type: str | None
+    shape: str | None
+    bytes: int
+    count: int  # blocks
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryPeak(_Record):
+    """The moment at which an allocator had most in use; the parts add up to ``bytes``.
+
+    ``before_bytes`` were allocated before the trace began, ``reserved_bytes`` are kept back by the
+    allocator itself, ``unaccounted_bytes`` do not add up because records are lost: more than 0
+    where those are of allocations.
+    """
+
+    at_us: float
+    bytes: int
+    share: float | None  # of the limit
+    named_bytes: int
+    unnamed_bytes: int
+    before_bytes: int
+    reserved_bytes: int
+    unaccounted_bytes: int
+    rounding_bytes: int | None  # in blocks, beyond what was asked for
+    available_bytes: int | None
+    fragmentation_share: float | None  # of its free memory, what was not in the largest free piece
+    holders: tuple[MemoryHolder, ...]
+    holders_total: int | None = None  # how many there are where ``holders`` was cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryGrowth(_Record):
+    """More was in use at the end of each step than at the end of the one before."""
+
+    steps: int
+    first_bytes: int  # at the end of the first of them
+    last_bytes: int
+    bytes_per_step: int  # the median
+    holders: tuple[MemoryHolder, ...]  # what the last step has more than the first
+    holders_total: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocatorMemory(_Record):
+    """What one allocator of a host had in use."""
+
+    host: str
+    allocator: str
+    kind: MemoryKind
+    device: str | None  # whose memory it is: "gpu:0"
+    records: int
+    limit_bytes: int | None
+    highest_bytes: int | None  # the most it ever had in use, before the trace too
+    peak: MemoryPeak | None
+    timeline: Table  # at_us, bytes: at most 1000 records, all peaks among them
+    steps: Table  # step, start_us, peak_bytes, end_bytes
+    growth: MemoryGrowth | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(_Record):
+    """What TensorFlow's allocators had in use; ``remarks`` say what needs attention."""
+
+    remarks: tuple[str, ...]
+    allocators: tuple[AllocatorMemory, ...]
+    allocators_total: int | None = None  # how many there are where ``allocators`` was cut
+
+
+@dataclass(frozen=True, kw_only=True)
 class Belief(_Record):
     """Something that is often believed to move ops to the CPU, and what it did in this run."""
 
@@ -480,5 +566,6 @@ class Report(_Record):
     on_a_gpu: OnAGpu | None = None
     steps: Steps | None = None
     copy_graph: CopyGraph | None = None
+    memory: Memory | None = None
     beliefs: tuple[Belief, ...] = ()
     tables: Tables

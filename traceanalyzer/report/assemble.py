@@ -17,7 +17,6 @@ from traceanalyzer.model import (
     CopyEdge,
     CopyGraph,
     CopyNode,
-    Cost,
     DeviceCopies,
     DeviceInfo,
     ExplainedShares,
@@ -40,6 +39,7 @@ from traceanalyzer.model import (
 )
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
+from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.verdict import verdict
 from traceanalyzer.tables.tracer import logical_devices
@@ -48,11 +48,12 @@ from traceanalyzer.timeline.intervals import union
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     import networkx as nx
 
     from traceanalyzer import findings
+    from traceanalyzer.costs import Costs
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
@@ -74,7 +75,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         run=_run_info(run, devices, steps),
         health=trace_health(run),
         summary=_summary(diagnosis, devices, steps),
-        findings=tuple(_finding(f, run) for f in diagnosis.findings),
+        findings=tuple(_finding(f, run, diagnosis.costs) for f in diagnosis.findings),
         unexplained=_unexplained(diagnosis),
         rules=tuple(
             RuleStatus(cause=o.cause, status=o.status, reason=o.reason) for o in diagnosis.outcomes
@@ -220,6 +221,7 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
     busy = [
         d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
     ]
+    exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
         verdict=verdict(run, on_cpu, shares, diagnosis.findings),
         cpu_ops=len(on_cpu),
@@ -230,11 +232,11 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
         else None,
         gpu_idle_share=1 - sum(busy) / len(busy) if busy else None,
         step_us=StepTime(median=steps.median_us, p95=steps.p95_us) if steps.count else None,
-        exposed_us_per_step=None,
+        exposed_us_per_step=None if exposed is None else exposed / _PS_PER_US,
     )
 
 
-def _finding(found: findings.Finding, run: Run) -> Finding:
+def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
     rows = run.ops[run.ops["op_id"].isin(found.op_ids)]
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
     return Finding(
@@ -253,7 +255,8 @@ def _finding(found: findings.Finding, run: Run) -> Finding:
         evidence=_as_shown(found.evidence, run),
         ruled_out=found.ruled_out,
         fixes=found.fixes,
-        cost=_joint_cost(rows, run.copies),
+        cost=joint_cost(rows, run.copies, costs),
+        gain_us_per_step=None if costs is None else gain(found.op_ids, costs),
     )
 
 
@@ -279,65 +282,20 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     run = diagnosis.run
     gpus = sum(parse_device(d).type == GPU for d in assumed.machine.devices)
     rows = _dearest(assumed.unexplained, run)
-    unmeasured = _with_unmeasured_copies(run.copies)
+    unmeasured = copies_of_unknown_size(run.copies)
     return OnAGpu(
         assumed=f"the same program, on a machine with {counted(gpus, 'GPU')}",
-        findings=tuple(_finding(f, run) for f in assumed.findings),
+        findings=tuple(_finding(f, run, None) for f in assumed.findings),
         unexplained=Unexplained(
             cpu_op_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
             ops=tuple(
-                UnexplainedOp(**ref, cost=_cost(rows.iloc[k : k + 1], unmeasured))
+                UnexplainedOp(**ref, cost=op_cost(rows.iloc[k : k + 1], unmeasured, None))
                 for k, ref in enumerate(_refs(rows, run))
             ),
             ops_total=len(assumed.unexplained),
         ),
         program_differs=assumed.program_differs,
     )
-
-
-def _joint_cost(rows: pd.DataFrame, copies: pd.DataFrame) -> Cost:
-    """Return what several ops cost together: a copy from one of them to another counts once."""
-    touched = copies[
-        copies["producer"].isin(rows["op_id"]) | copies["consumer"].isin(rows["op_id"])
-    ]
-    across = touched.loc[touched["direction"].isin(["h2d", "d2h"]), "bytes"]
-    copy_ps = _known_sum(touched["duration_ps"])
-    return Cost(
-        host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
-        copy_us=None if copy_ps is None else copy_ps / _PS_PER_US,
-        copy_bytes=_known_sum(across),
-        exposed_us_per_step=None,
-    )
-
-
-def _known_sum(column: pd.Series[int]) -> int | None:
-    """Return the sum of what is known of it; None where nothing is: that is no 0."""
-    known = column.dropna()
-    return None if known.empty and len(column) else int(known.sum())
-
-
-def _cost(row: pd.DataFrame, unmeasured: Collection[str]) -> Cost:
-    """Return what one op costs.
-
-    Args:
-        row: Its row of the op table.
-        unmeasured: The ops with copies of unknown size: none of these copies is 0 bytes.
-    """
-    size = int(row["h2d_bytes"].sum() + row["d2h_bytes"].sum())
-    copy_ps = int(row["copy_ps"].sum())
-    is_unknown = row["op_id"].iloc[0] in unmeasured
-    return Cost(
-        host_us=int(row["host_self_ps"].sum()) / _PS_PER_US,
-        copy_us=None if is_unknown and not copy_ps else copy_ps / _PS_PER_US,
-        copy_bytes=None if is_unknown and not size else size,
-        exposed_us_per_step=None,
-    )
-
-
-def _with_unmeasured_copies(copies: pd.DataFrame) -> frozenset[str]:
-    """Return the ops that copy something of unknown size to a device or from one."""
-    unknown = copies[copies["direction"].isin(["h2d", "d2h"]) & copies["bytes"].isna()]
-    return frozenset(unknown["producer"].dropna()) | frozenset(unknown["consumer"].dropna())
 
 
 def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
@@ -357,7 +315,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
     candidates = Candidates(diagnosis.run)
     shown = left.head(_MAX_OPS)
-    unmeasured = _with_unmeasured_copies(diagnosis.run.copies)
+    unmeasured = copies_of_unknown_size(diagnosis.run.copies)
     # A capture that is there would tell no more if it were made again.
     captured = {h.name for h in diagnosis.run.hosts if h.sidecar is not None}
     recorded = [str(host) in captured for host in shown["host"]]
@@ -367,7 +325,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
             UnexplainedOp(
                 **ref,
                 occurrences=int(shown["occurrences"].iloc[k]),
-                cost=_cost(shown.iloc[k : k + 1], unmeasured),
+                cost=op_cost(shown.iloc[k : k + 1], unmeasured, diagnosis.costs),
                 candidates=candidates.of(diagnosis.subjects.get(shown["op_id"].iloc[k])),
                 settled_by=None if recorded[k] else SETTLED_BY,
             )

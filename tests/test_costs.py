@@ -1,0 +1,163 @@
+"""What ops cost and what mending them can gain, of traces written by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.corpus import CORPUS, needs_corpus
+from tests.tables.reading import HOST, tables_of
+from tests.traces import eager, gpu, host, kernel, launch, line, step, stream, us
+from traceanalyzer.costs import Costs
+from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.run import Host, Run, load
+from traceanalyzer.timeline.device_parts import host_timeline
+from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from tests.traces import Event, Plane
+
+US = 1_000_000
+
+
+def run_of(*planes: Plane) -> Run:
+    tables = tables_of(*planes)
+    return Run(
+        name="run",
+        path_name="run",
+        hosts=(
+            Host(
+                name=HOST,
+                file=None,
+                format="xplane",
+                tables=tables,
+                errors=(),
+                warnings=(),
+                damage=None,
+                start_ps=0,
+                end_ps=0,
+                device_properties={},
+                timeline=host_timeline(tables),
+            ),
+        ),
+    )
+
+
+def ids(run: Run, *types: str) -> list[str]:
+    return run.ops["op_id"][run.ops["type"].isin(types)].tolist()
+
+
+def training(number: int, at_us: int, *between: Event) -> Event:
+    """A step of 100 us: MatMul is launched at 5 and at 85 us after its start."""
+    return step(number, us(at_us, 100))(
+        eager("MatMul", us(at_us, 10))(launch(us(at_us + 5, 2), 2 * number + 1)),
+        *between,
+        eager("MatMul", us(at_us + 80, 10))(launch(us(at_us + 85, 2), 2 * number + 2)),
+    )
+
+
+def gemms(number: int, at_us: int) -> tuple[Event, Event]:
+    return (
+        kernel("gemm", us(at_us + 8, 12), correlation=2 * number + 1),
+        kernel("gemm", us(at_us + 88, 10), correlation=2 * number + 2),
+    )
+
+
+def test_the_gain_is_what_the_device_waited_less_what_the_op_costs_on_it() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    run = run_of(host(python), gpu(0, device))
+
+    costs = Costs(run)
+    bounds = costs.gain(ids(run, "Unique"))
+
+    assert costs.exposed_ps(ids(run, "Unique")) == 40 * US
+    assert bounds is not None
+    assert bounds.high_ps == 40 * US
+    assert bounds.own_ps == 3 * US + 10 * US  # from launch to begin 3 us; a quarter of 40 us
+    assert bounds.low_ps == 27 * US
+
+
+def test_time_in_which_another_op_ran_is_not_sure_to_be_gained() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    beside = line("worker")(*(eager("TopKV2", us(100 * k + 50, 30)) for k in range(4)))
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    run = run_of(host(python, beside), gpu(0, device))
+
+    bounds = Costs(run).gain(ids(run, "Unique"))
+
+    assert bounds is not None
+    assert (bounds.high_ps, bounds.shared_ps) == (40 * US, 20 * US)
+    assert bounds.low_ps == (20 - 13) * US
+    assert Costs(run).exposed_ps(ids(run, "TopKV2")) == 0
+
+
+def test_what_is_hidden_gains_nothing() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    device = stream(13, "Compute")(
+        *(kernel("gemm", us(100 * k + 8, 80), correlation=2 * k + 1) for k in range(4))
+    )
+    run = run_of(host(python), gpu(0, device))
+
+    bounds = Costs(run).gain(ids(run, "Unique"))
+
+    assert bounds is not None
+    assert (bounds.low_ps, bounds.high_ps) == (0, 0)
+
+
+def test_of_two_devices_it_is_the_mean() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    waits = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    computes = stream(13, "Compute")(
+        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
+    )
+    run = run_of(host(python), gpu(0, waits), gpu(1, computes))
+
+    assert Costs(run).exposed_ps(ids(run, "Unique")) == 20 * US
+
+
+def test_without_a_device_or_steps_nothing_is_said() -> None:
+    without_device = run_of(host(line("python")(step(0, us(0, 50))(eager("Unique", us(5, 20))))))
+    kernels = gpu(0, stream(13, "Compute")(kernel("gemm", us(8, 12), correlation=1)))
+    without_steps = run_of(host(line("python")(eager("Unique", us(5, 20)))), kernels)
+
+    for run in (without_device, without_steps):
+        assert Costs(run).exposed_ps(ids(run, "Unique")) is None
+        assert Costs(run).gain(ids(run, "Unique")) is None
+
+
+@needs_corpus
+@pytest.mark.parametrize(
+    "folder",
+    ["tfgpu-fatma-cnn-sandor", "tfgpu-e4040-2023-hd2551", "tfgpu-tfprofiler-multiworker"],
+)
+def test_of_real_traces_findings_gain_no_more_than_was_lost(folder: str) -> None:
+    run = load(CORPUS / folder)
+    diagnosis = diagnose(run)
+    costs = diagnosis.costs
+
+    bounds = [costs.gain(f.op_ids) for f in diagnosis.findings]
+    exposed = [costs.exposed_ps(f.op_ids) for f in diagnosis.findings]
+
+    for bound, at_most in zip(bounds, exposed, strict=True):
+        if bound is None or at_most is None:
+            assert run.steps.empty
+            continue
+        assert 0 <= bound.low_ps <= bound.high_ps
+        assert bound.high_ps == pytest.approx(at_most)
+    idle = max(
+        int(d.parts.duration_ps[d.parts.phase != Phase.COMPUTE].sum())
+        for h in run.hosts
+        for d in h.timeline.devices
+    )
+    assert sum(b.high_ps for b in bounds if b) <= idle
+    assert (costs.exposed_ps(cpu_ops(run)["op_id"]) or 0) <= idle

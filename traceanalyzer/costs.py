@@ -1,0 +1,196 @@
+"""What ops on the host cost: how long devices waited for them, and what mending them can gain.
+
+The gain of a fix lies within bounds. It is at most the exposed time, in which devices stood idle
+because of the ops: the rest of their time is hidden already. It is at least what is left of that
+time when everything doubtful is taken off: where the walk back took a link for granted; where other
+ops of the host ran as well, that the device might wait for instead; and what the ops cost on the
+device themselves: a launch each, and a quarter of the time that they took on the host.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.timeline.exposed import is_exposed
+from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
+from traceanalyzer.timeline.main_steps import regular_steps
+from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.device_parts import Parts
+
+__all__ = ["Costs", "GainBounds"]
+
+# What an op takes on the device, of what it took on the host. Nothing in the trace tells it; ops
+# that a GPU is slower at are cheaper left alone, and a lower bound of 0 says so.
+_DEVICE_SHARE: Final = 0.25
+_LAUNCH_QUANTILE: Final = 0.25  # of launch to begin: what waits in a queue takes longer
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainBounds:
+    """What mending something can gain, picoseconds a step, the mean over devices.
+
+    Attributes:
+        low_ps: At least.
+        high_ps: At most: the exposed time.
+        unproved_ps: Of the exposed time, where the walk back took a link for granted.
+        shared_ps: Of the rest, while other ops of the host ran as well.
+        own_ps: What the ops would cost on the device.
+    """
+
+    low_ps: float
+    high_ps: float
+    unproved_ps: float
+    shared_ps: float
+    own_ps: float
+
+
+class Costs:
+    """The costs of a run's ops, per step."""
+
+    def __init__(self, run: Run) -> None:
+        """Gather what devices waited for within the regular steps.
+
+        Args:
+            run: The run.
+        """
+        self._run = run
+
+    @cached_property
+    def _devices(self) -> tuple[_Device, ...]:
+        found = []
+        for host in self._run.hosts:
+            steps = regular_steps(host.tables.steps)
+            if len(steps):
+                work = _HostWork(host, steps)
+                found += [_Device(work, device.parts) for device in host.timeline.devices]
+        return tuple(found)
+
+    def exposed_ps(self, op_ids: Iterable[str]) -> float | None:
+        """Return how long devices waited for ops per step; the mean over devices.
+
+        Returns:
+            None without a device that computed, or without steps.
+        """
+        asked = set(op_ids)
+        if not self._devices:
+            return None
+        return sum(d.exposed_ps(asked) for d in self._devices) / len(self._devices)
+
+    def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
+        """Return what can be gained by moving ops to the device.
+
+        Returns:
+            None without a device that computed, or without steps.
+        """
+        asked = set(op_ids)
+        bounds = [d.gain(asked) for d in self._devices]
+        if not bounds:
+            return None
+        n = len(bounds)
+        return GainBounds(
+            low_ps=sum(b.low_ps for b in bounds) / n,
+            high_ps=sum(b.high_ps for b in bounds) / n,
+            unproved_ps=sum(b.unproved_ps for b in bounds) / n,
+            shared_ps=sum(b.shared_ps for b in bounds) / n,
+            own_ps=sum(b.own_ps for b in bounds) / n,
+        )
+
+
+class _HostWork:
+    """What a host did within its regular steps."""
+
+    def __init__(self, host: Host, steps: pd.DataFrame) -> None:
+        self.steps = len(steps)
+        self.within = union(
+            steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64)
+        )
+        self.n_rows = len(host.tables.ops)
+        self._row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
+        self.launch_ps = _launch_ps(host)
+        lanes = host.tables.lanes
+        computes = slice(0, 0) if lanes is None else lanes.doing == Doing.HOST_OP
+        none = np.empty(0, np.int64)
+        self._start = none if lanes is None else lanes.start_ps[computes]
+        self._end = none if lanes is None else lanes.end_ps[computes]
+        self._row = none.astype(np.int32) if lanes is None else lanes.row[computes]
+
+    def rows(self, op_ids: Iterable[str]) -> NDArray[np.int32]:
+        """Return the rows of ops, of this host."""
+        return np.array([self._row_of[i] for i in op_ids if i in self._row_of], np.int32)
+
+    def runs(self, rows: NDArray[np.int32]) -> int:
+        """Return how often ops ran within the steps: no less, as one may be in several pieces."""
+        start = self._start[np.isin(self._row, rows)]
+        return int(inside_ps(self.within, start, start + 1).sum())
+
+    def others(self, rows: NDArray[np.int32]) -> Intervals:
+        """Return when some op but these computed on the host."""
+        other = ~np.isin(self._row, rows)
+        return union(self._start[other], (self._end - self._start)[other])
+
+
+class _Device:
+    """What one device waited for within the regular steps."""
+
+    def __init__(self, work: _HostWork, parts: Parts) -> None:
+        self._work = work
+        waits = is_exposed(parts)
+        self._start, self._end = parts.start_ps[waits], parts.end_ps[waits]
+        self._row, self._is_proved = parts.row[waits], parts.is_proved[waits]
+        self._computes = parts.phase[waits] == Phase.HOST_OP
+        self._inside = inside_ps(work.within, self._start, self._end)
+        self._of_row = sum_by(self._row.astype(np.int64), self._inside, work.n_rows)
+
+    def exposed_ps(self, op_ids: Iterable[str]) -> float:
+        """Return how long the device waited for ops, per step."""
+        return int(self._of_row[self._work.rows(op_ids)].sum()) / self._work.steps
+
+    def gain(self, op_ids: Iterable[str]) -> GainBounds:
+        """Return what can be gained on this device, per step."""
+        work = self._work
+        rows = work.rows(op_ids)
+        exposed = int(self._of_row[rows].sum())
+        if not exposed:
+            return GainBounds(low_ps=0, high_ps=0, unproved_ps=0, shared_ps=0, own_ps=0)
+        mine = np.isin(self._row, rows)
+        proved = mine & self._is_proved
+        times = common(union(self._start[proved], (self._end - self._start)[proved]), work.within)
+        alone = without(times, work.others(rows))
+        computed = int(self._inside[mine & self._computes].sum())
+        own = work.runs(rows) * work.launch_ps + _DEVICE_SHARE * computed
+        return GainBounds(
+            low_ps=max(0.0, alone.total_ps - own) / work.steps,
+            high_ps=exposed / work.steps,
+            unproved_ps=(exposed - times.total_ps) / work.steps,
+            shared_ps=(times.total_ps - alone.total_ps) / work.steps,
+            own_ps=own / work.steps,
+        )
+
+
+def _launch_ps(host: Host) -> int:
+    """Return what bringing a kernel to the device takes, from the launch on; 0 where unknown."""
+    lanes, kernels = host.tables.lanes, host.tables.kernels
+    if lanes is None or not len(lanes.launch_id):
+        return 0
+    ids = kernels["correlation_id"].to_numpy(np.int64)
+    slot = np.searchsorted(lanes.launch_id, ids).clip(max=len(lanes.launch_id) - 1)
+    known = (lanes.launch_id[slot] == ids) & (ids != 0)
+    if not known.any():
+        return 0
+    start = kernels["start_ps"].to_numpy(np.int64) + host.timeline.shift_ps
+    took = (start - lanes.launch_start_ps[slot])[known].clip(0)
+    return int(np.quantile(took, _LAUNCH_QUANTILE))

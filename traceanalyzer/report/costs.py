@@ -1,0 +1,100 @@
+"""What ops cost, as the document tells it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.model import Cost, Gain
+from traceanalyzer.wording import listed
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pandas as pd
+
+    from traceanalyzer.costs import Costs, GainBounds
+
+__all__ = ["copies_of_unknown_size", "gain", "joint_cost", "op_cost"]
+
+_PS_PER_US: Final = 1e6
+
+
+def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> Cost:
+    """Return what several ops cost together: a copy from one of them to another counts once.
+
+    Args:
+        rows: Their rows of the op table.
+        copies: The copy table.
+        costs: What ops cost per step; None for what did not run like this.
+    """
+    touched = copies[
+        copies["producer"].isin(rows["op_id"]) | copies["consumer"].isin(rows["op_id"])
+    ]
+    across = touched.loc[touched["direction"].isin(["h2d", "d2h"]), "bytes"]
+    copy_ps = _known_sum(touched["duration_ps"])
+    return Cost(
+        host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
+        copy_us=None if copy_ps is None else copy_ps / _PS_PER_US,
+        copy_bytes=_known_sum(across),
+        exposed_us_per_step=_exposed_us(rows["op_id"], costs),
+    )
+
+
+def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None) -> Cost:
+    """Return what one op costs.
+
+    Args:
+        row: Its row of the op table.
+        unmeasured: The ops with copies of unknown size: none of these copies is 0 bytes.
+        costs: As for `joint_cost`.
+    """
+    size = int(row["h2d_bytes"].sum() + row["d2h_bytes"].sum())
+    copy_ps = int(row["copy_ps"].sum())
+    is_unknown = row["op_id"].iloc[0] in unmeasured
+    return Cost(
+        host_us=int(row["host_self_ps"].sum()) / _PS_PER_US,
+        copy_us=None if is_unknown and not copy_ps else copy_ps / _PS_PER_US,
+        copy_bytes=None if is_unknown and not size else size,
+        exposed_us_per_step=_exposed_us(row["op_id"], costs),
+    )
+
+
+def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
+    """Return what moving ops to the device can gain, or None where nothing tells."""
+    bounds = costs.gain(op_ids)
+    if bounds is None:
+        return None
+    return Gain(
+        low=bounds.low_ps / _PS_PER_US,
+        high=bounds.high_ps / _PS_PER_US,
+        basis="exposed",
+        note=_note(bounds),
+    )
+
+
+def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
+    """Return the ops that copy something of unknown size to a device or from one."""
+    unknown = copies[copies["direction"].isin(["h2d", "d2h"]) & copies["bytes"].isna()]
+    return frozenset(unknown["producer"].dropna()) | frozenset(unknown["consumer"].dropna())
+
+
+def _note(bounds: GainBounds) -> str | None:
+    """Say what the lower bound leaves out of the time that the device waited."""
+    reasons = [
+        (bounds.shared_ps, "in which other ops of the host ran too"),
+        (bounds.unproved_ps, "in which the trace does not prove that they were waited for"),
+        (bounds.own_ps, "that they are taken to cost on the device"),
+    ]
+    told = [f"{ps / _PS_PER_US:,.1f} µs {why}" for ps, why in reasons if ps >= _PS_PER_US]
+    return f"the lower bound leaves out {listed(told)}" if told and bounds.high_ps else None
+
+
+def _exposed_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
+    exposed = None if costs is None else costs.exposed_ps(op_ids)
+    return None if exposed is None else exposed / _PS_PER_US
+
+
+def _known_sum(column: pd.Series[int]) -> int | None:
+    """Return the sum of what is known of it; None where nothing is: that is no 0."""
+    known = column.dropna()
+    return None if known.empty and len(column) else int(known.sum())
