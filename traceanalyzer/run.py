@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from traceanalyzer.copy_graph.costs import HostFacts, copy_costs, run_traffic
 from traceanalyzer.copy_graph.graph import copy_graph
 from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatError
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
+    from traceanalyzer.copy_graph.costs import CopyCosts
+    from traceanalyzer.copy_graph.traffic import Traffic
     from traceanalyzer.input_pipeline.records import HostInput, InputUse
     from traceanalyzer.memory_use.use import AllocatorUse
     from traceanalyzer.sidecar.document import Sidecar
@@ -185,7 +188,29 @@ class Run:
     @cached_property
     def copy_graph(self) -> nx.MultiDiGraph[str]:
         """The copies, as a graph of ops."""
-        return copy_graph(self.copies, self.ops)
+        return copy_graph(self.copies, self.ops, self.copy_traffic)
+
+    @cached_property
+    def copy_traffic(self) -> Traffic:
+        """What is known of each copy beside its row."""
+        return run_traffic(self.copies, self.kernels, self._facts)
+
+    @cached_property
+    def copy_costs(self) -> CopyCosts:
+        """What there is to say about the copies: storms, scalars read back, islands."""
+        return copy_costs(self.copies, self.ops, self.steps, self.copy_traffic, self._facts)
+
+    @property
+    def _facts(self) -> list[HostFacts]:
+        return [
+            HostFacts(
+                name=host.name,
+                device_properties=host.device_properties,
+                sidecar=host.sidecar,
+                joined=host.tables.joined,
+            )
+            for host in self.hosts
+        ]
 
     @property
     def gpu_used(self) -> bool:

@@ -9,6 +9,7 @@ import networkx as nx
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.copy_graph.grouping import codes_of
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import placement_of_device
 
@@ -149,8 +150,7 @@ class _Numbered:
 
 def _coded(column: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str]]:
     """Return a column of text as codes, -1 for null, and the texts."""
-    texts = [str(text) for text in column.cat.categories]
-    return column.cat.codes.to_numpy(np.int64), texts
+    return codes_of(column), [str(text) for text in column.cat.categories]
 
 
 def _aggregate(copies: pd.DataFrame, ends: Ends, traffic: Traffic | None) -> nx.MultiDiGraph[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.copy_graph.grouping import codes_of
 from traceanalyzer.copy_graph.links import Link
 from traceanalyzer.timeline.intervals import inside_ps, union
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.timeline.intervals import Intervals
 
-__all__ = ["LARGE_BYTES", "Traffic", "hidden_ps", "kernel_times", "traffic"]
+__all__ = ["LARGE_BYTES", "Traffic", "rows_of_devices", "traffic"]
 
 LARGE_BYTES: Final = 128 * 1024
 """Size from which what it takes to set a copy off matters little: a tenth at 10 GB/s."""
@@ -36,11 +37,13 @@ class Traffic:
             its time is not known.
         link: Index into `links`, -1 where none is known; int64.
         links: The links.
+        kernels: When some kernel ran, by host and device; of the devices that copies are known of.
     """
 
     hidden_ps: pd.arrays.IntegerArray
     link: NDArray[np.int64]
     links: tuple[Link, ...]
+    kernels: Mapping[tuple[str, str], Intervals]
 
 
 def traffic(
@@ -58,7 +61,7 @@ def traffic(
             the trace stands in.
     """
     seen = _fastest(copies)
-    codes = [copies[c].cat.codes.to_numpy(np.int64) for c in ("host", "device", "direction")]
+    codes = [codes_of(copies[c]) for c in ("host", "device", "direction")]
     texts = [[*map(str, copies[c].cat.categories), ""] for c in ("host", "device", "direction")]
     sizes = [len(t) for t in texts]
     packed = ((codes[0] + 1) * sizes[1] + codes[1] + 1) * sizes[2] + codes[2] + 1
@@ -71,10 +74,13 @@ def traffic(
         key = (texts[0][host - 1], texts[1][device - 1], texts[2][direction - 1])
         link = _link(key, told or {}, seen)
         chosen.append(-1 if link is None else numbers.setdefault(link, len(numbers)))
+    rows = rows_of_devices(copies)
+    times = {device: _kernel_times(kernels, *device) for device in rows}
     return Traffic(
-        hidden_ps=hidden_ps(copies, kernels),
+        hidden_ps=_hidden_ps(copies, rows, times),
         link=np.array(chosen, np.int64)[inverse.reshape(-1)],
         links=tuple(numbers),
+        kernels=times,
     )
 
 
@@ -102,22 +108,25 @@ def _fastest(copies: pd.DataFrame) -> dict[str, float]:
     return found
 
 
-def hidden_ps(copies: pd.DataFrame, kernels: pd.DataFrame) -> pd.arrays.IntegerArray:
+def _hidden_ps(
+    copies: pd.DataFrame,
+    rows: Mapping[tuple[str, str], NDArray[np.int64]],
+    kernels: Mapping[tuple[str, str], Intervals],
+) -> pd.arrays.IntegerArray:
     """Return how much of each copy's time some kernel of its device ran, null where unknown."""
-    hidden = np.zeros(len(copies), np.int64)
     took = copies["duration_ps"]
-    is_known = (took.notna() & copies["device"].notna() & copies["host"].notna()).to_numpy()
     start = copies["start_ps"].to_numpy(np.int64)
     end = start + took.fillna(0).to_numpy(np.int64)
-    for (host, device), rows in _rows_of_devices(copies).items():
-        chosen = rows[is_known[rows]]
-        if len(chosen):
-            times = kernel_times(kernels, host, device)
-            hidden[chosen] = inside_ps(times, start[chosen], end[chosen])
-    return pd.arrays.IntegerArray(hidden, ~is_known)
+    hidden = np.zeros(len(copies), np.int64)
+    is_known = np.zeros(len(copies), np.bool_)
+    for device, chosen in rows.items():
+        hidden[chosen] = inside_ps(kernels[device], start[chosen], end[chosen])
+        is_known[chosen] = True
+    is_known &= took.notna().to_numpy()
+    return pd.arrays.IntegerArray(np.where(is_known, hidden, 0), ~is_known)
 
 
-def kernel_times(kernels: pd.DataFrame, host: str, device: str) -> Intervals:
+def _kernel_times(kernels: pd.DataFrame, host: str, device: str) -> Intervals:
     """Return when some kernel of a device ran."""
     chosen = ((kernels["host"] == host) & (kernels["device"] == device)).to_numpy()
     return union(
@@ -126,9 +135,9 @@ def kernel_times(kernels: pd.DataFrame, host: str, device: str) -> Intervals:
     )
 
 
-def _rows_of_devices(copies: pd.DataFrame) -> dict[tuple[str, str], NDArray[np.int64]]:
+def rows_of_devices(copies: pd.DataFrame) -> dict[tuple[str, str], NDArray[np.int64]]:
     """Return the rows of the copies of each host and device that are known."""
-    host, device = (copies[c].cat.codes.to_numpy(np.int64) for c in ("host", "device"))
+    host, device = (codes_of(copies[c]) for c in ("host", "device"))
     hosts, devices = (copies[c].cat.categories for c in ("host", "device"))
     packed = np.where((host >= 0) & (device >= 0), host * len(devices) + device, -1)
     return {

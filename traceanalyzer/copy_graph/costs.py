@@ -1,0 +1,115 @@
+"""All that is found about the copies of a run, host by host."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceanalyzer.copy_graph.dataflow import Recorded, node_types
+from traceanalyzer.copy_graph.islands import islands
+from traceanalyzer.copy_graph.links import told_links
+from traceanalyzer.copy_graph.occasions import occasions
+from traceanalyzer.copy_graph.read_backs import read_backs
+from traceanalyzer.copy_graph.storms import storms
+from traceanalyzer.copy_graph.traffic import traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pandas as pd
+
+    from traceanalyzer.copy_graph.island import Island
+    from traceanalyzer.copy_graph.read_backs import ReadBack
+    from traceanalyzer.copy_graph.storms import Storm
+    from traceanalyzer.copy_graph.traffic import Traffic
+    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.tables.joined import Joined
+
+__all__ = ["CopyCosts", "HostFacts", "copy_costs", "run_traffic"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostFacts:
+    """What is known of a host beside its tables.
+
+    Attributes:
+        name: Its name.
+        device_properties: The properties that each accelerator's plane states.
+        sidecar: What a capture recorded, or None.
+        joined: What that tells of its op table, or None.
+    """
+
+    name: str
+    device_properties: Mapping[str, Mapping[str, str]]
+    sidecar: Sidecar | None
+    joined: Joined | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CopyCosts:
+    """What there is to say about copies, beside the graph.
+
+    Attributes:
+        storms: Many small copies, those that take longest first.
+        read_backs: Scalars that are read back each step, the longest waits first.
+        islands: Ops on the CPU that values come to from a GPU and leave for it again, those that
+            copy most first.
+    """
+
+    storms: tuple[Storm, ...]
+    read_backs: tuple[ReadBack, ...]
+    islands: tuple[Island, ...]
+
+
+def run_traffic(copies: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[HostFacts]) -> Traffic:
+    """Measure the copies of a run against what is known of its hosts' links."""
+    told = {
+        (host.name, device, direction): link
+        for host in hosts
+        for (device, direction), link in told_links(
+            host.device_properties, host.sidecar.gpus if host.sidecar else ()
+        ).items()
+    }
+    return traffic(copies, kernels, told)
+
+
+def copy_costs(
+    copies: pd.DataFrame,
+    ops: pd.DataFrame,
+    steps: pd.DataFrame,
+    measured: Traffic,
+    hosts: Sequence[HostFacts],
+) -> CopyCosts:
+    """Find what there is to say about the copies of a run.
+
+    Args:
+        copies: Its copy table.
+        ops: Its op table.
+        steps: Its step table.
+        measured: What `run_traffic` tells of the copies.
+        hosts: Its hosts.
+    """
+    when = occasions(copies, steps)
+    takers = [str(name) for name in copies["consumer_name"].cat.categories]
+    types: dict[str, str] = {}
+    for host in hosts:
+        if host.sidecar is not None and takers:
+            types |= node_types(host.sidecar, takers)
+    return CopyCosts(
+        storms=storms(copies, measured, when),
+        read_backs=read_backs(copies, ops, measured, when, types),
+        islands=tuple(island for host in hosts for island in _islands(copies, ops, host)),
+    )
+
+
+def _islands(copies: pd.DataFrame, ops: pd.DataFrame, host: HostFacts) -> Iterator[Island]:
+    own = copies[copies["host"] == host.name]
+    if own.empty:
+        return
+    rows = ops[ops["host"] == host.name]
+    recorded = None
+    if host.sidecar is not None and host.joined is not None:
+        functions = rows["function"].astype(object)
+        labels = functions.where(functions.notna(), None).tolist()
+        recorded = Recorded(host.sidecar, host.joined.records, labels)
+    yield from islands(own, rows, recorded)
