@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ErrorRecorder"]
 
-_LONGEST = 2000
+# Of a message: what TensorFlow says first, and last. Between them it may have the lines that made
+# an op, of libraries too; after them the function in which that was.
+_FIRST, _LAST = 2000, 1000
 _MOST_ERRORS = 100
 # `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
 # TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
@@ -115,13 +117,19 @@ class ErrorRecorder:
                 "error",
                 where=where,
                 type=type(error).__name__,
-                message=str(error)[:_LONGEST],
+                message=_cut(str(error)),
                 raised=[[*told, 1] for told in map(place, running) if told is not None],
                 handler=_handler(running, type(error)),
                 call=call,
             )
         except Exception as failure:  # noqa: BLE001 - ours, not the program's
             self._journal.failed("an error", failure)
+
+
+def _cut(message: str) -> str:
+    if len(message) <= _FIRST + _LAST:
+        return message
+    return f"{message[:_FIRST]} ... {message[-_LAST:]}"
 
 
 def _user_frames(frame: Optional[FrameType]) -> Iterator[FrameType]:

@@ -203,7 +203,7 @@ class CaughtError:
         where: `tf.config` (a call that failed), `resource_exhausted`, or `xla_unsupported` (a
             function that XLA was to compile has an op that it cannot).
         type: The exception's class.
-        message: Its text, cut at 2000 characters.
+        message: Its text; of a long one the first 2000 characters and the last 1000.
         raised: The user's frames that raised it, innermost first.
         handler: The frame that caught it, or -1: nobody did.
         call: The `tf.config` function, or None.
