@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.dispatches import Dispatches
-    from traceanalyzer.tables.repeats import Repeat
     from traceanalyzer.trace.columns import Plane, Trace
 
 __all__ = ["InferredSteps", "inferred_steps"]
@@ -122,49 +121,54 @@ def _of_line(
 
 
 def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
-    """Infer steps from what repeats exactly, else from the calls of one function."""
     same = repeat(sequence.code)
-    if same is not None:
-        leader = _leader(sequence, same)
+    if same is None:
+        return _by_calls(sequence, _leader(sequence, 0, len(sequence.code)))
+    leader = _leader(sequence, same.begin, same.end)
+    turn = slice(same.begin, same.begin + same.period)
+    functions, times = np.unique(sequence.code[turn][sequence.is_call[turn]], return_counts=True)
+    if leader in functions[times == 1]:
         at = same.begin + np.flatnonzero(sequence.code[same.begin : same.end] == leader)
         if len(at) >= LEAST_REPEATS:
             return _from_calls(sequence, at, same.end)
-        if same.period == 1:
-            return None  # one op over and over is a loop, not a step
-        at = np.arange(same.begin, same.end, same.period)
-        name, source = f"{same.period} {sequence.thing}", f"repeated {sequence.thing}"
-        return InferredSteps(name, source, *_spans(sequence, at, same.end))
-    for leader in _dearest_first(sequence, sequence.code[sequence.is_call]):
-        at = np.flatnonzero(sequence.code == leader)
-        if len(at) < LEAST_REPEATS:
-            continue
-        if commonest_share(sequence.code, at) >= _LEAST_SHARE:
-            return _from_calls(sequence, at, int(at[-1]) + 1)
-    return None
+    if len(functions) == 1 and times[0] > 1:
+        # Several steps and what is done after every so many, or one step that calls it so often?
+        at = np.flatnonzero(sequence.code == functions[0])
+        if leader >= 0 or commonest_share(sequence.code, at) >= _LEAST_SHARE:
+            return _by_calls(sequence, leader)
+    if same.period == 1 and not len(functions):
+        return None  # one op over and over is a loop, not a step
+    at = np.arange(same.begin, same.end, same.period)
+    name, source = f"{same.period} {sequence.thing}", f"repeated {sequence.thing}"
+    return InferredSteps(name, source, *_spans(sequence, at, same.end))
 
 
-def _leader(sequence: _Sequence, same: Repeat) -> int:
-    """Return the function called once in each period, for half of its time or more; or -1."""
-    inside = np.arange(same.begin, same.end)
-    took = sequence.end_ps[inside] - sequence.start_ps[inside]
-    for code in _dearest_first(sequence, sequence.code[inside[sequence.is_call[inside]]])[:1]:
-        own = sequence.code[inside] == code
-        if own[: same.period].sum() == 1 and took[own].sum() * 2 >= took.sum():
-            return code
-    return -1
+def _leader(sequence: _Sequence, begin: int, end: int) -> int:
+    """Return the function that takes at least half of the time of what is between, or -1."""
+    took = sequence.end_ps[begin:end] - sequence.start_ps[begin:end]
+    of_code = np.bincount(sequence.code[begin:end], weights=took)
+    calls = sequence.code[begin:end][sequence.is_call[begin:end]]
+    # Of several that take as long the one that is called first.
+    dearest = max(dict.fromkeys(calls.tolist()), key=lambda c: of_code[c], default=-1)
+    return dearest if dearest >= 0 and of_code[dearest] * 2 >= took.sum() else -1
+
+
+def _by_calls(sequence: _Sequence, leader: int) -> InferredSteps | None:
+    """Take each call of a function for a step, if between most of them is the same each time."""
+    at = np.flatnonzero(sequence.code == leader)
+    if leader < 0 or len(at) < LEAST_REPEATS:
+        return None
+    between = slice(int(at[0]), int(at[-1]))
+    others = sequence.is_call[between] & (sequence.code[between] != leader)
+    if others.any() or commonest_share(sequence.code, at) < _LEAST_SHARE:
+        return None
+    return _from_calls(sequence, at, int(at[-1]) + 1)
 
 
 def _from_calls(sequence: _Sequence, at: NDArray[np.int64], end: int) -> InferredSteps:
     name = sequence.labels[sequence.code[at[0]]]
     source = "function calls" if sequence.thing == "ops" else sequence.thing
     return InferredSteps(name, source, *_spans(sequence, at, end))
-
-
-def _dearest_first(sequence: _Sequence, codes: NDArray[np.int32]) -> list[int]:
-    took = np.bincount(
-        sequence.code, weights=sequence.end_ps - sequence.start_ps, minlength=len(sequence.labels)
-    )
-    return sorted(np.unique(codes).tolist(), key=lambda c: (-took[c], c))
 
 
 def _spans(

@@ -193,9 +193,10 @@ def _cut_steps(marked: pd.DataFrame, found: Dispatches, ends: _Ends) -> list[pd.
     """
     if marked.empty:
         return []
-    took = marked.groupby(["name", "line"], sort=True)["duration_ps"].sum()
-    name, line = took.idxmax()
-    rows = marked[(marked["name"] == name) & (marked["line"] == line)].sort_values("start_ps")
+    kinds = marked.groupby(["name", "line"], sort=True)
+    main = int(kinds["duration_ps"].sum().to_numpy().argmax())
+    rows = marked[(kinds.ngroup() == main).to_numpy()].sort_values("start_ps")
+    name, line = str(rows["name"].iloc[0]), int(rows["line"].iloc[0])
     start = rows["start_ps"].to_numpy(np.int64)
     end = start + rows["duration_ps"].to_numpy(np.int64)
     calls = np.flatnonzero((found.line == line) & found.is_call)
@@ -350,10 +351,11 @@ def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
     of_steps = calls[calls["group"].isin(named.index)]
     labels = of_steps["label"].unique()
     if len(labels) != 1 or len(of_steps) != len(named):
-        return of_steps.join(named[["step", "name"]], on="group")
+        return pd.DataFrame(of_steps.join(named[["step", "name"]], on="group"))
     chosen = calls[calls["label"] == labels[0]].join(named[["step", "name"]], on="group")
     number = chosen["step"].fillna(chosen["group"]).astype(np.int64)
-    return chosen.assign(step=number, name=chosen["name"].fillna(named["name"].mode()[0]))
+    name = chosen["name"].fillna(str(named["name"].mode()[0]))
+    return pd.DataFrame(chosen.assign(step=number, name=name))
 
 
 # ------------------------------------------------------------------------------ inference

@@ -1,0 +1,103 @@
+"""What repeats in a sequence, against a search of every stretch."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.tables.repeats import Repeat, commonest_share, repeat
+
+
+def codes(text: str) -> np.ndarray:
+    return np.array([ord(c) for c in text], np.int32)
+
+
+def searched(sequence: list[int]) -> tuple[int, int] | None:
+    """Period and length of the stretch, by trying all; of several of one period the longest."""
+    n = len(sequence)
+    for period in range(1, n // 3 + 1):
+        lengths = [
+            end - begin
+            for begin in range(n)
+            for end in range(begin + 3 * period, n + 1)
+            if 4 * (end - begin) >= 3 * n
+            and all(sequence[k] == sequence[k + period] for k in range(begin, end - period))
+        ]
+        if lengths:
+            return period, max(lengths)
+    return None
+
+
+@given(
+    st.one_of(
+        st.lists(st.integers(0, 2), max_size=24),
+        st.builds(
+            lambda head, body, times, tail: head + body * times + tail,
+            st.lists(st.integers(0, 3), max_size=4),
+            st.lists(st.integers(0, 3), min_size=1, max_size=5),
+            st.integers(1, 5),
+            st.lists(st.integers(0, 3), max_size=4),
+        ),
+    )
+)
+def test_finds_what_a_search_of_all_stretches_finds(sequence: list[int]) -> None:
+    found = repeat(np.array(sequence, np.int32))
+
+    assert (None if found is None else (found.period, found.end - found.begin)) == searched(
+        sequence
+    )
+    if found is not None:
+        inside = sequence[found.begin : found.end]
+        assert inside[found.period :] == inside[: -found.period]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("abcabcabc", Repeat(0, 9, 3)),
+        ("bcabcabcab", Repeat(0, 10, 3)),  # cut at both ends
+        ("xyabcabcabcabcabc", Repeat(2, 17, 3)),
+        ("abcabcab", None),  # less than three times
+        ("aaaa", Repeat(0, 4, 1)),
+        ("abcabcabcuvwxyz", None),  # more than a quarter is something else
+        ("", None),
+    ],
+)
+def test_by_example(text: str, found: Repeat | None) -> None:
+    assert repeat(codes(text)) == found
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        np.tile(np.arange(1000, dtype=np.int32), 300),
+        np.zeros(300_000, np.int32),
+        np.concatenate([np.zeros(60_000), [1], np.zeros(60_000), [2], np.zeros(180_000)]),
+        np.random.default_rng(1).integers(0, 50, 300_000),
+        np.arange(300_000),
+    ],
+    ids=["repeats", "one", "interrupted", "random", "distinct"],
+)
+def test_takes_time_in_proportion(sequence: np.ndarray) -> None:
+    repeat(np.zeros(9, np.int32))  # compiled now
+    began = time.perf_counter()
+    repeat(sequence.astype(np.int32))
+    # Comparing every pair of 300 000 would take minutes; this takes some hundredths of a second.
+    assert time.perf_counter() - began < 2
+
+
+def test_the_share_of_the_commonest_piece() -> None:
+    sequence = codes("abcabcabcdabc")
+
+    assert commonest_share(sequence, np.array([0, 3, 6, 10, 13])) == 9 / 13
+    assert commonest_share(sequence, np.array([3, 6, 10])) == 0  # each there once
+    assert commonest_share(sequence, np.array([0, 3])) == 0
+
+
+def test_pieces_differ_by_their_order_and_length() -> None:
+    assert commonest_share(codes("abba"), np.array([0, 2, 4])) == 0
+    assert commonest_share(codes("aaaaa"), np.array([0, 2, 5])) == 0

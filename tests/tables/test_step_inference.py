@@ -1,0 +1,263 @@
+"""Steps inferred from what repeats: exactly, or not at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tables.reading import rows, tables_of
+from tests.traces import (
+    call,
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    kernel,
+    line,
+    op,
+    plane,
+    stream,
+    thread,
+    us,
+)
+
+if TYPE_CHECKING:
+    from tests.traces import Event
+
+US = 10**6
+
+
+def steps(*planes: Any) -> list[tuple]:  # noqa: ANN401  # words of the language
+    """Name, start and duration in microseconds, source and kind of each step; all are inferred."""
+    table = tables_of(*planes).steps
+    assert table["is_inferred"].all()
+    assert table["step"].tolist() == list(range(len(table)))
+    table = table.assign(start=table["start_ps"] / US, duration=table["duration_ps"] / US)
+    return rows(table, "name", "start", "duration", "source", "kind")
+
+
+def sequence(text: str) -> list[Event]:
+    """Ops and calls, one each 10 us, 8 us long: `f` to `h` are functions, other letters ops."""
+    return [
+        call(f"__inference_{letter}_1", us(10 * k, 8))
+        if letter in "fgh"
+        else eager(f"Op{letter}", us(10 * k, 8))
+        for k, letter in enumerate(text)
+        if letter != " "
+    ]
+
+
+def of(text: str) -> list[tuple]:
+    return steps(host(line("python")(*sequence(text))))
+
+
+def test_a_function_called_over_and_over() -> None:
+    assert of("fff") == [
+        ("f", 0.0, 10.0, "function calls", "regular"),
+        ("f", 10.0, 10.0, "function calls", "regular"),
+        ("f", 20.0, 8.0, "function calls", "partial"),
+    ]
+
+
+def test_ops_between_the_calls_belong_to_the_step() -> None:
+    assert of("fafafafa") == [
+        ("f", 0.0, 20.0, "function calls", "regular"),
+        ("f", 20.0, 20.0, "function calls", "regular"),
+        ("f", 40.0, 20.0, "function calls", "regular"),
+        ("f", 60.0, 18.0, "function calls", "partial"),
+    ]
+
+
+def test_what_comes_before_is_no_step() -> None:
+    assert [row[1] for row in of("mn fab fab fab fab")] == [30.0, 70.0, 110.0, 150.0]
+
+
+def test_two_functions_in_turn_are_one_step() -> None:
+    assert [row[1:3] for row in of("fgfgfg")] == [(0.0, 20.0), (20.0, 20.0), (40.0, 18.0)]
+
+
+def test_the_dearest_function_leads() -> None:
+    def turn(k: int) -> list[Event]:
+        return [
+            call("__inference_f_1", us(100 * k, 10)),
+            call("__inference_g_2", us(100 * k + 20, 70)),
+        ]
+
+    found = steps(host(line("python")(*(e for k in range(3) for e in turn(k)))))
+
+    assert [row[:3] for row in found] == [
+        ("g", 20.0, 100.0),
+        ("g", 120.0, 100.0),
+        ("g", 220.0, 70.0),
+    ]
+
+
+def test_now_and_then_something_more_does_no_harm() -> None:
+    found = of("fffffffffb" * 3)
+
+    assert len(found) == 27
+    assert {row[0] for row in found} == {"f"}
+
+
+def test_a_function_that_is_called_several_times_and_another_that_is_not() -> None:
+    found = of("ffffg ffffg ffffg")
+
+    assert [row[:3] for row in found] == [
+        ("5 ops", 0.0, 60.0),
+        ("5 ops", 60.0, 60.0),
+        ("5 ops", 120.0, 48.0),
+    ]
+
+
+def test_too_much_of_something_else_does() -> None:
+    assert of("fa fxyza fba fmn fa f") == []
+
+
+def test_ops_that_repeat_exactly() -> None:
+    assert of("abc abc abc ab") == [
+        ("3 ops", 0.0, 40.0, "repeated ops", "regular"),
+        ("3 ops", 40.0, 40.0, "repeated ops", "regular"),
+        ("3 ops", 80.0, 40.0, "repeated ops", "regular"),
+        ("3 ops", 120.0, 18.0, "repeated ops", "partial"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "f",
+        "ff",  # twice may be chance
+        "abcabc",
+        "abcdefghi",
+        "aaaaaaaaaa",  # a loop over one op
+        "abc abd abc abe abc abf",  # each time another
+        "ab ab ab ab ab klmnopq",  # a loop, and the rest of the step
+        "klmnopq ab ab ab ab ab",
+        "fffffa fffffa fffffa fffff",  # a step of five calls, or five steps and a summary?
+        "fafafafafafafafab" * 3,  # as above, but that it is not the dearest
+        "fa fgb fa fgb fga fa fgc fa",  # another function, irregularly
+    ],
+)
+def test_nothing_is_better_than_something_wrong(text: str) -> None:
+    assert of(text) == []
+
+
+def test_a_loop_within_a_call_makes_no_steps() -> None:
+    assert not steps(
+        host(
+            line("python")(call("__inference_f_1", us(0, 900), step=5)),
+            thread("tf_Compute", 1)(
+                executor(us(5, 880), step=5)(
+                    *(op(f"{n}_{k}", n, us(10 + 20 * k, 8)) for k in range(40) for n in ("Mul",))
+                )
+            ),
+        ),
+        gpu(0)(
+            stream(7, "Compute")(
+                kernel(name, us(20 * k + at, 8)) for k in range(40) for name, at in GEMM_AND_RELU
+            )
+        ),
+    )
+
+
+GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
+
+
+def test_threads_of_tensorflow_are_not_asked() -> None:
+    assert not steps(host(thread("tf_Compute", 1)(*sequence("fafafafa"))))
+
+
+def test_of_several_threads_the_busiest_that_repeats_something() -> None:
+    found = steps(
+        host(
+            line("irregular")(eager("OpX", us(0, 900)), call("__inference_z_9", us(900, 90))),
+            line("python")(*sequence("fafafa")),
+            line("short")(*sequence("ggg")),
+        )
+    )
+
+    assert [row[0] for row in found] == ["f", "f", "f"]
+
+
+def test_constants_that_tensorflow_keeps_do_not_count() -> None:
+    def turn(k: int) -> list[Event]:
+        made = [eager("_EagerConst", us(100 * k + 10, 5))] if k == 0 else []
+        return [eager("Mul", us(100 * k, 5)), *made, eager("Sum", us(100 * k + 20, 5))]
+
+    found = steps(host(line("python")(*(e for k in range(4) for e in turn(k)))))
+
+    assert [row[:3] for row in found] == [
+        ("2 ops", 0.0, 100.0),
+        ("2 ops", 100.0, 100.0),
+        ("2 ops", 200.0, 100.0),
+        ("2 ops", 300.0, 25.0),
+    ]
+
+
+def test_a_step_in_which_no_device_did_anything_stays() -> None:
+    found = steps(
+        host(line("python")(*sequence("fafafafa"))),
+        gpu(0)(stream(7, "Compute")(kernel("gemm", us(2, 5)), kernel("gemm", us(62, 5)))),
+    )
+
+    assert [row[1] for row in found] == [0.0, 20.0, 40.0, 60.0]
+
+
+def test_functions_of_jax() -> None:
+    # Each call leaves two events, one within the other.
+    def jitted(name: str, at: float) -> Event:
+        return event(f"PjitFunction({name})", us(at, 8))(
+            event(f"PjitFunction({name})", us(at + 1, 6))
+        )
+
+    found = steps(host(line("main/1")(*(jitted("update", 10 * k) for k in range(4)))))
+
+    assert found == [
+        ("update", 0.0, 10.0, "function calls", "regular"),
+        ("update", 10.0, 10.0, "function calls", "regular"),
+        ("update", 20.0, 10.0, "function calls", "regular"),
+        ("update", 30.0, 8.0, "function calls", "partial"),
+    ]
+
+
+def test_runs_of_a_session() -> None:
+    found = steps(host(line("python")(*(event("SessionRun", us(10 * k, 8)) for k in range(3)))))
+
+    assert [row[0] for row in found] == ["SessionRun"] * 3
+
+
+def test_programs_on_devices_are_one_step_on_all() -> None:
+    def tpu(number: int, late: float) -> Any:  # noqa: ANN401  # a plane of the language
+        return plane(f"/device:TPU:{number}", id=number)(
+            line("XLA Modules", id=2)(
+                event("jit_init(77)", us(late, 5)),
+                *(event("jit_step(1219)", us(100 * k + 10 + late, 80)) for k in range(4)),
+            )
+        )
+
+    assert steps(tpu(0, 3), tpu(1, 0)) == [
+        ("jit_step", 10.0, 100.0, "XLA Modules", "regular"),
+        ("jit_step", 110.0, 100.0, "XLA Modules", "regular"),
+        ("jit_step", 210.0, 100.0, "XLA Modules", "regular"),
+        ("jit_step", 310.0, 83.0, "XLA Modules", "partial"),
+    ]
+
+
+def test_kernels_serve_where_nothing_is_known_of_the_host() -> None:
+    gpus = gpu(0)(
+        stream(7, "Compute")(
+            kernel(name, us(20 * k + at, 8)) for k in range(4) for name, at in GEMM_AND_RELU
+        ),
+        stream(8, "MemcpyH2D")(kernel("copy", us(3, 1))),
+    )
+
+    assert steps(gpus) == [
+        ("2 kernels", 0.0, 20.0, "repeated kernels", "regular"),
+        ("2 kernels", 20.0, 20.0, "repeated kernels", "regular"),
+        ("2 kernels", 40.0, 20.0, "repeated kernels", "regular"),
+        ("2 kernels", 60.0, 18.0, "repeated kernels", "partial"),
+    ]
+    assert steps(host(line("python")(eager("Mul", us(0, 5)))), gpus) == []

@@ -1,0 +1,152 @@
+"""Each trace of the corpus has the steps it has; what is asked is counted here in protobuf's parse.
+
+Where nothing but periodicity tells, the figure is what the program's events show: calls of the
+jitted function (the outer of the two events that each leaves), executions of the module.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import traceanalyzer as ta
+from tests.corpus import CORPUS, needs_corpus
+from tests.tables.reading import rows
+from tests.xspace_proto import XSpace
+
+if TYPE_CHECKING:
+    from traceanalyzer.run import Run
+
+pytestmark = needs_corpus
+
+FATMA: Final = (
+    ("tfgpu-fatma-cnn-sandor", "2021_02_02_12_48_59", 500),
+    ("tfgpu-fatma-cnn-sandor", "2021_02_02_12_50_49", 500),
+    ("tfgpu-fatma-cnn-sandor", "2021_02_02_12_57_01", 500),
+    ("tfgpu-fatma-cnn-sandor", "2021_02_02_13_12_57", 109),
+    ("tfgpu-fatma-cnn-sandor", "2021_02_02_13_13_29", 109),
+    ("tfcpu-on-gpu-host-fatma", "2021_02_03_21_48_13", 109),
+    ("tfcpu-on-gpu-host-fatma", "2021_02_03_21_57_02", 109),
+)
+E4040: Final = (
+    "2023_11_07_18_18_59",
+    "2023_11_07_18_19_33",
+    "2023_11_07_18_24_27",
+    "2023_11_07_18_25_02",
+    "2023_11_07_18_26_09",
+    "2023_11_07_18_41_27",
+    "2023_11_07_18_47_18",
+)
+ONE_BATCH: Final = (
+    *(("tfgpu-e4040-2023-hd2551", run) for run in E4040),
+    ("tfmac-chiyo-dogsvscats", None),
+    ("tfcpu-win-ahettiarac", None),
+    ("oldfmt-ruben-noxplane", None),
+    ("oldfmt-sagemaker-timeline", None),
+    ("oldfmt-localtrace-jonathanpeel", None),
+)
+INFERRED: Final = (
+    ("jax-rocm-attention", "27 ops", "repeated ops", 3),
+    ("jax-rocm-elementwise", "11 ops", "repeated ops", 5),
+    ("jax-rocm-conv08", "forward_3d_conv", "function calls", 5),
+    ("jax-rocm-convlegacy", "forward_3d_conv", "function calls", 10),
+    ("tpu-xprof-inference2", "jit_f", "XLA Modules", 100),
+)
+
+
+@lru_cache(maxsize=4)
+def run_of(folder: str, name: str | None = None) -> Run:
+    if not (CORPUS / folder).is_dir():
+        pytest.skip(f"{folder} is not in the corpus")
+    return ta.load(CORPUS / folder, run=name)
+
+
+def space_of(run: Run) -> Any:  # noqa: ANN401  # protobuf's message
+    file = run.hosts[0].file
+    assert file is not None
+    return XSpace.FromString(file.path.read_bytes())
+
+
+@pytest.mark.parametrize(("folder", "name", "first"), FATMA)
+def test_keras_marked_nineteen_and_the_recording_cut_two(
+    folder: str, name: str, first: int
+) -> None:
+    run = run_of(folder, name)
+    steps = run.steps
+
+    assert steps["step"].tolist() == list(range(first - 1, first + 20))
+    assert set(steps["name"]) == {"train"}
+    assert not steps["is_inferred"].any()
+    source = ["unmarked call", *["step_num"] * 19, "unmarked call"]
+    assert rows(steps, "source") == source
+    is_partial = (steps["kind"] == "partial").to_numpy()
+    assert np.flatnonzero(is_partial).tolist() == [0, 20]
+    counts: Counter[str] = Counter()
+    for plane in space_of(run).planes:
+        markers = {key for key, stat in plane.stat_metadata.items() if stat.name == "step_num"}
+        for event in (event for line in plane.lines for event in line.events):
+            counts[plane.event_metadata[event.metadata_id].name] += 1
+            counts["step_num"] += any(stat.metadata_id in markers for stat in event.stats)
+    assert counts["train_function"] == len(steps) == 21
+    assert counts["step_num"] == 19
+
+
+@pytest.mark.parametrize(("folder", "name"), ONE_BATCH)
+def test_keras_profiled_one_batch(folder: str, name: str | None) -> None:
+    steps = run_of(folder, name).steps
+
+    expected = "distributed_function" if "localtrace" in folder else "train"
+    assert rows(steps, "step", "name", "source", "is_inferred", "kind") == [
+        (0, expected, "Keras function", False, "regular")
+    ]
+
+
+@pytest.mark.parametrize("name", E4040)
+def test_a_batch_ends_when_the_gpu_has_done_it_and_not_with_what_comes_later(name: str) -> None:
+    run = run_of("tfgpu-e4040-2023-hd2551", name)
+    (begin,) = run.steps["start_ps"]
+    end = begin + run.steps["duration_ps"].iloc[0]
+    kernels = run.kernels
+    finish = kernels["start_ps"] + kernels["duration_ps"]
+    of_model = ~kernels["op"].isin(["LogicalAnd:LogicalAnd", "nan:LogicalAnd"])
+
+    assert (kernels["start_ps"][of_model] >= begin).all()
+    assert finish[of_model].max() == end
+
+
+@pytest.mark.parametrize(("folder", "name", "source", "count"), INFERRED)
+def test_what_is_done_over_and_over(folder: str, name: str, source: str, count: int) -> None:
+    steps = run_of(folder).steps
+
+    assert len(steps) == count
+    assert set(rows(steps, "name", "source", "is_inferred")) == {(name, source, True)}
+    assert steps["start_ps"].is_monotonic_increasing
+    assert rows(steps, "kind")[-1] == "partial"
+
+
+def test_eight_gpus_began_one_step() -> None:
+    steps = run_of("tfgpu-tfprofiler-multiworker").steps
+
+    assert rows(steps, "step", "name", "source") == [(0, "step", "line Steps")]
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(p.name for p in CORPUS.glob("*/")) if CORPUS.is_dir() else []
+)
+def test_every_step_lies_within_the_recording(folder: str) -> None:
+    try:
+        runs = ta.runs(CORPUS / folder)
+        loaded = [run_of(folder, run) for run in runs]
+    except ta.TraceAnalyzerError:
+        return
+    for run in loaded:
+        steps = run.steps
+        host = run.hosts[0]
+        assert (steps["duration_ps"] > 0).all()
+        assert (steps["start_ps"] >= host.start_ps).all()
+        assert (steps["start_ps"] + steps["duration_ps"] <= host.end_ps).all()
+        assert set(steps["kind"]) <= {"regular", "warm_up", "outlier", "partial"}
