@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.timeline.device_parts import Parts
+    from traceanalyzer.timeline.walk import Parts
 
 __all__ = ["Costs", "GainBounds"]
 

@@ -36,7 +36,7 @@ from traceanalyzer.timeline.phase import Phase
 if TYPE_CHECKING:
     from tests.traces import Event, Plane, Span
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.timeline.device_parts import Parts
+    from traceanalyzer.timeline.walk import Parts
 
 US = 1_000_000
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from traceanalyzer.timeline.device_parts import Parts
+    from traceanalyzer.timeline.walk import Parts
 
 __all__ = ["PHASE_COLUMNS", "phases_within"]
 

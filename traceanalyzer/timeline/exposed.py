@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.timeline.device_parts import HostTimeline, Parts
+    from traceanalyzer.timeline.device_parts import HostTimeline
+    from traceanalyzer.timeline.walk import Parts
 
 __all__ = ["is_exposed", "with_exposed"]
 

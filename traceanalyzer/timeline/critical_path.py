@@ -1,0 +1,76 @@
+"""The critical path through a step: what each moment of it waited for, back from its end.
+
+The walk that explains idle time, but through the devices too: where a thread waited for a device it
+goes on with what that finished last; from a kernel or copy to what the device finished before, or
+to the launch, whichever was later. Where the path computes, the device is the bottleneck; where it
+is on the host, making that shorter makes the step shorter, until another path is as long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import networkx as nx
+import numpy as np
+
+from traceanalyzer.timeline.device_work import Launches, device_work
+from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import Spans, program_lane, walk_back, walk_through_devices
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.timeline.walk import Parts
+
+__all__ = ["critical_path", "path_graph"]
+
+
+def critical_path(tables: HostTables, steps: pd.DataFrame) -> Parts:
+    """Return what each moment of some steps waited for.
+
+    Args:
+        tables: The host's tables.
+        steps: The steps, rows of its step table.
+
+    Returns:
+        Parts that cover each step from its begin to its end, by time. They are about the program's
+        own thread: the step ends when that says so.
+    """
+    start = steps["start_ps"].to_numpy(np.int64)
+    end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
+    lane = np.full(len(steps), program_lane(tables.lanes), np.int32)
+    spans = Spans(start, end, Launches(lane, end, end))
+    if tables.kernels.empty:
+        return walk_back(spans, tables.lanes, None)
+    return walk_through_devices(spans, tables.lanes, device_work(tables))
+
+
+def path_graph(path: Parts, ops: pd.DataFrame) -> nx.DiGraph[int]:
+    """Return a path as a graph: a node a part, an edge from what was waited for to what waited.
+
+    Args:
+        path: As from `critical_path`.
+        ops: The host's op table.
+
+    Returns:
+        Nodes are numbered by time and carry `phase`, `op_id` (empty for none), `label`, `start_ps`
+        and `duration_ps`.
+    """
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    ids = [*ops["op_id"], ""]
+    labels = [*(ops["name"].astype(str) + ":" + ops["type"].astype(str)), ""]
+    columns = (path.start_ps, path.duration_ps, path.phase, path.row)
+    for k, (start, took, phase, row) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        name = Phase(phase).name.lower()
+        graph.add_node(
+            k,
+            phase=name,
+            op_id=ids[row],
+            label=labels[row] or name,
+            start_ps=start,
+            duration_ps=took,
+        )
+    joined = np.flatnonzero(path.start_ps[1:] == path.end_ps[:-1])
+    graph.add_edges_from((k, k + 1) for k in joined.tolist())
+    return graph

@@ -1,0 +1,206 @@
+"""The walk back in time from what ended a span to what it had waited for.
+
+Of a device event: to the thread that launched it, or to what the device did before. Of a thread:
+over what it did; where it did nothing, to who set it going; where it waited for a call or a device,
+to what ended last there. What cannot be followed is not attributed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.tables.lanes import DEVICE_LANE
+from traceanalyzer.timeline import compiled
+from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.lanes import Lanes
+    from traceanalyzer.timeline.device_work import DeviceWork, Launches
+
+__all__ = ["Parts", "Spans", "program_lane", "walk_back", "walk_through_devices"]
+
+
+class Spans(NamedTuple):
+    """Times to account for.
+
+    Attributes:
+        start_ps: Starts, int64.
+        end_ps: Ends, int64.
+        launch: The launch of what ended each; where none did, the thread to go back on.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    launch: Launches
+
+
+class Parts(NamedTuple):
+    """Times that follow on each other; one entry a part, by time.
+
+    Attributes:
+        start_ps: Starts, int64.
+        end_ps: Ends, int64.
+        phase: `Phase`, uint8.
+        row: Row of the host's op table, -1 for none; int32.
+        copy: Row of the host's copy table, -1 for none; int64.
+        is_proved: Whether every step of the walk that led here is in the trace; else some thread
+            was taken to be set going by what ended last in its call.
+    """
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    phase: NDArray[np.uint8]
+    row: NDArray[np.int32]
+    copy: NDArray[np.int64]
+    is_proved: NDArray[np.bool_]
+
+    @property
+    def duration_ps(self) -> NDArray[np.int64]:
+        """How long each part is, int64."""
+        return self.end_ps - self.start_ps
+
+    def by_time(self) -> Parts:
+        """Return the parts in order of time."""
+        order = np.argsort(self.start_ps, kind="stable")
+        return Parts(
+            self.start_ps[order],
+            self.end_ps[order],
+            self.phase[order],
+            self.row[order],
+            self.copy[order],
+            self.is_proved[order],
+        )
+
+
+def program_lane(lanes: Lanes | None) -> int:
+    """Return the program's thread that did most, -1 where none is known."""
+    if lanes is None or not lanes.is_program.any():
+        return DEVICE_LANE
+    segments = np.where(lanes.is_program, np.diff(lanes.begin), -1)
+    return int(segments.argmax())
+
+
+def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Parts:
+    """Account for spans in which a device stood idle, or for those of the program.
+
+    Args:
+        spans: The spans.
+        lanes: What the host's threads did.
+        work: What ran on its devices; None for none.
+
+    Returns:
+        Parts that cover the spans, by time. The walk does not go through devices: where it comes
+        to one within a span, that is another one.
+    """
+    if lanes is None:
+        return _nothing_told(spans)
+    ends = np.empty(0, np.int64) if work is None else np.sort(work.end_ps)
+    none, number = np.empty(0, np.int64), np.empty(0, np.int32)
+    devices = (none, ends, np.empty(0, np.uint8), number, number, none, none, none)
+    shift_ps = 0 if work is None else work.shift_ps
+    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices, shift_ps)
+    return Parts(start, end, phase, row, np.full(len(event), -1, np.int64), proved).by_time()
+
+
+def walk_through_devices(spans: Spans, lanes: Lanes | None, work: DeviceWork) -> Parts:
+    """Account for spans, steps mostly, through threads and devices alike.
+
+    Args:
+        spans: The spans.
+        lanes: What the host's threads did.
+        work: What ran on its devices.
+
+    Returns:
+        Parts that cover the spans, by time.
+    """
+    if lanes is None:
+        return _nothing_told(spans)
+    within = (work.end_ps > spans.start_ps.min()) & (work.start_ps < spans.end_ps.max())
+    rows = np.flatnonzero(within & (work.device >= 0))
+    rows = rows[np.argsort(work.end_ps[rows], kind="stable")]
+    launches = work.launches.take(rows)
+    devices = (
+        work.start_ps[rows],
+        work.end_ps[rows],
+        np.where(work.is_copy[rows], Phase.COPY, Phase.COMPUTE).astype(np.uint8),
+        work.row[rows],
+        *launches,
+        _before(work, rows),
+    )
+    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices, work.shift_ps)
+    copy = np.append(work.copy[rows], -1)[event]
+    return Parts(start, end, phase, row, copy, proved).by_time()
+
+
+def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return which of `rows` ended last on the same device before each began, -1 for none."""
+    before = np.full(len(rows), -1, np.int64)
+    for device in range(len(work.devices)):
+        own = np.flatnonzero(work.device[rows] == device)
+        slot = np.searchsorted(work.end_ps[rows[own]], work.start_ps[rows[own]], side="right") - 1
+        # An event without duration ends as it begins; none comes before itself.
+        slot = np.minimum(slot, np.arange(len(own)) - 1)
+        before[own] = np.where(slot >= 0, own[slot.clip(0)], -1)
+    return before
+
+
+def _compiled(
+    spans: Spans, lanes: Lanes, devices: tuple[NDArray[np.generic], ...], shift_ps: int
+) -> tuple[
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.uint8],
+    NDArray[np.int32],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.bool_],
+]:
+    links = lanes.links
+    # Copies that ended in calls are told by the device's clock.
+    call_ps = lanes.call_ps + np.where(lanes.call_lane == DEVICE_LANE, shift_ps, 0)
+    order = np.lexsort((call_ps, lanes.call_id))
+    walked: tuple[
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.uint8],
+        NDArray[np.int32],
+        NDArray[np.int64],
+        NDArray[np.int64],
+        NDArray[np.bool_],
+    ] = compiled.walk_back(
+        (spans.start_ps, spans.end_ps, *spans.launch),
+        (
+            lanes.begin,
+            lanes.is_program,
+            lanes.start_ps,
+            lanes.end_ps,
+            lanes.doing,
+            lanes.row,
+            lanes.call,
+        ),
+        (links.begin, links.at_ps, links.from_lane, links.from_ps, links.is_proved),
+        (
+            lanes.call_id[order],
+            call_ps[order],
+            lanes.call_lane[order],
+            lanes.call_begins[order],
+        ),
+        devices,
+    )
+    return walked
+
+
+def _nothing_told(spans: Spans) -> Parts:
+    n = len(spans.start_ps)
+    return Parts(
+        spans.start_ps,
+        spans.end_ps,
+        np.full(n, Phase.UNATTRIBUTED, np.uint8),
+        np.full(n, -1, np.int32),
+        np.full(n, -1, np.int64),
+        np.ones(n, np.bool_),
+    )
