@@ -13,6 +13,7 @@ from traceanalyzer.placement.support import (
     changes,
     extent_of,
     has_gpu_kernel,
+    is_for_cpus_alone,
     known_types,
     mismatches,
     since,
@@ -33,6 +34,15 @@ def of(op: str, version: str = "2.21") -> dict[str, TypeSupport]:
     assert support is not None
     (main,) = support.main
     return dict(support.types[main])
+
+
+def test_ops_that_no_version_has_a_gpu_kernel_for() -> None:
+    assert is_for_cpus_alone("RandomShuffle")
+    assert is_for_cpus_alone("WriteSummary")
+    assert is_for_cpus_alone("_MklMatMul")
+    assert not is_for_cpus_alone("MatMul")
+    assert not is_for_cpus_alone("RaggedTensorFromVariant")  # from 2.18 on
+    assert not is_for_cpus_alone("NoSuchOp")
 
 
 def test_claims_that_are_told_of_tensorflow() -> None:

@@ -727,3 +727,72 @@ class TestNoProofWhereThereIsNone:
         tables = tables_of(host(line("python")(old_op("Neg", "Neg", us(0, 5), eager=True))), BUSY)
 
         assert ("Neg", True) in rows(tables.ops, "name", "is_eager")
+
+
+class TestRegistry:
+    """No version of TensorFlow whose kernels are known has one for it on a GPU."""
+
+    def test_makes_it_likely(self) -> None:
+        told = ("cpu", "likely", "registry")
+        written = line("python")(eager("WriteSummary", us(0, 9)))
+
+        assert where(BUSY, host(written)) == {"WriteSummary:WriteSummary": told}
+        shuffled = thread("tf_Compute", 1)(op("a", "RandomShuffle", us(0, 1)))
+        assert where(BUSY, LEVEL_3, host(shuffled)) == {"a:RandomShuffle": told}
+
+    def test_tells_nothing_of_ops_that_may_have_one_or_that_it_does_not_know(self) -> None:
+        seen = line("python")(eager("MatMul", us(0, 9)), eager("MyGelu", us(10, 9)))
+
+        assert set(where(BUSY, host(seen)).values()) == {("unknown", "possible", "none")}
+
+    def test_gives_way_to_what_the_trace_shows(self) -> None:
+        sent = eager("RandomShuffle", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))
+
+        assert where(BUSY, host(line("python")(sent))) == {
+            "RandomShuffle:RandomShuffle": ("cpu", "likely", "transfer")
+        }
+
+    def test_tells_nothing_of_devices_of_other_kinds(self) -> None:
+        """Their kernels are in no table."""
+        tpu = plane("/device:TPU:0")(line("XLA Ops")(event("fusion", us(0, 1))))
+        seen = host(line("python")(eager("RandomShuffle", us(0, 9))))
+        pluggable = host(
+            line("python")(
+                eager("RandomShuffle", us(0, 9)),
+                allocation(64, us(20), "a", allocator="pluggable_device_host_bfc"),
+            )
+        )
+
+        for planes in ((tpu, seen), (pluggable,)):
+            assert where(*planes)["RandomShuffle:RandomShuffle"] == ("unknown", "possible", "none")
+
+
+class TestSummary:
+    """An identity right before a summary is written is the library's, which copies to the host."""
+
+    WRITTEN = eager("WriteSummary", us(10, 9))
+
+    def test_makes_it_possible(self) -> None:
+        found = where(BUSY, host(line("python")(eager("Identity", us(0, 9)), self.WRITTEN)))
+
+        assert found["Identity:Identity"] == ("cpu", "possible", "summary")
+
+    @pytest.mark.parametrize(
+        "lines",
+        [
+            (line("python")(eager("Identity", us(0, 5)), eager("Neg", us(6, 2)), WRITTEN),),
+            (line("python")(eager("Identity", us(0, 5))), line("other")(WRITTEN)),
+            (line("python")(eager("Identity", us(0, 5)), WRITTEN, eager("Identity", us(30, 5))),),
+            (line("python")(WRITTEN, eager("Identity", us(30, 5))),),
+        ],
+        ids=["another op between", "another thread", "one that none follows", "after it"],
+    )
+    def test_tells_nothing_of_others(self, lines: tuple[Any, ...]) -> None:
+        found = where(BUSY, host(*lines))
+
+        assert found["Identity:Identity"] == ("unknown", "possible", "none")
+
+    def test_nor_of_other_types(self) -> None:
+        found = where(BUSY, host(line("python")(eager("Neg", us(0, 9)), self.WRITTEN)))
+
+        assert found["Neg:Neg"] == ("unknown", "possible", "none")

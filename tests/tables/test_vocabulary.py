@@ -61,6 +61,9 @@ from traceanalyzer.tables.vocabulary import (
         ("12:30", "", Kind.OTHER, "", ""),
         ("a:Foo", "something else", Kind.OTHER, "", ""),
         ("std::vector:Push", "", Kind.OTHER, "", ""),
+        # A server that others send eager ops to; as recorded, and as an op would be.
+        ("EagerService:Enqueue", "", Kind.OTHER, "", ""),
+        ("EagerService:Enqueue", "Enqueue", Kind.OTHER, "", ""),
         ("", "", Kind.OTHER, "", ""),
     ],
 )

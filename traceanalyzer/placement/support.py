@@ -35,6 +35,7 @@ __all__ = [
     "changes",
     "extent_of",
     "has_gpu_kernel",
+    "is_for_cpus_alone",
     "known_types",
     "mismatches",
     "since",
@@ -176,6 +177,15 @@ class Change:
 def has_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether an op has any kernel that a GPU can take, of any label."""
     return any(k.device_type in {GPU, DEFAULT} for k in usable_kernels(registry, op))
+
+
+@cache
+def is_for_cpus_alone(op: str) -> bool:
+    """Return whether an op has kernels, and in no version one that a GPU can take."""
+    registries = [load(version) for version in supported()]
+    return any(registry.kernels(op) for registry in registries) and not any(
+        has_gpu_kernel(registry, op) for registry in registries
+    )
 
 
 @cache

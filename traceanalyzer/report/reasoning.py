@@ -58,6 +58,8 @@ _WITNESS: Final = {
     "allocator": "its output was allocated there",
     "host_event": "at host tracer level 2 only ops on a CPU leave an event",
     "no_gpu": "nothing in the trace shows that TensorFlow had a GPU",
+    "registry": "no version of TensorFlow has a kernel for it on a GPU",
+    "summary": "a summary was written right after it",
     "none": "nothing tells",
 }
 # Placements as the op table names them, where it has no device.

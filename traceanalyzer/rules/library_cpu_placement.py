@@ -35,7 +35,9 @@ TensorFlow's ops. The rest is small, and may stay.
 ## How sure it is
 
 Certain: the capture recorded the line that opened the scope. Likely for the variables of an
-optimizer, as the scope is that of the model's variable, wherever that is.
+optimizer, as the scope is that of the model's variable, wherever that is. Without a capture it is
+possible for the eager `Identity` that copies a value right before its summary is written; for ops
+of graphs, names of such code make it one of the causes that are left open.
 """
 
 from __future__ import annotations
@@ -54,17 +56,19 @@ from traceanalyzer.evidence.places import (
     ops_text,
     same_place,
 )
-from traceanalyzer.model import Fix
+from traceanalyzer.findings import Finding
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
-from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
+from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Harm
+    from traceanalyzer.run import Run
     from traceanalyzer.sidecar.document import Frame
 
 
@@ -343,6 +347,43 @@ _OTHER: Final = Habit(
 )
 
 
+def _not_applicable(run: Run) -> str | None:
+    if run.gpu_used:
+        return None
+    return "TensorFlow used no GPU: see what would be on the CPU with one"
+
+
+def _check(run: Run) -> Iterator[Finding]:
+    """Walk what a trace alone shows of eager summaries."""
+    for host in run.hosts:
+        ops = host.tables.ops
+        found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
+        if found.empty:
+            continue
+        habit = next(habit for habit in HABITS if habit.sub_reason == "summary")
+        types = listed(sorted({str(t) for t in found["type"]}))
+        yield Finding(
+            cause=RULE.id,
+            sub_reason=habit.sub_reason,
+            scope=f"{host.name} eager summary",
+            certainty="possible",
+            harm=habit.harm,
+            title=habit.title.format(ops=types),
+            why=(
+                f"TensorFlow asks for the CPU where it {habit.does}: it copies the value there "
+                f"first, by an `Identity`. {_capital(habit.because)}"
+            ),
+            op_ids=tuple(found["op_id"]),
+            evidence=(
+                Evidence(
+                    kind="op_type",
+                    text=f"each {types} recorded is followed at once by a WriteSummary",
+                ),
+            ),
+            fixes=habit.fixes,
+        )
+
+
 def _recognises(_: Subject, held: Held) -> Mark | None:
     frame = held.scope_frame
     if held.hold is not Hold.REQUEST or held.link != "own" or held.copied_from:
@@ -408,13 +449,41 @@ def _is_in(file: str, known: str) -> bool:
 _KERAS = "/lib/site-packages/keras/src/layers/preprocessing/text_vectorization.py"
 _SUMMARY = "/lib/site-packages/tensorflow/python/ops/summary_ops_v2.py"
 _MIRRORED = "/lib/site-packages/tensorflow/python/distribute/mirrored_run.py"
+_EAGER = {"function": None, "is_eager": True}
 
 RULE = Rule(
     id="library_cpu_placement",
     title="A library asks for the CPU",
     documentation=__doc__,
+    not_applicable=_not_applicable,
+    check=_check,
     recognises=_recognises,
     words=_words,
+    examples=(
+        Example(
+            title="what copies a value to the host, right before its summary is written",
+            ops=(
+                {
+                    "name": "Identity",
+                    "type": "Identity",
+                    "placement_source": "summary",
+                    "placement_certainty": "possible",
+                    **_EAGER,
+                },
+                {"name": "WriteSummary", "type": "WriteSummary", **_EAGER},
+            ),
+            fires_on=("Identity",),
+        ),
+        Example(
+            title="an identity that something else tells of",
+            ops=({"name": "Identity", "type": "Identity", **_EAGER},),
+        ),
+        Example(
+            title="a run without a GPU",
+            ops=({"name": "Identity", "type": "Identity", **_EAGER},),
+            facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        ),
+    ),
     blocker_examples=(
         BlockerExample(
             title="an op of a preprocessing layer of Keras",

@@ -19,6 +19,9 @@ beside it. The witnesses, from the strongest to the weakest:
                    a kernel on a GPU is never `expensive`; executor.cc: only expensive ones are
                    recorded below level 3)
 `no_gpu`           nothing in the trace shows that TensorFlow had a GPU, and it would if it had
+`registry`         no version of TensorFlow whose kernels are known has one for it on a GPU
+`summary`          it is an eager `Identity` that the writing of a summary follows at once: the
+                   library's, which copies the value to the host (summary_ops_v2.py, `write`)
 `none`             nothing tells
 """
 
@@ -30,6 +33,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from traceanalyzer.placement.support import is_for_cpus_alone
 from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.sightings import launch_functions
 from traceanalyzer.tables.vocabulary import Kind
@@ -122,17 +126,22 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     rows = sightings.rows
     n = len(rows)
     has_kernel = _flags(sightings.of_device_event[sightings.is_placing], n)
-    of_executor = on_host = is_stage = np.zeros(n, np.bool_)
+    of_executor = on_host = is_stage = of_summary = np.zeros(n, np.bool_)
     if host is not None:
         of_executor = _flags(sightings.of_occurrence[host.device_is_proved], n)
         on_host = _flags(sightings.of_occurrence[host.kind == Kind.OP], n)
         is_stage = _flags(sightings.of_occurrence[host.kind == Kind.STAGE], n)
+        copies = _before_a_summary(host)
+        of_summary = _flags(sightings.of_occurrence[copies], n)
+        of_summary &= ~_flags(sightings.of_occurrence[~copies], n)
     gpu_unseen = not (
         facts.gpu_used
         or facts.pluggable_used
         or facts.gpu_may_be_missed
         or any(facts.accelerators.values())
     )
+    # Kernels for other devices than GPUs are in no table of ours.
+    gpus_alone = not facts.pluggable_used and not any("TPU" in name for name in facts.accelerators)
     every_op = facts.host_level >= _EVERY_OP_LEVEL
     told = _transfer_ends(host, device)
     allocated = _gpu_outputs(allocations)
@@ -174,6 +183,8 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
                 as_cpu_op=bool(on_host[i]) and not every_op,
                 may_leave_cpu=not gpu_unseen and op_type in _STAGES_WITH_GPU_KERNEL,
                 gpu_unseen=gpu_unseen,
+                is_for_cpus=gpus_alone and is_for_cpus_alone(op_type),
+                of_summary=gpus_alone and bool(of_summary[i]),
             )
         )
     return placements
@@ -223,6 +234,8 @@ def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best a
     as_cpu_op: bool,
     may_leave_cpu: bool,
     gpu_unseen: bool,
+    is_for_cpus: bool,
+    of_summary: bool,
 ) -> Placement:
     sure = "likely" if device_assumed else "certain"
     if is_xla:
@@ -252,7 +265,25 @@ def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best a
         return Placement("cpu", "likely", "no_gpu")
     if as_cpu_op:
         return Placement("cpu", "likely", "host_event")
+    if is_for_cpus:
+        return Placement("cpu", "likely", "registry")
+    if of_summary:
+        return Placement("cpu", "possible", "summary")
     return Placement("unknown", "possible", "none")
+
+
+def _before_a_summary(host: HostOps) -> NDArray[np.bool_]:
+    """Tell which occurrences are eager identities whose thread then writes a summary, eagerly."""
+    flags = np.zeros(len(host.event), np.bool_)
+    eager = np.flatnonzero(host.kind == Kind.EAGER_OP)
+    if "WriteSummary" not in host.names.type or not len(eager):
+        return flags
+    line, start = host.plane.line_of[host.event[eager]], host.plane.start_ps[host.event[eager]]
+    order = np.lexsort((start, line))
+    types = np.array(host.names.type, object)[host.name[eager[order]]]
+    follows = (line[order][1:] == line[order][:-1]) & (types[1:] == "WriteSummary")
+    flags[eager[order][:-1][follows & (types[:-1] == "Identity")]] = True
+    return flags
 
 
 def _flags(row_of: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
