@@ -36,6 +36,10 @@ __all__ = [
     "Gain",
     "Harm",
     "Health",
+    "InputCure",
+    "InputHost",
+    "InputPipeline",
+    "InputVerdict",
     "Memory",
     "MemoryGrowth",
     "MemoryHolder",
@@ -73,6 +77,7 @@ RuleState: TypeAlias = Literal["fired", "silent", "not_applicable", "failed"]
 Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
 StepSource: TypeAlias = Literal["markers", "missing"]
 MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
+InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
 Cell: TypeAlias = str | int | float | bool | None
 
 _US_DECIMALS = 3
@@ -538,6 +543,49 @@ class Table(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class InputCure(_Record):
+    """A change to an input pipeline. Of several each is an alternative: gains do not add up."""
+
+    kind: str  # "parallel", "prefetch", "vectorise", "cache", "generator", "read_in_parallel"
+    text: str
+    code: str
+    gain_us_per_step: Gain
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputHost(_Record):
+    """How one host's steps waited for input; figures are of the regular steps, per step."""
+
+    host: str
+    verdict: InputVerdict
+    reason: str | None  # why the verdict is unknown
+    steps_count: int
+    wait_mean_us: float | None
+    wait_median_us: float | None
+    wait_share: float | None  # of the steps' time
+    other_us: float | None  # what a step takes without the wait
+    slow_stage: str | None  # the stage that bounds the rate, by its path
+    slow_us: float | None  # its work per step
+    slow_wait_share: float | None  # share of the wait during which it was at work
+    startup_us: float | None  # the longest first request of an iterator
+    shuffle_fill_us: float | None  # where that is most of it
+    shuffle_fill_count: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputPipeline(_Record):
+    """Whether the run's input pipelines (tf.data) keep up with its steps, and what helps."""
+
+    verdict: InputVerdict
+    text: str
+    host: str  # the one whose steps wait longest; verdict, text and cures are of it
+    cures: tuple[InputCure, ...]  # the best first
+    hosts: tuple[InputHost, ...]
+    stages: Table
+    waits: Table  # one row a step
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tables(_Record):
     """The tables of the run.
 
@@ -567,5 +615,6 @@ class Report(_Record):
     steps: Steps | None = None
     copy_graph: CopyGraph | None = None
     memory: Memory | None = None
+    input_pipeline: InputPipeline | None = None
     beliefs: tuple[Belief, ...] = ()
     tables: Tables

@@ -20,6 +20,9 @@ from traceanalyzer.model import (
     Fix,
     Gain,
     Health,
+    InputCure,
+    InputHost,
+    InputPipeline,
     OnAGpu,
     OpRef,
     Report,
@@ -535,6 +538,59 @@ def _gpu_copy_graph() -> CopyGraph:
     )
 
 
+def _gpu_input() -> InputPipeline:
+    return InputPipeline(
+        verdict="too_slow",
+        text=(
+            "The input pipeline is too slow on the CPU: a step waits 6.20 ms for input, 43 % of "
+            "its time (mean of 118 regular steps). The stage `Root::Prefetch::Map` bounds the rate."
+        ),
+        host=HOST,
+        cures=(
+            InputCure(
+                kind="parallel",
+                text="Let several calls of the function run at once.",
+                code="dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE)",
+                gain_us_per_step=Gain(
+                    low=3_100.0,
+                    high=6_180.5,
+                    basis="input wait",
+                    note="its calls on half of the CPUs at worst, on 8 CPUs at best",
+                ),
+            ),
+        ),
+        hosts=(
+            InputHost(
+                host=HOST,
+                verdict="too_slow",
+                reason=None,
+                steps_count=118,
+                wait_mean_us=6_200.0,
+                wait_median_us=6_150.25,
+                wait_share=0.43,
+                other_us=8_205.0,
+                slow_stage="Root::Prefetch::Map",
+                slow_us=14_250.0,
+                slow_wait_share=0.97,
+                startup_us=812_000.0,
+                shuffle_fill_us=800_000.0,
+                shuffle_fill_count=10_000,
+            ),
+        ),
+        stages=Table(
+            columns=("host", "pipeline", "stage", "type", "elements", "total_us", "parallelism"),
+            rows=(
+                (HOST, 0, "Root::Prefetch", "Prefetch", 120, 744_000.0, None),
+                (HOST, 0, "Root::Prefetch::Map", "Map", 120, 1_710_000.0, 1),
+            ),
+            total_rows=2,
+        ),
+        waits=Table(
+            columns=("host", "step", "wait_us"), rows=((HOST, 3, 6_150.25),), total_rows=120
+        ),
+    )
+
+
 def gpu_run() -> Report:
     """A training run on a GPU with some ops on the CPU, one of them unexplained."""
     steps = tuple(
@@ -652,6 +708,7 @@ def gpu_run() -> Report:
             p95_us=14_886.4,
         ),
         copy_graph=_gpu_copy_graph(),
+        input_pipeline=_gpu_input(),
         beliefs=(
             Belief(
                 id="memory",
@@ -877,6 +934,22 @@ def hostile_run() -> Report:
             ),
         ),
     )
+    pipeline = InputPipeline(
+        verdict="unknown",
+        text=HOSTILE,
+        host=HOSTILE,
+        cures=(
+            InputCure(
+                kind=HOSTILE,
+                text=HOSTILE,
+                code=HOSTILE,
+                gain_us_per_step=Gain(low=None, high=None, basis=HOSTILE, note=HOSTILE),
+            ),
+        ),
+        hosts=(replace(_gpu_input().hosts[0], host=HOSTILE, slow_stage=long_name),),
+        stages=Table(columns=("stage", HOSTILE), rows=((HOSTILE, long_name),), total_rows=1),
+        waits=Table(columns=("step", HOSTILE), rows=((1, HOSTILE),), total_rows=1),
+    )
     return replace(
         run,
         run=replace(
@@ -908,6 +981,7 @@ def hostile_run() -> Report:
         rules=(RuleStatus(cause=HOSTILE, status="failed", reason=HOSTILE),),
         steps=Steps(source="missing", note=HOSTILE),
         copy_graph=graph,
+        input_pipeline=pipeline,
         beliefs=(Belief(id=HOSTILE, question=HOSTILE, answer=HOSTILE),),
         tables=Tables(
             ops=Table(columns=OPS_COLUMNS, rows=(_op_row(op), _op_row(long_op)), total_rows=2),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.input_pipeline.cells import is_positive
 from traceanalyzer.input_pipeline.records import Cure
-from traceanalyzer.wording import counted
+from traceanalyzer.wording import counted, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,10 +138,7 @@ class _Changes:
         most = max(at_once, float(cpus)) if cpus else None
         least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
         best = self._apart(busy * at_once / most) if most else 0.0
-        worst = max(
-            self._apart(busy * at_once / least),
-            0.0 if self._calls_python else self._contended(busy * at_once),
-        )
+        worst = max(self._apart(busy * at_once / least), self._contended(busy * at_once))
         low, high = self._bounds(best, worst)
         basis = (
             f"one call after the other at worst, as Python holds its lock; on {_cpus(cpus)} at best"
@@ -193,7 +190,7 @@ class _Changes:
             kind="vectorise",
             text=(
                 f"Batch first, and let the function work on {batch} elements at a time: "
-                f"{overhead:.0%} of its time is the calls, not what they compute."
+                f"{percent_text(overhead)} of its time is the calls, not what they compute."
             ),
             code=f"dataset = dataset.batch({batch}).map(fn_of_a_batch)",
             low_ps=low,
@@ -272,10 +269,8 @@ class _Changes:
         left = pipeline.busy_ps([outermost])
         moved = pipeline.busy_ps(own)
         slowest = max(pipeline.slowest_ps, moved)
-        calls_python = any(is_positive(pipeline.stages.loc[k, "python_ps"]) for k in own)
-        shared = moved / 2 if calls_python and not self._setting.has_gpu else 0.0
         best = pipeline.wait_if(left, slowest)
-        low, high = self._bounds(best, max(best, shared, self._contended(moved)))
+        low, high = self._bounds(best, max(best, self._contended(moved)))
         yield Cure(
             kind="prefetch",
             text="Make the next elements while the step computes: a prefetch at the end.",
@@ -343,19 +338,11 @@ class _Changes:
         if not is_positive(size):
             return " It takes memory for all elements of an epoch."
         whole = int(size) * elements // epochs
-        return f" It takes memory for all elements of an epoch: some {_bytes(whole)}."
+        return f" It takes memory for all elements of an epoch: some {size_text(whole)}."
 
 
 def _cpus(cpus: int | None) -> str:
     return "as many CPUs as it takes" if cpus is None else counted(cpus, "CPU")
-
-
-def _bytes(number: float) -> str:
-    for unit in ("bytes", "KB", "MB", "GB"):
-        if number < 1000 or unit == "GB":  # noqa: PLR2004 - units of a thousand
-            return f"{number:.3g} {unit}"
-        number /= 1000
-    raise AssertionError
 
 
 def _is_random(ops: object) -> bool:

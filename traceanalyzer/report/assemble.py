@@ -40,6 +40,7 @@ from traceanalyzer.model import (
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost
+from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.verdict import verdict
 from traceanalyzer.tables.tracer import logical_devices
@@ -83,6 +84,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
         copy_graph=_copy_graph(run),
+        input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),
         tables=Tables(
             ops=_op_table(run),
