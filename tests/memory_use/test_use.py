@@ -8,7 +8,7 @@ import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import allocation, deallocation, event, host, line, op, us
-from traceanalyzer.memory_use.use import memory_use
+from traceanalyzer.memory_use.use import MOST_ALLOCATORS, memory_use
 
 if TYPE_CHECKING:
     from traceanalyzer.memory_use.use import AllocatorUse
@@ -144,6 +144,18 @@ def test_allocators_are_kept_apart_those_of_devices_first() -> None:
         ("gpu_host_bfc", "pinned_host", None, 1),
         ("mklcpu", "host", None, 1),
     ]
+
+
+def test_of_a_million_allocators_those_with_most_records_are_told() -> None:
+    found = used(
+        [allocation(1, us(k), allocator=f"pool {k:03}") for k in range(MOST_ALLOCATORS + 9)],
+        allocation(1, us(100), allocator="pool 072"),
+        event("MemoryAllocation", us(101), bytes_allocated=1, addr=A),
+    )
+
+    names = [use.allocator for use in found]
+    assert names == [*(f"pool {k:03}" for k in range(MOST_ALLOCATORS - 1)), "pool 072"]
+    assert [use.records for use in found] == [1] * (MOST_ALLOCATORS - 1) + [2]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from traceanalyzer.model import (
+    AllocatorMemory,
     Belief,
     Blocker,
     Cell,
@@ -23,6 +24,10 @@ from traceanalyzer.model import (
     InputCure,
     InputHost,
     InputPipeline,
+    Memory,
+    MemoryGrowth,
+    MemoryHolder,
+    MemoryPeak,
     OnAGpu,
     OpRef,
     Report,
@@ -591,6 +596,84 @@ def _gpu_input() -> InputPipeline:
     )
 
 
+def _holder(op: OpRef | None, size: int, count: int = 1) -> MemoryHolder:
+    return MemoryHolder(
+        op_id=None if op is None else op.op_id,
+        op=None if op is None else op.name,
+        type=None if op is None else op.type,
+        file=None if op is None else op.file,
+        line=None if op is None else op.line,
+        region_type=None if op is None else "output",
+        data_type=None if op is None else "float",
+        shape=None if op is None else "[4096,1024]",
+        bytes=size,
+        count=count,
+    )
+
+
+def _gpu_memory() -> Memory:
+    levels = (2_000_000_000, 7_760_000_000, 3_000_000_000, 7_000_000_000, 2_500_000_000)
+    return Memory(
+        remarks=("GPU_0_bfc was 97 % full at its peak (7.76 GB of 8.00 GB).",),
+        allocators=(
+            AllocatorMemory(
+                host=HOST,
+                allocator="GPU_0_bfc",
+                kind="device",
+                device="gpu:0",
+                records=5_000,
+                limit_bytes=8_000_000_000,
+                highest_bytes=7_760_000_000,
+                peak=MemoryPeak(
+                    at_us=14_405.0,
+                    bytes=7_760_000_000,
+                    share=0.97,
+                    named_bytes=5_000_000_000,
+                    unnamed_bytes=760_000_000,
+                    before_bytes=2_000_000_000,
+                    reserved_bytes=0,
+                    unaccounted_bytes=0,
+                    rounding_bytes=1_024,
+                    available_bytes=240_000_000,
+                    fragmentation_share=0.25,
+                    holders=(_holder(MATMUL, 5_000_000_000, 12), _holder(None, 760_000_000)),
+                    holders_total=62,
+                ),
+                timeline=Table(
+                    columns=("at_us", "bytes"),
+                    rows=tuple((k * 14_405.0, size) for k, size in enumerate(levels)),
+                    total_rows=5_000,
+                ),
+                steps=Table(
+                    columns=("step", "start_us", "peak_bytes", "end_bytes"),
+                    rows=((0, 0.0, 7_760_000_000, 2_500_000_000),),
+                    total_rows=118,
+                ),
+                growth=MemoryGrowth(
+                    steps=118,
+                    first_bytes=2_000_000_000,
+                    last_bytes=2_500_000_000,
+                    bytes_per_step=4_250_000,
+                    holders=(_holder(UNIQUE, 500_000_000, 117),),
+                ),
+            ),
+            AllocatorMemory(
+                host=HOST,
+                allocator="gpu_host_bfc",
+                kind="pinned_host",
+                device=None,
+                records=2,
+                limit_bytes=None,
+                highest_bytes=None,
+                peak=None,
+                timeline=Table(columns=("at_us", "bytes"), rows=(), total_rows=2),
+                steps=_table(("step", "start_us", "peak_bytes", "end_bytes")),
+            ),
+        ),
+        allocators_total=3,
+    )
+
+
 def gpu_run() -> Report:
     """A training run on a GPU with some ops on the CPU, one of them unexplained."""
     steps = tuple(
@@ -709,6 +792,7 @@ def gpu_run() -> Report:
         ),
         copy_graph=_gpu_copy_graph(),
         input_pipeline=_gpu_input(),
+        memory=_gpu_memory(),
         beliefs=(
             Belief(
                 id="memory",
@@ -950,6 +1034,21 @@ def hostile_run() -> Report:
         stages=Table(columns=("stage", HOSTILE), rows=((HOSTILE, long_name),), total_rows=1),
         waits=Table(columns=("step", HOSTILE), rows=((1, HOSTILE),), total_rows=1),
     )
+    holder = replace(
+        _holder(op, 1), region_type=HOSTILE, data_type=long_name, shape=long_name, op_id=HOSTILE
+    )
+    memory = _gpu_memory()
+    peak = memory.allocators[0].peak
+    allocator = replace(
+        memory.allocators[0],
+        host=HOSTILE,
+        allocator=HOSTILE,
+        device=HOSTILE,
+        peak=None
+        if peak is None
+        else replace(peak, holders=(holder, replace(holder, op=long_name))),
+        growth=None,
+    )
     return replace(
         run,
         run=replace(
@@ -982,6 +1081,7 @@ def hostile_run() -> Report:
         steps=Steps(source="missing", note=HOSTILE),
         copy_graph=graph,
         input_pipeline=pipeline,
+        memory=replace(memory, remarks=(HOSTILE,), allocators=(allocator,)),
         beliefs=(Belief(id=HOSTILE, question=HOSTILE, answer=HOSTILE),),
         tables=Tables(
             ops=Table(columns=OPS_COLUMNS, rows=(_op_row(op), _op_row(long_op)), total_rows=2),

@@ -66,6 +66,7 @@ def test_keys_stand_in_the_contracts_order() -> None:
         "on_a_gpu",
         "steps",
         "copy_graph",
+        "memory",
         "input_pipeline",
         "beliefs",
         "tables",

@@ -14,14 +14,17 @@ from traceanalyzer.memory_use.records import records_of
 from traceanalyzer.memory_use.sampled import sampled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from traceanalyzer.memory_use.allocators import AllocatorKind
     from traceanalyzer.memory_use.ledger import Ledger, Numbers
     from traceanalyzer.memory_use.records import Records
 
-__all__ = ["AllocatorUse", "Peak", "memory_use"]
+__all__ = ["MOST_ALLOCATORS", "AllocatorUse", "Peak", "memory_use"]
 
+MOST_ALLOCATORS: Final = 64  # of a host; what is no trace of TensorFlow's may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")
 
 
@@ -102,23 +105,32 @@ def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[Allocato
 
     Returns:
         The allocators, those of devices first. What a trace does not record, such as allocations of
-        TensorFlow's plain CPU allocator, is not there.
+        TensorFlow's plain CPU allocator, is not there; nor are those with the fewest records,
+        should there be more than `MOST_ALLOCATORS`.
     """
     if allocations.empty:
         return ()
     records = records_of(allocations)
-    names = allocations["allocator"].astype("category")
-    codes = names.cat.codes.to_numpy()
-    in_time = np.argsort(records.at_ps, kind="stable")
-    codes = codes[in_time]
     spans = main_steps(steps)
-    found = (
-        _use(str(name), records, in_time[codes == code], spans)
-        for code, name in enumerate(names.cat.categories)
-    )
+    found = [_use(name, records, rows, spans) for name, rows in _by_allocator(allocations, records)]
     order = {kind: k for k, kind in enumerate(_KINDS)}
-    used = (use for use in found if use.records)
-    return tuple(sorted(used, key=lambda use: (order[use.kind], use.allocator)))
+    return tuple(sorted(found, key=lambda use: (order[use.kind], use.allocator)))
+
+
+def _by_allocator(
+    allocations: pd.DataFrame, records: Records
+) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Walk the allocators with most records, each with its rows in order of time."""
+    names = allocations["allocator"].astype("category").cat
+    in_time = np.argsort(records.at_ps, kind="stable")
+    codes = names.codes.to_numpy()[in_time]
+    grouped = np.argsort(codes, kind="stable")
+    count = np.bincount(codes + 1, minlength=len(names.categories) + 1)
+    end = np.cumsum(count)[1:]
+    for code in np.argsort(-count[1:], kind="stable")[:MOST_ALLOCATORS].tolist():
+        rows = in_time[grouped[end[code] - count[code + 1] : end[code]]]
+        if len(rows):
+            yield str(names.categories[code]), rows
 
 
 def _use(name: str, records: Records, rows: NDArray[np.int64], spans: pd.DataFrame) -> AllocatorUse:

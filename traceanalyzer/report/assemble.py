@@ -39,7 +39,8 @@ from traceanalyzer.model import (
 )
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
-from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost
+from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
+from traceanalyzer.report.memory import memory
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.verdict import verdict
@@ -88,6 +89,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         beliefs=beliefs(run),
         tables=Tables(
             ops=_op_table(run),
+        memory=memory(run),
             copies=_copy_table(run),
             steps=_cut(_in_us(run.steps, _origin(run)), _MAX_ROWS),
             kernels=_kernel_table(run.kernels),

@@ -13,6 +13,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from traceanalyzer.report import picture, text, views
+from traceanalyzer.report.memory_line import memory_line
+from traceanalyzer.report.phases import phase_meaning, phase_name, stacked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["content_security_policy", "render_page", "write_page"]
 
 _PACKAGE = "traceanalyzer.report"
+_ALLOCATORS_SHOWN = 10
+_HOLDERS_SHOWN = 15
 _PIECES = re.compile(r"/*[^/]+/*", re.DOTALL)
 
 
@@ -113,6 +117,9 @@ def environment() -> Environment:
     )
     style = loader.get_source(made, "report.css")[0]
     made.globals.update(
+        allocators_shown=_ALLOCATORS_SHOWN,
+        memory_holders_shown=_HOLDERS_SHOWN,
+        memory_line=memory_line,
         style=Markup(style),  # noqa: S704 - our own file, not a report's text
         content_security_policy=content_security_policy(style),
         copy_edges=views.copy_edges,
@@ -140,7 +147,10 @@ def environment() -> Environment:
         duration=text.duration,
         paragraphs=paragraphs,
         part=text.share,
+        phase_meaning=phase_meaning,
+        phase_name=phase_name,
         size=text.size,
+        stacked=stacked,
         sentence=text.sentence,
         spans=spans,
         words=views.cause_title,
