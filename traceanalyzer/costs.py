@@ -17,13 +17,14 @@ import numpy as np
 
 from traceanalyzer.tables.lanes import Doing
 from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.timeline.main_steps import regular_steps
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["Costs", "GainBounds"]
+__all__ = ["Costs", "GainBounds", "HostPath"]
 
 # What an op takes on the device, of what it took on the host. Nothing in the trace tells it; ops
 # that a GPU is slower at are cheaper left alone, and a lower bound of 0 says so.
@@ -58,6 +59,32 @@ class GainBounds:
     own_ps: float
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostPath:
+    """The critical path through the regular steps of one host.
+
+    Attributes:
+        host: The host.
+        steps: How many steps.
+        path: Its parts; the steps follow on each other.
+    """
+
+    host: Host
+    steps: int
+    path: Parts
+
+    @cached_property
+    def of_row_ps(self) -> NDArray[np.int64]:
+        """What of it is in each row of the host's op table, int64."""
+        rows = self.path.row.astype(np.int64)
+        return sum_by(rows, self.path.duration_ps, len(self.host.tables.ops))
+
+    def of_ops_ps(self, op_ids: Collection[str]) -> int:
+        """Return what of it is in ops."""
+        chosen = self.host.tables.ops["op_id"].isin(op_ids).to_numpy()
+        return int(self.of_row_ps[chosen].sum())
+
+
 class Costs:
     """The costs of a run's ops, per step."""
 
@@ -78,6 +105,28 @@ class Costs:
                 work = _HostWork(host, steps)
                 found += [_Device(work, device.parts) for device in host.timeline.devices]
         return tuple(found)
+
+    @cached_property
+    def paths(self) -> tuple[HostPath, ...]:
+        """The critical path through the regular steps of each host that has any."""
+        found = []
+        for host in self._run.hosts:
+            steps = regular_steps(host.tables.steps)
+            if len(steps) and host.tables.lanes is not None:
+                path = critical_path(host.tables, steps)
+                found.append(HostPath(host=host, steps=len(steps), path=path))
+        return tuple(found)
+
+    def path_ps(self, op_ids: Iterable[str]) -> float | None:
+        """Return what of the critical path is in ops, per step; the mean over hosts.
+
+        Returns:
+            None without steps.
+        """
+        asked = set(op_ids)
+        if not self.paths:
+            return None
+        return sum(p.of_ops_ps(asked) / p.steps for p in self.paths) / len(self.paths)
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return how long devices waited for ops per step; the mean over devices.

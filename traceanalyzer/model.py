@@ -26,8 +26,10 @@ __all__ = [
     "CopyGraph",
     "CopyNode",
     "Cost",
+    "CriticalPath",
     "DeviceCopies",
     "DeviceInfo",
+    "DeviceTimeline",
     "Direction",
     "Evidence",
     "ExplainedShares",
@@ -47,6 +49,8 @@ __all__ = [
     "MemoryPeak",
     "OnAGpu",
     "OpRef",
+    "PathOp",
+    "PhaseTime",
     "Report",
     "RuleState",
     "RuleStatus",
@@ -55,12 +59,14 @@ __all__ = [
     "Severity",
     "SidecarWhere",
     "SourceWhere",
+    "StepKinds",
     "StepTime",
     "Steps",
     "Summary",
     "Table",
     "Tables",
     "TfVersion",
+    "Timeline",
     "ToolInfo",
     "TraceWhere",
     "Unexplained",
@@ -75,7 +81,7 @@ Harm: TypeAlias = Literal["harmful", "harmless", "by_design"]
 Severity: TypeAlias = Literal["info", "warning", "error"]
 RuleState: TypeAlias = Literal["fired", "silent", "not_applicable", "failed"]
 Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
-StepSource: TypeAlias = Literal["markers", "missing"]
+StepSource: TypeAlias = Literal["markers", "inferred", "missing"]
 MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
 Cell: TypeAlias = str | int | float | bool | None
@@ -335,6 +341,7 @@ class Finding(_Record):
     cost: Cost
     gain_us_per_step: Gain | None = None
     fixes: tuple[Fix, ...] = ()
+    path_us_per_step: float | None = None  # what of the critical path is in its ops
     ops_total: int | None = None  # how many ops there are where ``ops`` was cut
 
 
@@ -377,14 +384,92 @@ class OnAGpu(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepKinds(_Record):
+    """How many steps are of each kind; ``partial`` are those that the recording cut."""
+
+    regular: int
+    warm_up: int
+    outlier: int
+    partial: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Steps(_Record):
-    """Where the steps come from and how long they took; the rows are in ``tables.steps``."""
+    """Where the steps come from and how long they took; the rows are in ``tables.steps``.
+
+    ``count`` and ``kinds`` are of one host; the times are of the regular steps of all hosts.
+    """
 
     source: StepSource
     note: str | None = None
     count: int | None = None
     median_us: float | None = None
     p95_us: float | None = None
+    kinds: StepKinds | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTime(_Record):
+    """What a phase took of the regular steps, per step. Phases add up to the whole."""
+
+    phase: str  # of `traceanalyzer.timeline.phase`, in lower case
+    us: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceTimeline(_Record):
+    """Where the time of one device went, per regular step.
+
+    ``device`` is None for the program's own thread, told of where no device ran kernels. The phases
+    add up to ``us_per_step``: an idle device is in the phase of what it waited for.
+    """
+
+    host: str
+    device: str | None
+    steps: int | None  # None where nothing tells of steps: the whole recording then counts as one
+    us_per_step: float
+    phases: tuple[PhaseTime, ...]
+    overlap_share: float | None = None  # of the time of host ops and copies, under some kernel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline(_Record):
+    """Where the time of the devices went, and how unlike they are.
+
+    ``busiest_share`` and ``idlest_share`` are the largest and the least share of its steps in which
+    a device computed; None for fewer than two devices.
+    """
+
+    devices: tuple[DeviceTimeline, ...]
+    busiest_share: float | None = None
+    idlest_share: float | None = None
+    shift_us: float = 0.0  # what was added to devices' times, so that nothing begins unlaunched
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathOp(_Record):
+    """An op on the critical path: as op of the host, kernel, copy or launch."""
+
+    op_id: str
+    name: str
+    type: str
+    placement: str
+    us_per_step: float
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticalPath(_Record):
+    """What the regular steps of a host waited for at each moment, back from their ends, per step."""
+
+    host: str
+    steps: int
+    us_per_step: float
+    proved_share: float  # of it, where every step of the walk is in the trace
+    phases: tuple[PhaseTime, ...]
+    ops: tuple[PathOp, ...]  # the longest first
+    ops_total: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -613,6 +698,8 @@ class Report(_Record):
     rules: tuple[RuleStatus, ...]
     on_a_gpu: OnAGpu | None = None
     steps: Steps | None = None
+    timeline: Timeline | None = None
+    critical_path: tuple[CriticalPath, ...] = ()
     copy_graph: CopyGraph | None = None
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None

@@ -40,14 +40,16 @@ from traceanalyzer.model import (
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
-from traceanalyzer.report.memory import memory
 from traceanalyzer.report.input_pipeline import input_pipeline
+from traceanalyzer.report.memory import memory
 from traceanalyzer.report.sources import shown_files
+from traceanalyzer.report.steps import steps_of
+from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.report.verdict import verdict
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import union
-from traceanalyzer.wording import counted, listed
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -71,7 +73,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     """Build the report of a diagnosed run."""
     run = diagnosis.run
     devices = _devices(run)
-    steps = _steps(run)
+    steps = steps_of(run)
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=_run_info(run, devices, steps),
@@ -84,12 +86,14 @@ def assemble(diagnosis: Diagnosis) -> Report:
         ),
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
+        timeline=timeline(run),
+        critical_path=critical_paths(diagnosis.costs),
         copy_graph=_copy_graph(run),
+        memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),
         tables=Tables(
             ops=_op_table(run),
-        memory=memory(run),
             copies=_copy_table(run),
             steps=_cut(_in_us(run.steps, _origin(run)), _MAX_ROWS),
             kernels=_kernel_table(run.kernels),
@@ -186,30 +190,6 @@ def _model(properties: dict[str, str]) -> str | None:
     return ", ".join(parts) or None
 
 
-def _steps(run: Run) -> Steps:
-    """Sum up the steps of the kind that took most time: training, where it also evaluates."""
-    steps = run.steps
-    if steps.empty:
-        return Steps(source="missing", note="nothing in the trace marks steps", count=0)
-    took = steps.groupby("name", observed=True)["duration_ps"].sum()
-    main = str(took.idxmax())
-    rows = steps[steps["name"] == main]
-    took_us = rows["duration_ps"].to_numpy(np.float64) / _PS_PER_US
-    # Hosts and threads mark the same steps each for themselves.
-    count = int(rows.groupby("host", observed=True)["step"].nunique().max())
-    others = sorted(str(name) for name in took.index if str(name) != main)
-    note = f"marked {main} ({', '.join(sorted(set(rows['source'].astype(str))))})"
-    if others:
-        note += f"; also marked: {listed(others)}"
-    return Steps(
-        source="markers",
-        note=note,
-        count=count,
-        median_us=float(np.median(took_us)),
-        p95_us=float(np.percentile(took_us, 95)),
-    )
-
-
 def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps) -> Summary:
     run = diagnosis.run
     on_cpu = cpu_ops(run)
@@ -235,7 +215,9 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
         if run.gpu_used and total_ps
         else None,
         gpu_idle_share=1 - sum(busy) / len(busy) if busy else None,
-        step_us=StepTime(median=steps.median_us, p95=steps.p95_us) if steps.count else None,
+        step_us=None
+        if steps.median_us is None
+        else StepTime(median=steps.median_us, p95=steps.p95_us),
         exposed_us_per_step=None if exposed is None else exposed / _PS_PER_US,
     )
 
@@ -261,6 +243,7 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
         fixes=found.fixes,
         cost=joint_cost(rows, run.copies, costs),
         gain_us_per_step=None if costs is None else gain(found.op_ids, costs),
+        path_us_per_step=None if costs is None else path_us(found.op_ids, costs),
     )
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.costs import Costs, GainBounds
 
-__all__ = ["copies_of_unknown_size", "gain", "joint_cost", "op_cost"]
+__all__ = ["copies_of_unknown_size", "gain", "joint_cost", "op_cost", "path_us"]
 
 _PS_PER_US: Final = 1e6
 
@@ -70,6 +70,12 @@ def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
         basis="exposed",
         note=_note(bounds),
     )
+
+
+def path_us(op_ids: Sequence[str], costs: Costs) -> float | None:
+    """Return what of the critical path is in ops, per step; or None without steps."""
+    found = costs.path_ps(op_ids)
+    return None if found is None else found / _PS_PER_US
 
 
 def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:

@@ -1,0 +1,77 @@
+"""Words and picture of the phases that a device's time is cut into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.report.text import duration, share
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.model import PhaseTime
+
+__all__ = ["Piece", "phase_meaning", "phase_name", "stacked"]
+
+_WORDS: Final = {
+    "compute": ("computing", "Some kernel ran on it."),
+    "copy": ("copying", "No kernel ran, and a copy to or from it did."),
+    "host_op": (
+        "waiting for an op",
+        "An op of the host ran that what came next had to wait for.",
+    ),
+    "input": (
+        "waiting for input",
+        "The input pipeline (tf.data), or the op that takes the next element from it.",
+    ),
+    "launch": ("launching", "The host brought the next work to the device."),
+    "runtime": (
+        "TensorFlow itself",
+        (
+            "Executors, calls of functions, work handed from thread to thread; at tracer level 2 "
+            "also the host's side of ops that are on the device, which leave no events there."
+        ),
+    ),
+    "program": ("the program", "The program between TensorFlow's calls: Python, most of all."),
+    "queued": (
+        "queued",
+        "The next work had been launched, and had not begun: the device's own queues.",
+    ),
+    "other_device": ("another device", "Work of another device was waited for."),
+    "unattributed": ("not attributed", "The trace does not tell what it waited for."),
+}
+_WHOLE: Final = 100.0  # width of a bar
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a bar, in hundredths of its width."""
+
+    phase: str
+    x: float
+    width: float
+    label: str
+
+
+def phase_name(phase: str) -> str:
+    """Return what a phase is called."""
+    return _WORDS[phase][0]
+
+
+def phase_meaning(phase: str) -> str:
+    """Return what a phase means, in a sentence."""
+    return _WORDS[phase][1]
+
+
+def stacked(phases: Sequence[PhaseTime]) -> list[Piece]:
+    """Return phases side by side, as wide as their shares."""
+    pieces = []
+    at = 0.0
+    for phase in phases:
+        width = phase.share * _WHOLE
+        time, part = duration(phase.us), share(phase.share)
+        label = f"{phase_name(phase.phase)}: {time.figure} {time.unit} ({part.figure}{part.unit})"
+        pieces.append(Piece(phase.phase, round(at, 3), round(width, 3), label))
+        at += width
+    return pieces

@@ -1,0 +1,138 @@
+"""Where the time of devices and steps went, as the document tells it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.model import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
+from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
+from traceanalyzer.timeline.intervals import Intervals, union
+from traceanalyzer.timeline.main_steps import regular_steps
+from traceanalyzer.timeline.overlap import overlap_share
+from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    import pandas as pd
+
+    from traceanalyzer.costs import Costs, HostPath
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.walk import Parts
+
+__all__ = ["critical_paths", "timeline"]
+
+_PS_PER_US: Final = 1e6
+_MAX_OPS: Final = 50
+_ORDER: Final = (
+    Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.INPUT, Phase.LAUNCH, Phase.RUNTIME,
+    Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
+)  # fmt: skip
+
+
+def timeline(run: Run) -> Timeline | None:
+    """Return where the time of each device went; None where nothing was recorded of any."""
+    devices = [device for host in run.hosts for device in _of_host(host)]
+    if not devices:
+        return None
+    computed = [
+        next((p.share for p in d.phases if p.phase == "compute"), 0.0)
+        for d in devices
+        if d.device is not None
+    ]
+    several = len(computed) > 1
+    return Timeline(
+        devices=tuple(devices),
+        busiest_share=max(computed) if several else None,
+        idlest_share=min(computed) if several else None,
+        shift_us=max(h.timeline.shift_ps for h in run.hosts) / _PS_PER_US,
+    )
+
+
+def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
+    """Return the critical path through the regular steps of each host."""
+    return tuple(_path(found) for found in costs.paths)
+
+
+def _of_host(host: Host) -> Iterable[DeviceTimeline]:
+    steps = regular_steps(host.tables.steps)
+    for device in host.timeline.devices:
+        within = _within(steps, device.parts)
+        phases, total_us = _phases(device.parts, within, max(1, len(steps)))
+        yield DeviceTimeline(
+            host=host.name,
+            device=device.device,
+            steps=len(steps) or None,
+            us_per_step=total_us,
+            phases=phases,
+            overlap_share=overlap_share(host.tables, device, host.timeline.shift_ps, within),
+        )
+    program = host.timeline.program
+    if program is not None:
+        phases, total_us = _phases(program, _within(steps, program), max(1, len(steps)))
+        yield DeviceTimeline(
+            host=host.name,
+            device=None,
+            steps=len(steps) or None,
+            us_per_step=total_us,
+            phases=phases,
+        )
+
+
+def _within(steps: pd.DataFrame, parts: Parts) -> Intervals:
+    """Return the times of the steps; without any, of all that was recorded."""
+    if steps.empty:
+        return Intervals(parts.start_ps[:1], parts.end_ps[-1:])
+    return union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+
+
+def _phases(parts: Parts, within: Intervals, steps: int) -> tuple[tuple[PhaseTime, ...], float]:
+    inside = phases_within(parts, within.start_ps, within.end_ps - within.start_ps).sum()
+    return _shares({phase: int(inside[PHASE_COLUMNS[phase]]) for phase in _ORDER}, steps)
+
+
+def _shares(took_ps: Mapping[Phase, int], steps: int) -> tuple[tuple[PhaseTime, ...], float]:
+    """Return the phases that took any time, per step, and their sum in microseconds."""
+    total = sum(took_ps.values())
+    phases = tuple(
+        PhaseTime(phase=phase.name.lower(), us=ps / steps / _PS_PER_US, share=ps / total)
+        for phase, ps in took_ps.items()
+        if ps
+    )
+    return phases, total / steps / _PS_PER_US
+
+
+def _path(found: HostPath) -> CriticalPath:
+    path, ops = found.path, found.host.tables.ops
+    total = int(path.duration_ps.sum())
+    took = {phase: int(path.duration_ps[path.phase == phase].sum()) for phase in _ORDER}
+    phases, us_per_step = _shares(took, found.steps)
+    of_row = found.of_row_ps
+    rows = np.argsort(-of_row, kind="stable")
+    rows = rows[of_row[rows] > 0]
+    shown = ops.iloc[rows[:_MAX_OPS]]
+    return CriticalPath(
+        host=found.host.name,
+        steps=found.steps,
+        us_per_step=us_per_step,
+        proved_share=int(path.duration_ps[path.is_proved].sum()) / total if total else 0.0,
+        phases=phases,
+        ops=tuple(
+            PathOp(
+                op_id=op_id,
+                name=name,
+                type=op_type,
+                placement=placement,
+                us_per_step=ps / found.steps / _PS_PER_US,
+                share=ps / total,
+            )
+            for op_id, name, op_type, placement, ps in zip(
+                *(shown[column].astype(str) for column in ("op_id", "name", "type", "placement")),
+                of_row[rows[:_MAX_OPS]].tolist(),
+                strict=True,
+            )
+        ),
+        ops_total=len(rows),
+    )
