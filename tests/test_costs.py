@@ -8,7 +8,24 @@ import pytest
 
 from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import HOST, tables_of
-from tests.traces import eager, gpu, host, kernel, launch, line, step, stream, us
+from tests.traces import (
+    call,
+    copy,
+    eager,
+    executor,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    op,
+    recv,
+    send,
+    step,
+    stream,
+    thread,
+    us,
+)
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.run import Host, Run, load
@@ -95,6 +112,37 @@ def test_time_in_which_another_op_ran_is_not_sure_to_be_gained() -> None:
     assert (bounds.high_ps, bounds.shared_ps) == (40 * US, 20 * US)
     assert bounds.low_ps == (20 - 13) * US
     assert Costs(run).exposed_ps(ids(run, "TopKV2")) == 0
+
+
+def test_a_copy_may_only_move_elsewhere() -> None:
+    python = line("python")(step(0, us(0, 100))(call("__inference_f_1", us(0, 100), step=7)))
+    worker = thread("tf_Compute", 1)(
+        executor(us(10, 60), step=7)(
+            op("segment/Unique", "Unique", us(12, 40)),
+            send("segment/Unique", "gather/Gather", us(53, 6))(
+                launch(us(54, 2), 1, "cuMemcpyHtoDAsync")
+            ),
+        )
+    )
+    other = thread("tf_Compute", 2)(
+        executor(us(69, 10), step=7)(recv("segment/Unique", us(69, 1)), launch(us(70, 2), 2))
+    )
+    device = (
+        stream(13, "Compute")(
+            kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
+            kernel("gather", us(74, 5), op="gather/Gather:Gather", correlation=2),
+        ),
+        stream(14, "MemcpyH2D")(
+            copy("H2D", 4096, us(58, 10), op="segment/Unique/_1:_Send", correlation=1)
+        ),
+    )
+    run = run_of(host(python, worker, other), gpu(0, *device))
+
+    bounds = Costs(run).gain(ids(run, "Unique"))
+
+    assert bounds is not None
+    assert (bounds.high_ps, bounds.copied_ps) == ((40 + 10) * US, 10 * US)
+    assert bounds.low_ps == (40 - 10 - 4) * US  # a quarter of it, and 4 us from launch to begin
 
 
 def test_what_is_hidden_gains_nothing() -> None:

@@ -2,9 +2,10 @@
 
 The gain of a fix lies within bounds. It is at most the exposed time, in which devices stood idle
 because of the ops: the rest of their time is hidden already. It is at least what is left of that
-time when everything doubtful is taken off: where the walk back took a link for granted; where other
-ops of the host ran as well, that the device might wait for instead; and what the ops cost on the
-device themselves: a launch each, and a quarter of the time that they took on the host.
+time when everything doubtful is taken off: where the walk back took a link for granted; copies, for
+what an op no longer takes from the host its neighbour may; where other ops of the host ran as well,
+that the device might wait for instead; and what the ops cost on the device themselves: a launch
+each, and a quarter of the time that they took on the host.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class GainBounds:
         low_ps: At least.
         high_ps: At most: the exposed time.
         unproved_ps: Of the exposed time, where the walk back took a link for granted.
+        copied_ps: Of the rest, for copies, which may move elsewhere.
         shared_ps: Of the rest, while other ops of the host ran as well.
         own_ps: What the ops would cost on the device.
     """
@@ -55,6 +57,7 @@ class GainBounds:
     low_ps: float
     high_ps: float
     unproved_ps: float
+    copied_ps: float
     shared_ps: float
     own_ps: float
 
@@ -154,6 +157,7 @@ class Costs:
             low_ps=sum(b.low_ps for b in bounds) / n,
             high_ps=sum(b.high_ps for b in bounds) / n,
             unproved_ps=sum(b.unproved_ps for b in bounds) / n,
+            copied_ps=sum(b.copied_ps for b in bounds) / n,
             shared_ps=sum(b.shared_ps for b in bounds) / n,
             own_ps=sum(b.own_ps for b in bounds) / n,
         )
@@ -214,17 +218,22 @@ class _Device:
         rows = work.rows(op_ids)
         exposed = int(self._of_row[rows].sum())
         if not exposed:
-            return GainBounds(low_ps=0, high_ps=0, unproved_ps=0, shared_ps=0, own_ps=0)
+            return GainBounds(
+                low_ps=0, high_ps=0, unproved_ps=0, copied_ps=0, shared_ps=0, own_ps=0
+            )
         mine = np.isin(self._row, rows)
         proved = mine & self._is_proved
-        times = common(union(self._start[proved], (self._end - self._start)[proved]), work.within)
+        proved_ps = int(self._inside[proved].sum())
+        chosen = proved & self._computes
+        times = common(union(self._start[chosen], (self._end - self._start)[chosen]), work.within)
         alone = without(times, work.others(rows))
         computed = int(self._inside[mine & self._computes].sum())
         own = work.runs(rows) * work.launch_ps + _DEVICE_SHARE * computed
         return GainBounds(
             low_ps=max(0.0, alone.total_ps - own) / work.steps,
             high_ps=exposed / work.steps,
-            unproved_ps=(exposed - times.total_ps) / work.steps,
+            unproved_ps=(exposed - proved_ps) / work.steps,
+            copied_ps=(proved_ps - times.total_ps) / work.steps,
             shared_ps=(times.total_ps - alone.total_ps) / work.steps,
             own_ps=own / work.steps,
         )

@@ -242,7 +242,10 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
         ruled_out=found.ruled_out,
         fixes=found.fixes,
         cost=joint_cost(rows, run.copies, costs),
-        gain_us_per_step=None if costs is None else gain(found.op_ids, costs),
+        # What is by design is not mended by moving it: its own section says what helps.
+        gain_us_per_step=None
+        if costs is None or found.harm == "by_design"
+        else gain(found.op_ids, costs),
         path_us_per_step=None if costs is None else path_us(found.op_ids, costs),
     )
 
