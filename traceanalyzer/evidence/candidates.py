@@ -12,8 +12,8 @@ What stands behind the order:
    unlikely.
 3. Then what its kernels allow, and few programs have: types such as complex numbers, labels; and
    of an unknown version, that its GPU kernel came with a later one.
-4. Then what leaves no mark in a trace: a strategy, a library whose scope has another name, a
-   setting for small integers, a colocation.
+4. Then what leaves no mark in a trace: a strategy, a colocation, a library whose scope has another
+   name, a setting for small integers.
 5. Last that it has no GPU kernel, where TensorFlow is older than all versions whose kernels are
    known, and each of these has one. Of an unknown version that is not said: kernels hardly ever go,
    and few come that late.
@@ -71,8 +71,10 @@ _METADATA: Final = frozenset({"Rank", "Shape", "Size"})
 
 # `mirrored_run.py` of python/distribute, for all replicas but the first.
 _REPLICA: Final = re.compile(r"(?:^|/)replica_[1-9]\d*/")
-# `_GradientsHelper`, python/ops/gradients_util.py: a scope for the gradient of each op, by name.
-_GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?:(?P<of>.+)_grad/)?")
+# `_GradientsHelper`, python/ops/gradients_util.py: a scope for the gradient of each op, by name,
+# within one for all of them that a program can name otherwise.
+_GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?P<of>.+)_grad/")
+_GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
 # The scope of a function that was put in the place of its call (inline_function_utils.cc).
 _INLINED: Final = re.compile(r"(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")
 
@@ -111,10 +113,10 @@ class Candidates:
     def _look_at(self, function: _Function, name: str, op_type: str, placement: str) -> None:
         if _REPLICA.search(name):
             self._with_replicas.add(function)
-        if gradient := _GRADIENT.search(name):
+        if _GRADIENTS.search(name):
             self._with_gradients.add(function)
-            if placement == "cpu" and gradient["of"]:
-                self._gradients_on_cpu.add((function, gradient["of"]))
+        if placement == "cpu" and (gradient := _GRADIENT.search(name)):
+            self._gradients_on_cpu.add((function, gradient["of"]))
         if placement.startswith("gpu"):
             # What reads a variable is where that is, wherever its function was called.
             definition = self._kernels.registry.definition(op_type)
@@ -184,6 +186,8 @@ class Candidates:
         yield "distribution_strategy_cpu"
         if subject.case.types_missing:
             yield "dtype_unsupported"
+        if self._is_colocating(subject):
+            yield "colocation_group"
 
     def _seen(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
         """Walk what something tells of this very op."""
@@ -194,7 +198,8 @@ class Candidates:
             yield "distribution_strategy_cpu"
         if (function, subject.name) in self._gradients_on_cpu:
             yield "colocation_group"
-        if _USUAL & {*subject.case.types_missing}:
+        # A list of strings is kept on the host, whatever its handle; see `tensor_lists.py`.
+        if _USUAL & {*subject.case.types_missing} or "TensorList" in subject.case.type:
             yield "dtype_unsupported"
         if _has_values_without_gpu_kernel(self._kernels.registry, subject.case.type):
             yield "attr_unsupported"
@@ -212,9 +217,17 @@ class Candidates:
         is_called = bool(subject.function or beside.call) and beside not in self._with_gpu
         if is_called:
             yield "caller_device_scope_cpu"
-        # A session's graph has no function, and is what code for TensorFlow 1 makes.
-        if not subject.function or function in self._with_gradients:
+        if self._is_colocating(subject):
             yield "colocation_group"
+
+    def _is_colocating(self, subject: Subject) -> bool:
+        """Return whether code that colocates made an op's graph.
+
+        A session's graph, which has no function, is made by code for TensorFlow 1, whose optimizers
+        and gradients do; `tf.gradients` does in functions, too.
+        """
+        function = _function(subject.host, subject.function)
+        return not subject.function or function in self._with_gradients
 
     def _allowed(self, subject: Subject) -> Iterator[str]:
         """Walk what the op's kernels allow and few programs have."""
@@ -229,10 +242,13 @@ class Candidates:
     @staticmethod
     def _without_mark(subject: Subject, definition: OpDefinition) -> Iterator[str]:
         """Walk what leaves no mark in a trace."""
-        yield from ("distribution_strategy_cpu", "library_cpu_placement")
+        yield "distribution_strategy_cpu"
+        if not subject.is_eager:
+            # The known habits of libraries would show in the names of a graph.
+            yield from ("caller_device_scope_cpu", "colocation_group")
+        yield "library_cpu_placement"
         if subject.is_eager and _takes_small_integers(definition):
             yield "small_int_pinning"
-        yield from ("colocation_group", "caller_device_scope_cpu")
 
     def _library(self, subject: Subject) -> bool:
         return not subject.is_eager and bool(habit_of(subject.name, self._version))
