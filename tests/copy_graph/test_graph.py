@@ -26,9 +26,10 @@ from tests.traces import (
     thread,
     us,
 )
+from traceanalyzer.copy_graph.costs import copy_costs, run_traffic
 from traceanalyzer.copy_graph.graph import HOST, copy_graph, device_graph
 from traceanalyzer.run import load
-from traceanalyzer.tables.schema import COPIES, OPS
+from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
 from traceanalyzer.trace.discovery import find_runs
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def of(*planes: Any) -> tuple[nx.MultiDiGraph[str], nx.MultiDiGraph[str]]:  # no
     """The two views of a hand-written trace."""
     tables = tables_of(*planes)
     copies = COPIES.frame([tables.copies])
-    return copy_graph(copies, OPS.frame([tables.ops])), device_graph(copies)
+    measured = run_traffic(copies, KERNELS.frame([tables.kernels]), [])
+    return copy_graph(copies, OPS.frame([tables.ops]), measured), device_graph(copies, measured)
 
 
 def check_totals(copies: pd.DataFrame, graph: nx.MultiDiGraph[str]) -> None:
@@ -67,6 +69,11 @@ def check_totals(copies: pd.DataFrame, graph: nx.MultiDiGraph[str]) -> None:
         assert sum(e["count"] for e in mine) == len(part)
     for e in told:
         assert (e["bytes"] is None) == (e["unknown_bytes"] == e["count"])
+        assert 0 <= (e["hidden_ps"] or 0) <= (e["total_ps"] or 0)
+        assert 0 <= (e["exposed_ps"] or 0) <= (e["total_ps"] or 0)
+        assert e["pageable_count"] + e["pinned_count"] <= e["count"]
+        assert (e["pageable_bytes"] or 0) + (e["pinned_bytes"] or 0) <= (e["bytes"] or 0)
+        assert e["async_count"] + e["sync_count"] <= e["count"]
 
 
 def test_copies_between_the_same_ops_are_one_edge_a_direction() -> None:
@@ -175,36 +182,72 @@ def test_no_copies_are_an_empty_graph() -> None:
 
 
 _TEXTS = st.sampled_from([None, "a", "b", "host", "gpu:0", "name:a"])
+_DEVICES = st.sampled_from(["/device:GPU:0", "/device:GPU:1", "nonsense"])
+_TIMES = st.integers(0, 2**40)
+
+
+def filled(schema: Schema, columns: list[str], rows: list[tuple]) -> pd.DataFrame:
+    """A table of which only these columns are known."""
+    table = pd.DataFrame(rows, columns=columns).astype(object)
+    unknown = pd.Series([None] * len(rows), dtype=object)
+    parts = {c: table.get(c, unknown) for c in schema.columns}
+    for c, column in schema.columns.items():
+        if column.dtype == "int64" and c not in columns:
+            parts[c] = np.zeros(len(rows), np.int64)
+    return schema.frame([parts])
 
 
 @given(
     st.lists(
         st.tuples(
             st.sampled_from(["h2d", "d2h", "d2d", "p2p", "h2h"]),
-            st.sampled_from([None, "/device:GPU:0", "/device:GPU:1", "nonsense"]),
-            st.one_of(st.none(), st.integers(0, 2**40)),
-            st.one_of(st.none(), st.integers(0, 2**40)),
+            st.sampled_from(["h", None]),
+            st.one_of(st.none(), _DEVICES),
+            st.one_of(st.none(), _TIMES),
+            _TIMES,
+            st.one_of(st.none(), _TIMES),
+            st.one_of(st.none(), _TIMES),
+            st.sampled_from([None, True, False]),
+            st.sampled_from(["pageable", "pinned", "unknown"]),
+            st.sampled_from([None, "python", "_HostRecv"]),
             _TEXTS,
             _TEXTS,
             _TEXTS,
             _TEXTS,
         ),
         max_size=20,
-    )
+    ),
+    st.lists(st.tuples(_DEVICES, _TIMES, _TIMES), max_size=9),
+    st.lists(st.tuples(_TIMES, _TIMES), max_size=3),
 )
 @settings(deadline=None)
-def test_totals_are_those_of_the_table_whatever_it_holds(rows: list[tuple]) -> None:
-    columns = ["direction", "device", "bytes", "duration_ps"]
+def test_totals_are_those_of_the_table_whatever_it_holds(
+    rows: list[tuple], ran: list[tuple], marked: list[tuple]
+) -> None:
+    columns = ["direction", "host", "device", "bytes", "start_ps", "duration_ps", "launch_ps"]
+    columns += ["is_async", "memory", "via"]
     columns += ["producer", "consumer", "producer_name", "consumer_name"]
-    table = pd.DataFrame(rows, columns=columns).astype(object)
-    filled = {c: table.get(c, pd.Series([None] * len(rows), dtype=object)) for c in COPIES.columns}
-    filled |= {c: np.zeros(len(rows), np.int64) for c in ("start_ps", "correlation_id")}
-    copies = COPIES.frame([filled])
+    copies = filled(COPIES, columns, rows)
+    kernels = filled(
+        KERNELS, ["host", "device", "start_ps", "duration_ps"], [("h", *times) for times in ran]
+    )
+    steps = filled(STEPS, ["host", "start_ps", "duration_ps"], [("h", *times) for times in marked])
     ops = OPS.frame([])
 
-    for graph in (copy_graph(copies, ops), device_graph(copies)):
+    measured = run_traffic(copies, kernels, [])
+    for graph in (copy_graph(copies, ops, measured), device_graph(copies, measured)):
         check_totals(copies, graph)
         assert all({"label", "placement"} <= set(d) for _, d in graph.nodes(data=True))
+    hidden = measured.hidden_ps
+    assert (pd.Series(hidden).dropna() >= 0).all()
+    assert (hidden <= copies["duration_ps"].array).fillna(value=True).all()
+    assert hidden.isna()[copies["duration_ps"].isna()].all()
+    costs = copy_costs(copies, ops, steps, measured, [])
+    for back in costs.read_backs:
+        assert 0 < back.count <= len(copies)
+        assert (back.wait_ps or 0) >= 0
+        assert (back.idle_ps or 0) >= 0
+    assert costs.islands == ()
 
 
 @needs_corpus
@@ -216,6 +259,8 @@ def test_totals_are_those_of_the_table_whatever_it_holds(rows: list[tuple]) -> N
         "tfgpu-fatma-cnn-sandor",
         "tfmac-chiyo-dogsvscats",
         "jax-rocm-convlegacy",
+        "jax-rocm-conv08",
+        "jax-rocm-elementwise",
         "jax-rocm-attention",
     ],
 )
@@ -224,7 +269,15 @@ def test_totals_are_those_of_the_table_on_recorded_traces(folder: str) -> None:
         run = load(CORPUS / folder, run=found.name)
         assert len(run.copies) > 0
         check_totals(run.copies, run.copy_graph)
-        check_totals(run.copies, device_graph(run.copies))
+        check_totals(run.copies, device_graph(run.copies, run.copy_traffic))
+        for storm in run.copy_costs.storms:
+            of_direction = run.copies[run.copies["direction"] == storm.direction]
+            assert storm.count <= len(of_direction)
+            assert storm.time_ps <= of_direction["duration_ps"].sum()
+            assert (storm.carrying_ps or 0) * 4 < storm.time_ps
+        for back in run.copy_costs.read_backs:
+            # What is waited for includes the copies, where their asking is known.
+            assert back.wait_ps is None or back.time_ps is None or back.time_ps <= back.wait_ps
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:

@@ -186,7 +186,8 @@ class _Mapped:
         leaving = self._copies(gives)
         limit = crossing.crossing([*arriving, *leaving]).time_ps
         near = self._near()
-        nets = self._nets(near, {*arriving, *leaving, *self._about(near, takes, gives)})
+        copies = {c for side in (takes, gives) for found in side.values() for c in found}
+        nets = self._nets(near, copies)
         nodes = {n for producer, consumers, _ in nets for n in (producer, *consumers)}
         nodes |= set(self._part)
         keyed = [
@@ -252,18 +253,6 @@ class _Mapped:
                 near.add(node)
                 waiting += [n for n in beside[node] if on_way[n]]
         return near | {n for node in near for n in beside[node]}
-
-    def _about(
-        self,
-        near: set[int],
-        takes: Mapping[str, list[int]],
-        gives: Mapping[str, list[int]],
-    ) -> Iterator[int]:
-        """Yield the other copies at the nodes that may move."""
-        for by_name in (takes, gives):
-            for name, copies in by_name.items():
-                if self._flow.find(name) in near:
-                    yield from copies
 
     def _nets(
         self, near: set[int], copies: set[int]
