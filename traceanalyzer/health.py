@@ -60,6 +60,15 @@ def _of_run(run: Run) -> Iterator[Health]:
                 "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
             ),
         )
+    elif run.steps["is_inferred"].all():
+        yield Health(
+            id="steps_inferred",
+            severity="info",
+            message=(
+                "nothing in the trace marks steps; they are inferred from what it repeats; "
+                "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
+            ),
+        )
     if run.version is None:
         yield Health(
             id="tf_version_unknown",
