@@ -9,6 +9,7 @@ import pytest
 
 from tests.report.examples import empty_run, gpu_run
 from tests.report.markup import read
+from tests.report.test_summary import printed
 from tests.traces import (
     allocation,
     deallocation,
@@ -226,3 +227,28 @@ class TestPage:
             "What grew in GPU_0_bfc",
         ]
         assert "not named" in text
+
+
+class TestTerminal:
+    def test_what_needs_attention_is_printed(self) -> None:
+        text = printed(gpu_run())
+
+        assert "- GPU_0_bfc was 97 % full at its peak (7.76 GB of 8.00 GB)." in text
+
+    def test_of_many_remarks_the_first_are_printed_and_the_rest_counted(self) -> None:
+        run = gpu_run()
+        assert run.memory is not None
+        remarks = tuple(f"remark {k}" for k in range(7))
+
+        text = printed(replace(run, memory=replace(run.memory, remarks=remarks)))
+
+        assert "- remark 4" in text
+        assert "remark 5" not in text
+        assert "and 2 more: see the page" in text
+
+    def test_memory_that_does_its_work_is_not_mentioned(self) -> None:
+        run = gpu_run()
+        assert run.memory is not None
+
+        assert "GPU_0_bfc" not in printed(replace(run, memory=replace(run.memory, remarks=())))
+        assert "GPU_0_bfc" not in printed(replace(run, memory=None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.model import (
     AllocatorMemory,
@@ -134,14 +134,13 @@ class _Ops:
 
     def holders(self, groups: pd.DataFrame) -> tuple[MemoryHolder, ...]:
         """Return the groups that hold most."""
-        return tuple(
-            MemoryHolder(
-                op=group.pop("op_name"),
-                **self._known.get(group["op_id"], {"type": None}),
-                **group,
-            )
-            for group in groups.head(_MAX_HOLDERS).to_dict("records")
-        )
+        names = [str(name) for name in groups.columns]
+        shown = groups.head(_MAX_HOLDERS).itertuples(index=False, name=None)
+        return tuple(self._holder(dict(zip(names, group, strict=True))) for group in shown)
+
+    def _holder(self, group: dict[str, Any]) -> MemoryHolder:
+        known = self._known.get(group["op_id"], {"type": None})
+        return MemoryHolder(op=group.pop("op_name"), **known, **group)
 
 
 def _share(part: int, limit_bytes: int | None) -> float | None:

@@ -25,6 +25,7 @@ FINDINGS_SHOWN = 10
 OPS_SHOWN = 10
 UNEXPLAINED_SHOWN = 5
 COPIES_SHOWN = 8
+REMARKS_SHOWN = 5
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
 _TINY = 30  # characters below which one figure stands beside each name
 
@@ -53,6 +54,7 @@ def _parts(report: Report, words: Words, width: int) -> Iterator[RenderableType]
     yield from _health(report, words)
     yield from _findings(report, words)
     yield from _beliefs(report, words)
+    yield from _memory(report, words)
     yield from _on_a_gpu(report, words)
     yield from _cpu_ops(report, words, width)
     yield from _copies(report, words, width)
@@ -116,6 +118,18 @@ def _beliefs(report: Report, words: Words) -> Iterator[RenderableType]:
     yield heading(words, "What moved no op")
     for belief in report.beliefs:
         yield words("- ") + words.prose(belief.answer)
+
+
+def _memory(report: Report, words: Words) -> Iterator[RenderableType]:
+    """Print what needs attention; a run whose memory does its work says nothing."""
+    if report.memory is None or not report.memory.remarks:
+        return
+    yield heading(words, "Memory")
+    for remark in report.memory.remarks[:REMARKS_SHOWN]:
+        yield words("- ") + words.prose(remark)
+    left = len(report.memory.remarks) - REMARKS_SHOWN
+    if left > 0:
+        yield words(f"and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
 
 
 def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:

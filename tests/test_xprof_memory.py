@@ -1,0 +1,187 @@
+"""Peaks of memory against XProf's `memory_profile`, and every difference explained.
+
+What both say is the same: how much each allocator had in use at its peak within the trace, and its
+limit. The differences, all by design:
+
+* The moment. Where as much was in use several times, XProf takes a later one of them, and counts
+  its time from the start of the thread's line. We take the first, on the trace's clock.
+* The highest ever. XProf takes what the record says that it reads last, thread by thread, so that
+  the figure may be below the peak itself. We take the highest that any record says, or the peak;
+  what a TPU keeps back is part of ours.
+* What was allocated before the trace. XProf looks no further back than the peak's step, and calls
+  all the rest `unused preallocated device memory`; its parts do not always add up to its peak. We
+  keep the book from the first record on, and the parts add up.
+* Names. A TPU's records name no allocator; XProf calls it `0`, we `device 0`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pytest
+
+import traceanalyzer as ta
+from tests.corpus import CORPUS, needs_corpus
+from traceanalyzer.memory_use.records import records_of
+from traceanalyzer.trace.files import read_host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.run import Host
+
+pytestmark = needs_corpus
+
+FATMA: Final = "tfgpu-fatma-cnn-sandor/plugins/profile"
+E4040: Final = "tfgpu-e4040-2023-hd2551/plugins/profile"
+LEGACY: Final = "jax-rocm-convlegacy/plugins/profile/jax_conv_minimal_legacy"
+MULTIWORKER: Final = (
+    "tfgpu-tfprofiler-multiworker/plugins/profile/GPU-multi-worker/34.83.195.179_6003.xplane.pb"
+)
+TPU: Final = "tpu-xprof-inference2/plugins/profile/v_old/tpu_inference_2.xplane.pb"
+RECORDED: Final = (
+    f"{FATMA}/2021_02_02_12_57_01/sandor.xplane.pb",
+    f"{FATMA}/2021_02_02_13_12_57/sandor.xplane.pb",
+    f"{E4040}/2023_11_07_18_18_59/instance-2.xplane.pb",
+    "jax-rocm-attention/plugins/profile/jax08_attention/tw003.xplane.pb",
+    f"{LEGACY}/chi-mi300x-013.ord.vultr.cpe.ice.amd.com.xplane.pb",
+    "tfmac-chiyo-dogsvscats/plugins/profile/2021_10_27_16_33_47/Lucas-MBP.supsi.ch.xplane.pb",
+    MULTIWORKER,
+    TPU,
+)
+
+
+@pytest.fixture(scope="module")
+def converter() -> Any:  # noqa: ANN401  # XProf's module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # XProf's own
+        return pytest.importorskip(
+            "xprof.convert.raw_to_tool_data", reason="XProf is not installed"
+        )
+
+
+def xprof_memory(converter: Any, file: Path, folder: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN401
+    """XProf's allocators, by our names; it writes beside the file, so it gets a copy."""
+    copied = shutil.copy(file, folder)
+    content, _ = converter.xspace_to_tool_data([str(copied)], "memory_profile", {})
+    found = json.loads(content)["memoryProfilePerAllocator"]
+    return {f"device {name}" if name.isdecimal() else name: told for name, told in found.items()}
+
+
+def both(
+    converter: Any,  # noqa: ANN401  # XProf's module
+    recorded: str,
+    folder: Path,
+) -> tuple[Host, dict[str, dict[str, Any]]]:
+    file = CORPUS / recorded
+    if not file.is_file():
+        pytest.skip(f"{recorded} is not in the corpus")
+    (host,) = ta.load(file).hosts
+    return host, xprof_memory(converter, file, folder)
+
+
+def moments(host: Host, allocator: str) -> set[int]:
+    """When as much was in use as at an allocator's peak, from the start of some line."""
+    table = host.tables.allocations
+    book = records_of(table).book(np.flatnonzero((table["allocator"] == allocator).to_numpy()))
+    at_ps = book.at_ps[book.in_use == book.in_use.max()]
+    assert host.file is not None
+    starts = {
+        int(ns) * 1000
+        for plane in read_host(host.file).planes
+        if plane.name == "/host:CPU"
+        for ns in plane.lines.timestamp_ns
+    }
+    return {int(at) - start for at in at_ps for start in starts}
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_peaks_and_limits_agree(converter: Any, recorded: str, tmp_path: Path) -> None:  # noqa: ANN401
+    host, theirs = both(converter, recorded, tmp_path)
+
+    assert {use.allocator for use in host.memory} == set(theirs)
+    assert theirs
+    for use in host.memory:
+        told = theirs[use.allocator]["profileSummary"]
+        assert use.peak is not None
+        assert use.peak.bytes == int(told["peakStats"]["peakBytesInUse"])
+        assert use.peak.reserved_bytes == int(told["peakStats"]["stackReservedBytes"])
+        assert use.limit_bytes == int(told["memoryCapacity"])
+        assert int(told["peakStatsTimePs"]) in moments(host, use.allocator)
+
+
+def test_where_one_moment_alone_is_the_peak_it_is_both_tools(
+    converter: Any,  # noqa: ANN401  # XProf's module
+    tmp_path: Path,
+) -> None:
+    host, theirs = both(converter, RECORDED[2], tmp_path)
+
+    for use in host.memory:
+        (moment,) = moments(host, use.allocator)
+        told = theirs[use.allocator]["profileSummary"]
+        assert use.peak is not None
+        assert int(told["peakStatsTimePs"]) == moment
+        assert use.peak.available_bytes == int(told["peakStats"]["freeMemoryBytes"])
+        assert use.peak.fragmentation == pytest.approx(told["peakStats"]["fragmentation"], abs=1e-6)
+
+
+@pytest.mark.parametrize(("recorded", "allocator"), [(MULTIWORKER, "GPU_4_bfc"), (TPU, "device 0")])
+def test_xprofs_highest_ever_may_be_below_its_peak(
+    converter: Any,  # noqa: ANN401  # XProf's module
+    recorded: str,
+    allocator: str,
+    tmp_path: Path,
+) -> None:
+    host, theirs = both(converter, recorded, tmp_path)
+
+    told = theirs[allocator]["profileSummary"]
+    (use,) = (use for use in host.memory if use.allocator == allocator)
+    assert use.peak is not None
+    assert int(told["peakBytesUsageLifetime"]) < use.peak.bytes
+    assert use.highest_bytes is not None
+    assert use.highest_bytes >= use.peak.bytes
+
+
+def preallocated(told: dict[str, Any]) -> int:
+    return sum(
+        int(block["allocationBytes"])
+        for block in told["specialAllocations"]
+        if block["tfOpName"] == "unused preallocated device memory"
+    )
+
+
+def test_xprof_names_only_what_was_allocated_in_the_peaks_step(
+    converter: Any,  # noqa: ANN401  # XProf's module
+    tmp_path: Path,
+) -> None:
+    host, theirs = both(converter, RECORDED[1], tmp_path)
+
+    use = host.memory[0]
+    assert use.peak is not None
+    assert preallocated(theirs[use.allocator]) == use.peak.bytes  # all of it, to XProf
+    assert use.peak.before_bytes < 0.03 * use.peak.bytes
+    assert use.peak.named_bytes + use.peak.before_bytes == use.peak.bytes
+
+
+def test_xprofs_parts_need_not_add_up_to_its_peak(
+    converter: Any,  # noqa: ANN401  # XProf's module
+    tmp_path: Path,
+) -> None:
+    host, theirs = both(converter, RECORDED[2], tmp_path)
+
+    use = next(use for use in host.memory if use.kind == "pinned_host")
+    told = theirs[use.allocator]
+    held = sum(
+        int(told["memoryProfileSnapshots"][int(block["snapshotIndex"])]["activityMetadata"]["allocationBytes"])
+        * int(block["numOccurrences"])
+        for block in told["activeAllocations"]
+        if int(block["snapshotIndex"]) >= 0
+    )  # fmt: skip
+    assert use.peak is not None
+    assert held == use.peak.named_bytes == 512  # two blocks of two ops
+    assert held + preallocated(told) < use.peak.bytes
+    assert use.peak.named_bytes + use.peak.before_bytes == use.peak.bytes
