@@ -25,6 +25,7 @@ from traceanalyzer.placement.reasons import Reasons
 from traceanalyzer.sidecar.document import (
     Function,
     Instance,
+    RegisteredKernel,
     Resource,
     SessionConfig,
     Sidecar,
@@ -432,6 +433,42 @@ def test_soft_placement_of_a_session_is_its_own(of_sessions: tuple[bool, ...], d
     placed = place_program(program.sidecar(session_configs=configs), ONE_GPU)
     assert devices(only(placed, SESSION)) == {"s": device}
     assert devices(only(placed, "__inference_f_1")) == {"s": "CPU:0"}
+
+
+@pytest.mark.parametrize(
+    ("kernels", "device", "is_sure"),
+    [
+        ({}, "GPU:0", False),  # nothing is known of them
+        ({"CPU": ()}, "CPU:0", True),
+        ({"CPU": (), "GPU": ()}, "GPU:0", True),
+        ({"CPU": (), "GPU": ("float",)}, "GPU:0", True),
+        ({"CPU": (), "GPU": ("half",)}, "CPU:0", True),
+        ({"CPU": (), "XLA_GPU_JIT": ()}, "CPU:0", True),
+    ],
+)
+def test_an_op_of_another_library_has_the_kernels_that_it_registered(
+    kernels: dict[str, tuple[str, ...]], device: str, *, is_sure: bool
+) -> None:
+    program = Program()
+    program.eager("SoftClip", tensor("float"), T="float")
+    program.function(SESSION, node("s", "SoftClip", T="float"))
+    registered = tuple(
+        RegisteredKernel(op="SoftClip", device_type=kind, constraints={"T": types} if types else {})
+        for kind, types in kernels.items()
+    )
+    placed = place_program(program.sidecar(kernels=registered), ONE_GPU)
+    assert (short(placed.eager[0].device), not placed.eager[0].doubt) == (device, is_sure)
+    assert devices(only(placed, SESSION)) == {"s": device}
+    assert doubtful(only(placed, SESSION)) == (set() if is_sure else {"s"})
+
+
+def test_what_another_library_registers_for_tensorflows_op_is_not_taken() -> None:
+    program = Program()
+    program.eager("RandomShuffle", tensor("float"), T="float")
+    kernel = RegisteredKernel(op="RandomShuffle", device_type="GPU", constraints={})
+    placed = place_program(program.sidecar(kernels=(kernel,)), ONE_GPU)
+    assert short(placed.eager[0].device) == "CPU:0"
+    assert place_program(program.sidecar()).kernels.registry.kernels("SoftClip") == ()
 
 
 def test_what_is_shaped_like_an_element_of_a_dataset_would_be_on_the_host() -> None:

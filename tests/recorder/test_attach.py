@@ -440,6 +440,39 @@ def test_no_more_configurations_are_noted_than_can_be_told(recorder: Recorder) -
     assert len(recorder.of_kind("session_config")) == 20
 
 
+def test_of_an_op_that_tensorflow_does_not_have_the_kernels_are_noted(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(tf.raw_ops, "Bincount")  # as if a library had brought them
+    monkeypatch.delattr(tf.raw_ops, "Lgamma")
+    recorder.evidence.session_started(0)
+    tf.function(tf.math.lgamma)(tf.constant([2.0]))
+    tf.raw_ops.Square(x=tf.constant([2.0]))
+    gen_math_ops.bincount(tf.constant([1]), 2, tf.constant([1.0]))
+    recorder.evidence.session_stopped()
+    recorder.evidence.finish()
+    (found,) = recorder.of_kind("kernels")
+    kernels = found["kernels"]
+    assert {kernel["op"] for kernel in kernels} == {"Bincount", "Lgamma"}
+    assert {
+        "op": "Lgamma",
+        "device_type": "CPU",
+        "constraints": {"T": ["float"]},
+        "host_memory_args": [],
+        "priority": 0,
+        "label": "",
+    } in kernels
+    json.dumps(kernels)
+
+
+def test_of_tensorflows_own_ops_none_are(recorder: Recorder) -> None:
+    recorder.evidence.session_started(0)
+    tf.function(tf.math.lgamma)(tf.constant([2.0]))
+    recorder.evidence.session_stopped()
+    recorder.evidence.finish()
+    assert recorder.of_kind("kernels") == []
+
+
 def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
     folder = tmp_path / "graphs"
     folder.mkdir()

@@ -53,12 +53,33 @@ def test_the_policy_that_it_offers_has_a_gpu_kernel_and_is_an_argument() -> None
 
 
 def test_the_kernels_of_a_library_can_be_asked_for_as_it_says() -> None:
-    assert custom_op.RULE.words is not None
-    (ask, _) = custom_op.RULE.words([(subject("FastGelu"), held("no_kernel", "FastGelu"))]).fixes
+    example = next(e for e in custom_op.RULE.examples if e.fires_on)
+    (finding,) = custom_op.RULE.check(example.run())
+    ask, _ = finding.fixes
 
     assert ask.code is not None
     assert "kernels.get_registered_kernels_for_op" in ask.code
     assert kernels.get_registered_kernels_for_op("MatMul").kernel
+
+
+@pytest.mark.parametrize(
+    ("hold", "attributes", "words"),
+    [
+        ("no_kernel", {}, "no kernel of FastGelu for GPUs"),
+        ("attributes", {"T": "double"}, "no kernel of FastGelu for GPUs with this T"),
+        ("priority", {}, "for the CPU has the higher priority"),
+    ],
+)
+def test_what_a_library_has_registered_is_certain(
+    hold: str, attributes: dict[str, Json], words: str
+) -> None:
+    """Without a record of its kernels nothing says that they hold an op of it."""
+    what = held(hold, "FastGelu", attributes=attributes)
+    mark = custom_op.RULE.recognises(subject("FastGelu"), what)
+
+    assert mark is not None
+    assert mark.certainty == "certain"
+    assert mark.evidence[1].text.endswith(words)
 
 
 @pytest.mark.parametrize("op", ["_MklMatMul", "__inference_f_3", "MatMul", "_FusedConv2D", "f"])

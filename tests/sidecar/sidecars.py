@@ -18,6 +18,7 @@ from traceanalyzer.sidecar.document import (
     Levels,
     Note,
     Partition,
+    RegisteredKernel,
     Resource,
     Scope,
     Session,
@@ -153,6 +154,11 @@ def sample() -> Sidecar:
         resources=(
             Resource(
                 signature=0, name="weights", dtype="float", shape=(4, 4), bytes=64, device=GPU
+            ),
+        ),
+        kernels=(
+            RegisteredKernel(
+                op="SoftClip", device_type="CPU", constraints={"T": ("float",), "n": (1, True)}
             ),
         ),
         sequences=(
@@ -329,6 +335,17 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
         memory_fraction=st.none() | st.floats(0, 1),
         rewrites=_objects,
     )
+    kernels = st.builds(
+        RegisteredKernel,
+        op=_texts,
+        device_type=_texts,
+        constraints=st.dictionaries(
+            _texts, _tuples(_texts | st.integers() | st.booleans()), max_size=2
+        ),
+        host_memory_args=_tuples(_texts),
+        priority=st.integers(0, 9),
+        label=_texts,
+    )
     functions = st.builds(Function, name=_texts, instances=_tuples(_instances(len(attributes))))
     return Sidecar(
         tool=draw(_texts),
@@ -350,6 +367,7 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
         functions=draw(_tuples(functions)),
         signatures=signatures,
         resources=draw(_tuples(resources, count)),
+        kernels=draw(_tuples(kernels)),
         sequences=draw(_tuples(_sequences(len(sessions), len(signatures)))),
         omitted=draw(st.dictionaries(_texts, st.integers(0, 9), max_size=2)),
     )

@@ -20,6 +20,7 @@ from traceanalyzer.sidecar.document import (
     Frame,
     Levels,
     Note,
+    RegisteredKernel,
     Resource,
     Scope,
     Session,
@@ -116,6 +117,21 @@ SESSION_CONFIG: dict[str, Any] = {
 }
 
 
+KERNELS: dict[str, Any] = {
+    "kind": "kernels",
+    "kernels": [
+        {
+            "op": "SoftClip",
+            "device_type": "GPU",
+            "constraints": {"T": ["float", "half"], "exact": [True]},
+            "host_memory_args": ["limit"],
+            "priority": 1,
+            "label": "fast",
+        }
+    ],
+}
+
+
 def write_journal(work: Path, *records: dict[str, Any], end: str = "") -> None:
     lines = [json.dumps(record) + "\n" for record in records]
     (work / "journal.jsonl").write_text("".join(lines) + end)
@@ -148,6 +164,7 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
             FUNCTION,
             EAGER,
             SESSION_CONFIG,
+            KERNELS,
             {
                 "kind": "error",
                 "where": "tf.config",
@@ -213,6 +230,16 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     )
     assert found.resources == (
         Resource(signature=0, name="weights", dtype="float", shape=(2,), bytes=8, device=GPU),
+    )
+    assert found.kernels == (
+        RegisteredKernel(
+            op="SoftClip",
+            device_type="GPU",
+            constraints={"T": ("float", "half"), "exact": (True,)},
+            host_memory_args=("limit",),
+            priority=1,
+            label="fast",
+        ),
     )
     (sequence,) = found.sequences
     assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
@@ -346,7 +373,7 @@ class TestDamage:
         ]
 
     @pytest.mark.parametrize("wrong", [None, 7, "text", [], {}, [None], [[]], True])
-    @pytest.mark.parametrize("record", [FUNCTION, EAGER, SESSION_CONFIG, session(None)])
+    @pytest.mark.parametrize("record", [FUNCTION, EAGER, SESSION_CONFIG, KERNELS, session(None)])
     def test_wrong_values_never_do_more_than_a_note(
         self,
         tmp_path: Path,

@@ -86,6 +86,7 @@ def test_any_sidecar_comes_back_as_it_was(file: Path, sidecar: Sidecar) -> None:
     assert found.definitions == sidecar.definitions
     assert found.resources == sidecar.resources
     assert found.session_configs == sidecar.session_configs
+    assert found.kernels == sidecar.kernels
 
 
 def test_the_document_is_as_documented(file: Path) -> None:
@@ -173,7 +174,7 @@ class TestDamage:
     def test_a_key_that_is_missing_is_told(self, file: Path) -> None:
         may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
         may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
-        may_be_missing |= {"session_configs", "memory_fraction"}
+        may_be_missing |= {"session_configs", "memory_fraction", "kernels"}
         may_be_missing |= {"attributes"}  # of a graph
         # What these hold is open.
         evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})
@@ -181,7 +182,9 @@ class TestDamage:
             document: Any = document_of(evidence)
             container, _ = list(places(document))[at]
             (config,) = document["session_configs"]
+            (kernel,) = document["kernels"]
             opened = (*document["attributes"], config["device_count"], config["rewrites"])
+            opened = (*opened, kernel["constraints"])
             is_open = any(container is each for each in opened)
             is_of_op = any(container is each for each in document["signatures"])
             is_optional = key in may_be_missing or (is_of_op and key == "scopes")
@@ -230,7 +233,7 @@ class TestDamage:
 
     def test_what_older_recorders_did_not_note_may_be_missing(self, file: Path) -> None:
         document: Any = document_of(sample())
-        del document["session_configs"]
+        del document["session_configs"], document["kernels"]
         for signature in document["signatures"]:
             del signature["scopes"]
         write_document(file, document)
@@ -238,7 +241,7 @@ class TestDamage:
         found = files.read(file)
 
         assert found is not None
-        assert found.session_configs == ()
+        assert (found.session_configs, found.kernels) == ((), ())
         assert {signature.scopes for signature in found.signatures} == {()}
 
     def test_unknown_keys_are_passed_over(self, file: Path) -> None:

@@ -6,7 +6,7 @@ the devices that its arguments are bound to; then the functions that those call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.arguments import ON_HOST, argument_nodes, as_bound, as_recorded
@@ -19,6 +19,7 @@ from traceanalyzer.placement.eager import (
     EagerSetting,
     place_eager,
 )
+from traceanalyzer.placement.kernels import DEFAULT, Kernel
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.read_devices import without_read_devices
@@ -171,7 +172,7 @@ class _Program:
 
     def __post_init__(self) -> None:
         sidecar = self.sidecar
-        self.kernels = nearest(sidecar.tensorflow_version)
+        self.kernels = _kernels_of(sidecar)
         self._own_machine = machine_of(sidecar)
         self.machine = self.asked or self._own_machine
         self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
@@ -414,6 +415,24 @@ class _Program:
             if is_guess:
                 guessed.append(node)
         return dict.fromkeys(guessed, _ARGUMENT_NOT_RECORDED)
+
+
+def _kernels_of(sidecar: Sidecar) -> Nearest:
+    """Return the kernels of the program's TensorFlow, and those of libraries that it loaded."""
+    kernels = nearest(sidecar.tensorflow_version)
+    others = [
+        Kernel(
+            op=each.op,
+            device_type=each.device_type,
+            constraints={name: frozenset(values) for name, values in each.constraints.items()},
+            host_memory_args=each.host_memory_args,
+            priority=each.priority,
+            label=each.label,
+        )
+        for each in sidecar.kernels
+        if each.device_type in {CPU, GPU, DEFAULT}
+    ]
+    return replace(kernels, registry=kernels.registry.with_others(others)) if others else kernels
 
 
 def _add(

@@ -14,6 +14,8 @@ from traceanalyzer.placement import tables_file, versions
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU, Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.versions import Minor, Proof
     from traceanalyzer.sidecar.document import Attributes
@@ -48,6 +50,15 @@ class Registry:
         self.colocation_exempt = frozenset(tables_file.lines_of(exempt, minor))
         self._kernels: dict[str, tuple[Kernel, ...]] = {}
         self._definitions: dict[str, OpDefinition | None] = {}
+
+    def with_others(self, kernels: Iterable[Kernel]) -> Registry:
+        """Return this registry with kernels of ops that it has no definition of."""
+        found = Registry(self._minor)
+        found._kernels, found._definitions = dict(self._kernels), dict(self._definitions)
+        for kernel in kernels:
+            if self.definition(kernel.op) is None:
+                found._kernels[kernel.op] = (*found._kernels.get(kernel.op, ()), kernel)
+        return found
 
     def __repr__(self) -> str:
         """Return what it is of."""

@@ -67,7 +67,7 @@ def supported_types(
         registry: The kernels of the program's TensorFlow.
         functions: Names of functions.
     """
-    if registry.definition(op) is None:
+    if registry.definition(op) is None and not registry.kernels(op):
         doubt = "" if op in functions else f"TensorFlow itself has no op {op}"
         return replace(EVERYWHERE, doubt=doubt)
     types: list[tuple[str, int]] = []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 from .eager import EagerRecorder
 from .environment import StrategyRecorder, device_facts, environment_facts, variables
 from .errors import ErrorRecorder
+from .foreign_kernels import foreign_kernels
 from .frames import FramePool
 from .functions import FunctionRecorder
 from .graphs import Dumps
@@ -45,7 +46,7 @@ class Evidence:
         self._journal = journal
         self._dumps = dumps
         self._scopes = Scopes(frames)
-        signatures = Signatures(journal, frames, self._scopes)
+        signatures = self._signatures = Signatures(journal, frames, self._scopes)
         self._before_call = before_call
         self._called_at: Dict[str, float] = {}  # when each function was first called
         self._steps = StepMarks()
@@ -123,7 +124,16 @@ class Evidence:
             keras_models=self._models.found,
             **device_facts(),
         )
+        self._write_kernels()
         self._dumps.finish(self._functions.definitions, self._called_at)
+
+    def _write_kernels(self) -> None:
+        try:
+            found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
+            if found:
+                self._journal.write("kernels", kernels=found)
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the kernels of other libraries", error)
 
 
 class Attachment:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Set, Tuple
 
 from .frames import GENERATED, FramePool, is_user_file, user_frame
 from .patches import Patches
@@ -30,6 +30,7 @@ class FunctionRecorder:
 
     Attributes:
         definitions: The nodes' names of each function that was defined.
+        op_types: The types of nodes of all of them.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class FunctionRecorder:
         self._patches = Patches()
         self._session_graphs: List[Any] = []
         self.definitions: Dict[str, FrozenSet[str]] = {}
+        self.op_types: Set[str] = set()
 
     def install(self) -> None:
         """Replace the places where definitions and sessions are made."""
@@ -115,6 +117,7 @@ class FunctionRecorder:
             found = _lines(label, graphs, self._scope_frames)
             self._journal.write("function", **found)
             self.definitions[label] = frozenset(found["nodes"])
+            self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(label)
         except Exception as error:  # noqa: BLE001 - ours, not the program's
             self._journal.failed("the lines of a function", error)

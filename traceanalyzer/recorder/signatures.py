@@ -73,6 +73,11 @@ class Signatures:
                 "frames": self._frames.to_list(),
             }
 
+    def op_types(self) -> Set[str]:
+        """Return the types of all ops, and the names of functions that were called."""
+        with self._lock:
+            return {found["op"] for found in self._signatures}
+
     def add_op(  # noqa: PLR0913, PLR0917 - the parts of an op
         self,
         key: Any,  # noqa: ANN401 - see the class

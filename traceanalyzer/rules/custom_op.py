@@ -9,19 +9,20 @@ Ops on the CPU that no version of TensorFlow has: they come from a library that 
 
 Such an op has the kernels that its library registers, and only these: if there is none for GPUs, or
 none for the types in question, or the library was built without CUDA, the op runs on the CPU.
-TensorFlow's kernel tables cannot tell which. An op that a request or a resource keeps on the CPU is
-explained by these, where a capture shows them.
+TensorFlow's kernel tables cannot tell which; a capture asks the process that has loaded the library
+(`get_registered_kernels_for_op`). An op that a request or a resource keeps on the CPU is explained
+by these, where a capture shows them.
 
 ## How to fix it
 
-Ask the library: its documentation, or the process that has loaded it
-(`get_registered_kernels_for_op`). Take a build of it for GPUs, write the missing kernel, or use ops
-of TensorFlow's.
+Ask the library: its documentation, or the process that has loaded it. Take a build of it for GPUs,
+write the missing kernel, or use ops of TensorFlow's.
 
 ## How sure it is
 
-Likely where a capture shows that nothing else keeps the op on the CPU; possible otherwise. Never
-certain: which kernels a library registers is in no trace.
+Certain where a capture recorded the kernels that the library has registered, and none of them can
+run the op on a GPU. Where it did not, likely if it shows that nothing else keeps the op on the CPU,
+and else possible: which kernels a library registers is in no trace.
 """
 
 from __future__ import annotations
@@ -34,10 +35,11 @@ from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of
 from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -101,8 +103,7 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
         return None
     return Mark(
         scope=held.type,
-        certainty="possible",
-        evidence=(_unknown(held.type), *made_at(subject)),
+        evidence=(_unknown(held.type), _registered(held), *made_at(subject)),
     )
 
 
@@ -110,11 +111,46 @@ def _unknown(op: str) -> Evidence:
     return Evidence(kind="kernel_registry", text=f"no version of TensorFlow has an op {op}")
 
 
+def _registered(held: Held) -> Evidence:
+    """Say what is known of the kernels that the library has registered."""
+    if held.hold is Hold.PRIORITY:
+        text = f"the library's kernel of {held.type} for the CPU has the higher priority"
+    else:
+        text = f"the library has registered no kernel of {held.type} for GPUs"
+    if held.attributes:
+        text += " with this " + listed(sorted(held.attributes))
+    return Evidence(
+        kind="registered_kernels", text=text, where=SidecarWhere(sidecar=f"kernels: {held.type}")
+    )
+
+
 def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
-    return _words_of(members[0][1].type, [s for s, _ in members])
+    """Say it where the kernels were recorded."""
+    held = members[0][1]
+    lacks = "prefers the CPU's kernel" if held.hold is Hold.PRIORITY else "has no GPU kernel for it"
+    here = " as it is used here" if held.attributes else ""
+    return Words(
+        title=f"{held.type} is not TensorFlow's, and its library {lacks}{here}"
+        + at_lines([s for s, _ in members]),
+        why=(
+            f"{held.type} comes from a library that the program loads, and runs where that has a "
+            "kernel for it. The process was asked which it has registered. What the op takes from "
+            "the GPU is copied to the host, and its result back."
+        ),
+        harm="harmful",
+        fixes=(
+            Fix(
+                text=(
+                    "Use a build of the library that has a kernel for GPUs, or write the one that "
+                    "is missing."
+                )
+            ),
+        ),
+    )
 
 
 def _words_of(op: str, subjects: Sequence[Subject]) -> Words:
+    """Say it where they are not known."""
     return Words(
         title=f"{op} is not TensorFlow's, and its library may have no GPU kernel for it"
         + at_lines(subjects),
@@ -169,9 +205,15 @@ RULE = Rule(
     ),
     blocker_examples=(
         BlockerExample(
-            title="an op of a library without a kernel",
+            title="an op of a library that has registered no kernel for GPUs",
             subject=subject("FastGelu"),
             held=held("no_kernel", "FastGelu"),
+            fires=True,
+        ),
+        BlockerExample(
+            title="an op of a library whose kernel for GPUs takes another type",
+            subject=subject("FastGelu"),
+            held=held("attributes", "FastGelu", attributes={"T": "double"}),
             fires=True,
         ),
         BlockerExample(

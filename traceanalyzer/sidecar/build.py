@@ -110,6 +110,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         functions=dumped.functions,
         signatures=reader.all_of(eager["signatures"], decoder.signature, _NO_SIGNATURE),
         resources=reader.all_of(eager["resources"], decoder.resource, _NO_RESOURCE),
+        kernels=reader.all_of(_kernels(journal), decoder.kernel),
         sequences=reader.all_of(eager["sequences"], decoder.sequence),
         notes=reader.all_of(journal.many["note"], decoder.note),
     )
@@ -153,6 +154,11 @@ class _Reader:
 
 def _facts(journal: Journal, kind: str) -> _Object | None:
     return facts(journal.last[kind]) if kind in journal.last else None
+
+
+def _kernels(journal: Journal) -> list[Json]:
+    found = journal.last.get("kernels", {}).get("kernels")
+    return found if isinstance(found, list) else []
 
 
 def _first_of_each_name(definitions: Iterable[Definition]) -> tuple[Definition, ...]:

@@ -24,6 +24,7 @@ from traceanalyzer.sidecar.document import (
     Levels,
     Note,
     Partition,
+    RegisteredKernel,
     Resource,
     Scope,
     Session,
@@ -91,6 +92,7 @@ def sidecar_of(document: Json) -> Sidecar:
         functions=_each(whole, "functions", decoder.function),
         signatures=_each(whole, "signatures", decoder.signature),
         resources=_each(whole, "resources", decoder.resource),
+        kernels=_each(whole, "kernels", decoder.kernel) if "kernels" in whole else (),
         sequences=_each(whole, "sequences", decoder.sequence),
         omitted={k: _whole(v, k) for k, v in _object(whole.get("omitted"), "omitted").items()},
     )
@@ -225,6 +227,18 @@ class Decoder:
             shape=_shape(record.get("shape")),
             bytes=_whole_or_none(record, "bytes"),
             device=_text(record, "device"),
+        )
+
+    def kernel(self, record: _Object) -> RegisteredKernel:
+        """Decode a kernel."""
+        constraints = _object(record.get("constraints"), "constraints")
+        return RegisteredKernel(
+            op=_text(record, "op"),
+            device_type=_text(record, "device_type"),
+            constraints={name: _allowed(constraints, name) for name in constraints},
+            host_memory_args=tuple(_texts(record, "host_memory_args")),
+            priority=_whole(record.get("priority"), "priority"),
+            label=_text(record, "label"),
         )
 
     def sequence(self, record: _Object) -> EagerSequence:
@@ -398,6 +412,13 @@ def _texts(record: _Object, key: str) -> list[str]:
     if not set(map(type, value)) <= {str}:
         raise DamagedDocumentError(_not_a(key, "list of texts"))
     return value  # type: ignore[return-value]  # as was just seen
+
+
+def _allowed(record: _Object, key: str) -> tuple[str | int | bool, ...]:
+    value = _list(record, key)
+    if not set(map(type, value)) <= {str, int, bool}:
+        raise DamagedDocumentError(_not_a(key, "list of texts, whole numbers, true and false"))
+    return tuple(value)  # type: ignore[arg-type]  # as was just seen
 
 
 def _object(value: Json, key: str) -> _Object:

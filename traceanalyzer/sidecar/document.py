@@ -37,6 +37,8 @@ refuses another `format` or `version` and ignores keys it does not know.
                  "inputs": [TENSOR], "outputs": [TENSOR]}],
  "resources": [{"signature": index of the creating signature or -1, "name": text, "dtype": text,
                 "shape": SHAPE, "bytes": int | null, "device": text}],
+ "kernels": [{"op": text, "device_type": text, "constraints": {attribute: [text | int | bool]},
+              "host_memory_args": [text], "priority": int, "label": text}],         may be missing
  "sequences": [{"thread": int, "name": text, "session": int, "first_index": int,
                 "signatures": base64 of uint32 (little-endian), "counts": the same}],
  "omitted": {what: how many}}
@@ -91,6 +93,7 @@ __all__ = [
     "Levels",
     "Note",
     "Partition",
+    "RegisteredKernel",
     "Resource",
     "Scope",
     "Session",
@@ -435,6 +438,28 @@ class Resource:
     device: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredKernel:
+    """A kernel of an op that is not TensorFlow's own (`KernelDef` in kernel_def.proto).
+
+    Attributes:
+        op: Op type.
+        device_type: `CPU`, `GPU`, `DEFAULT` or another.
+        constraints: For each constrained attribute the values that it takes: types named as in
+            attributes, strings as plain text.
+        host_memory_args: Names of the arguments that it wants in host memory.
+        priority: Of those that match, the highest is taken.
+        label: What a node's `_kernel` attribute must say.
+    """
+
+    op: str
+    device_type: str
+    constraints: Mapping[str, tuple[str | int | bool, ...]]
+    host_memory_args: tuple[str, ...] = ()
+    priority: int = 0
+    label: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EagerSequence:
     """The eager ops of one thread in one profiler session, in order, run-length coded.
@@ -483,6 +508,8 @@ class Sidecar:
         functions: Functions as they were instantiated.
         signatures: Kinds of eager ops and calls.
         resources: Resources that eager ops made or used.
+        kernels: The kernels of ops that other libraries have brought, as far as the program has
+            such ops.
         sequences: What each thread ran, as signatures.
         omitted: What was left out to stay within the size limit, and how many of it.
     """
@@ -506,6 +533,7 @@ class Sidecar:
     functions: tuple[Function, ...] = ()
     signatures: tuple[Signature, ...] = ()
     resources: tuple[Resource, ...] = ()
+    kernels: tuple[RegisteredKernel, ...] = ()
     sequences: tuple[EagerSequence, ...] = ()
     omitted: Mapping[str, int] = field(default_factory=dict)
     _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)

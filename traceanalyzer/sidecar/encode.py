@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Instance,
         Json,
         Partition,
+        RegisteredKernel,
         Sidecar,
         Signature,
         Tensor,
@@ -59,6 +60,7 @@ def document_of(sidecar: Sidecar) -> dict[str, Json]:
         "functions": functions,
         "signatures": signatures,
         "resources": [{**asdict(r), "shape": _list_or_none(r.shape)} for r in sidecar.resources],
+        "kernels": [_kernel(k) for k in sidecar.kernels],
         "sequences": [_sequence(s) for s in sidecar.sequences],
         "omitted": dict(sidecar.omitted),
     }
@@ -140,6 +142,14 @@ def _signature(signature: Signature, strings: _Strings) -> Json:
 def _tensor(tensor: Tensor, strings: _Strings) -> Json:
     texts = strings.column((tensor.dtype, tensor.device, tensor.backing_device))
     return [*texts, tensor.resource, _list_or_none(tensor.shape)]
+
+
+def _kernel(kernel: RegisteredKernel) -> Json:
+    return {
+        **asdict(kernel),
+        "constraints": {name: list(values) for name, values in kernel.constraints.items()},
+        "host_memory_args": list(kernel.host_memory_args),
+    }
 
 
 def _sequence(sequence: EagerSequence) -> Json:

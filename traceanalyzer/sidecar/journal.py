@@ -16,7 +16,7 @@ __all__ = ["Journal", "read_journal"]
 
 _REPEATED: Final = frozenset({"session", "session_config", "function", "error", "note"})
 _LAST_COUNTS: Final = frozenset(
-    {"started", "attached", "environment", "devices", "eager", "finished"}
+    {"started", "attached", "environment", "devices", "kernels", "eager", "finished"}
 )
 
 
