@@ -1,0 +1,97 @@
+"""Critical paths through steps: hand-written traces, and what holds of every real one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import networkx as nx
+import pytest
+
+from tests.corpus import needs_corpus
+from tests.tables.reading import tables_of
+from tests.timeline.test_device_parts import US, gemm, real_hosts, real_runs, shown
+from tests.traces import eager, event, gpu, host, launch, line, step, stream, us
+from traceanalyzer.timeline.critical_path import critical_path, path_graph
+from traceanalyzer.timeline.main_steps import main_steps
+
+if TYPE_CHECKING:
+    from tests.traces import Plane
+    from traceanalyzer.tables.host_tables import HostTables
+
+
+def path_of(*planes: Plane) -> tuple[list[tuple[float, float, str, str]], HostTables]:
+    tables = tables_of(*planes)
+    return shown(critical_path(tables, tables.steps), tables), tables
+
+
+def test_a_step_that_waits_for_the_device_goes_through_it() -> None:
+    python = line("python")(
+        step(0, us(0, 100))(
+            eager("Unique", us(5, 30)),
+            eager("MatMul", us(36, 10))(launch(us(40, 2), 1), launch(us(43, 2), 2)),
+            event("cuStreamSynchronize", us(50, 45), correlation_id=9),
+        )
+    )
+    device = stream(13, "Compute")(gemm(us(45, 20), 1), gemm(us(68, 22), 2))
+
+    found, _ = path_of(host(python), gpu(0, device))
+
+    assert found == [
+        (0, 5, "PROGRAM", ""),
+        (5, 35, "HOST_OP", "Unique"),
+        (35, 36, "PROGRAM", ""),
+        (36, 40, "LAUNCH", "MatMul"),
+        (40, 42, "LAUNCH", ""),
+        (42, 45, "QUEUED", ""),
+        (45, 65, "COMPUTE", "MatMul"),
+        (65, 68, "QUEUED", ""),  # launched long before: the device's own gap
+        (68, 90, "COMPUTE", "MatMul"),
+        (90, 95, "RUNTIME", ""),  # until the thread heard of it
+        (95, 100, "PROGRAM", ""),
+    ]
+
+
+def test_a_step_that_waits_for_nothing_stays_on_its_thread() -> None:
+    """The device's work goes on beside it, and makes the step no longer."""
+    python = line("python")(
+        step(0, us(0, 100))(
+            eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("Unique", us(20, 70))
+        )
+    )
+    device = stream(13, "Compute")(gemm(us(10, 85), 1))
+
+    found, _ = path_of(host(python), gpu(0, device))
+
+    assert (20, 90, "HOST_OP", "Unique") in found
+    assert not [part for part in found if part[2] == "COMPUTE"]
+
+
+def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
+    python = line("python")(
+        step(0, us(0, 50))(eager("Unique", us(5, 30))),
+        step(1, us(60, 50))(eager("TopKV2", us(65, 30))),
+    )
+    tables = tables_of(host(python))
+
+    graph = path_graph(critical_path(tables, tables.steps), tables.ops)
+
+    assert nx.is_directed_acyclic_graph(graph)
+    assert [d["phase"] for _, d in graph.nodes(data=True)] == [
+        *("program", "host_op", "program"),
+        *("program", "host_op", "program"),
+    ]
+    assert list(graph.edges) == [(0, 1), (1, 2), (3, 4), (4, 5)]  # each step by itself
+    assert graph.nodes[1]["label"] == "Unique:Unique"
+    assert graph.nodes[1]["duration_ps"] == 30 * US
+
+
+@needs_corpus
+@pytest.mark.parametrize(("folder", "run"), real_runs())
+def test_paths_of_real_traces_cover_their_steps(folder: str, run: str) -> None:
+    for found in real_hosts(folder, run):
+        steps = main_steps(found.tables.steps)
+        if steps.empty:
+            continue
+        path = critical_path(found.tables, steps)
+        assert (path.end_ps > path.start_ps).all()
+        assert int(path.duration_ps.sum()) == int(steps["duration_ps"].clip(lower=0).sum())
