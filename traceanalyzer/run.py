@@ -166,7 +166,7 @@ class Run:
 
     @cached_property
     def steps(self) -> pd.DataFrame:
-        """A row for each step; empty where nothing marks them."""
+        """A row for each step; empty where nothing marks them and nothing repeats."""
         return self._table(STEPS)
 
     @cached_property
