@@ -24,7 +24,7 @@ from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.files import read_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from traceanalyzer.run import Host
@@ -32,24 +32,29 @@ if TYPE_CHECKING:
 
 _PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
 # A few of different kinds for every test run; capturing all thirty takes minutes.
-_ALWAYS = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}
+_ALWAYS = {"keras_sequential_cnn", "session_v1"}
+# Those of which all is captured at level 3 too: Keras, datasets and strings, no Keras, a session.
+_AT_LEVEL_3 = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}
+_ALWAYS_AT_LEVEL_3 = {"keras_sequential_cnn"}
 _MOST_BYTES = 20_000_000
 _LEAST_JOINED = 0.99
 _LEAST_TYPED = 0.99
 
-each_program = pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(p, marks=[] if p.name in _ALWAYS else pytest.mark.slow, id=p.name)
-        for p in PROGRAMS
-    ],
-)
+
+def programs(names: Collection[str], always: Collection[str]) -> pytest.MarkDecorator:
+    """Programs of these names; but for some they are slow."""
+    return pytest.mark.parametrize(
+        "program",
+        [
+            pytest.param(p, marks=[] if p.name in always else pytest.mark.slow, id=p.name)
+            for p in PROGRAMS
+            if p.name in names
+        ],
+    )
 
 
-# Those of which all is captured at level 3 too: Keras, datasets and strings, no Keras, a session.
-at_level_3 = pytest.mark.parametrize(
-    "program", [pytest.param(p, id=p.name) for p in PROGRAMS if p.name in _ALWAYS]
-)
+each_program = programs({p.name for p in PROGRAMS}, _ALWAYS)
+at_level_3 = programs(_AT_LEVEL_3, _ALWAYS_AT_LEVEL_3)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from traceanalyzer.sidecar.files import path_beside, read
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
     from pathlib import Path
 
     from traceanalyzer.sidecar.document import Sidecar
@@ -63,8 +65,22 @@ def evidence(folder: Path) -> Sidecar:
     return found
 
 
-def masked(done: Done) -> Done:
-    return Done(done.code, done.out, TIMES.sub(b"", done.err))
+def masked(done: Done, folder: Path) -> Done:
+    """The same without times, and without the folder that it ran in."""
+    return Done(done.code, done.out, TIMES.sub(b"", done.err).replace(bytes(folder), b""))
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
+    """Run the script without the capture, masked: once for each of its ends."""
+
+    @functools.cache
+    def run(how: str, **variables: str) -> Done:
+        folder = tmp_path_factory.mktemp("plain")
+        (folder / "script.py").write_text(SCRIPT)
+        return masked(plain(["script.py", how], folder, **variables), folder)
+
+    return run
 
 
 def names(folder: Path) -> set[str]:
@@ -76,9 +92,9 @@ def names(folder: Path) -> set[str]:
     }
 
 
-def test_leaves_a_run_the_evidence_and_the_page(folder: Path) -> None:
+def test_leaves_a_run_the_evidence_and_the_page(folder: Path, without: Callable[..., Done]) -> None:
     done = captured(["script.py", "end"], folder)
-    assert masked(done.without_ours) == masked(plain(["script.py", "end"], folder))
+    assert masked(done.without_ours, folder) == without("end")
     [trace] = traces(folder)
     assert trace.parent.parent == folder / "traceanalyzer-logs" / "plugins" / "profile"
     assert re.fullmatch(r"\d{4}(_\d\d){5}", trace.parent.name)
@@ -98,11 +114,17 @@ def test_leaves_a_run_the_evidence_and_the_page(folder: Path) -> None:
     assert "Sum" in {*load(folder / "traceanalyzer-logs").ops["type"]}
 
 
-@pytest.mark.parametrize(("how", "code"), [("exception", 1), ("os._exit", 5)])
-def test_a_script_that_fails_is_recorded(folder: Path, how: str, code: int) -> None:
+@pytest.mark.parametrize(
+    ("how", "code"),
+    # tests/recorder/test_ending.py has each end without TensorFlow.
+    [("exception", 1), pytest.param("os._exit", 5, marks=pytest.mark.slow)],
+)
+def test_a_script_that_fails_is_recorded(
+    folder: Path, without: Callable[..., Done], how: str, code: int
+) -> None:
     done = captured(["--no-report", "script.py", how], folder)
     assert done.code == code
-    assert masked(done.without_ours) == masked(plain(["script.py", how], folder))
+    assert masked(done.without_ours, folder) == without(how)
     assert len(traces(folder)) == 1
     assert evidence(folder).complete
     assert not (folder / "traceanalyzer-report.html").exists()
@@ -118,7 +140,9 @@ def test_a_script_that_is_killed_leaves_its_evidence(folder: Path) -> None:
     assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
 def test_a_script_that_is_ended_from_outside_is_recorded(
     folder: Path, number: signal.Signals
 ) -> None:
@@ -143,22 +167,23 @@ def test_ctrl_c_keeps_what_was_recorded(folder: Path) -> None:
     assert len(traces(folder)) == 1
 
 
-@pytest.mark.parametrize("kilobytes", [1, 20])
-def test_a_full_disk_is_not_the_scripts_trouble(folder: Path, kilobytes: int) -> None:
+@pytest.mark.parametrize("kilobytes", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_full_disk_is_not_the_scripts_trouble(
+    folder: Path, without: Callable[..., Done], kilobytes: int
+) -> None:
     """A limit on the size of files: what is written over it fails as on a full disk."""
     words = ["/bin/bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash"]
     done = finished([*words, *CAPTURE, "script.py", "exception"], folder)
-    assert masked(done.without_ours) == masked(plain(["script.py", "exception"], folder))
+    assert masked(done.without_ours, folder) == without("exception")
     assert names(folder) <= {"placement.json.gz"}
     assert any(
         re.match("no trace was recorded|the trace could not be written", line) for line in done.ours
     )
 
 
-def test_suppressed_lines_come_from_a_probe(folder: Path) -> None:
+def test_suppressed_lines_come_from_a_probe(folder: Path, without: Callable[..., Done]) -> None:
     done = captured(["--no-report", "script.py", "end"], folder, TF_CPP_MIN_LOG_LEVEL="3")
-    without = plain(["script.py", "end"], folder, TF_CPP_MIN_LOG_LEVEL="3")
-    assert masked(done.without_ours) == masked(without)
+    assert masked(done.without_ours, folder) == without("end", TF_CPP_MIN_LOG_LEVEL="3")
     sidecar = evidence(folder)
     assert sidecar.log_source in {"probe", "script+probe"}
     assert any("cpu_feature_guard" in line for line in sidecar.log)
