@@ -25,6 +25,7 @@ __all__ = [
     "CopyEdge",
     "CopyGraph",
     "CopyNode",
+    "CopyStorm",
     "Cost",
     "CriticalPath",
     "DeviceCopies",
@@ -42,15 +43,22 @@ __all__ = [
     "InputHost",
     "InputPipeline",
     "InputVerdict",
+    "Island",
+    "IslandCopies",
+    "IslandMove",
+    "LinkSource",
     "Memory",
     "MemoryGrowth",
     "MemoryHolder",
     "MemoryKind",
     "MemoryPeak",
+    "MovedOp",
     "OnAGpu",
     "OpRef",
     "PathOp",
     "PhaseTime",
+    "ReadBack",
+    "Reader",
     "Report",
     "RuleState",
     "RuleStatus",
@@ -62,6 +70,7 @@ __all__ = [
     "StepKinds",
     "StepTime",
     "Steps",
+    "StormEdge",
     "Summary",
     "Table",
     "Tables",
@@ -81,6 +90,9 @@ Harm: TypeAlias = Literal["harmful", "harmless", "by_design"]
 Severity: TypeAlias = Literal["info", "warning", "error"]
 RuleState: TypeAlias = Literal["fired", "silent", "not_applicable", "failed"]
 Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
+# Whose figure a link's is: of the bus, of the device's memory, or the best that copies reached.
+LinkSource: TypeAlias = Literal["pcie", "memory", "seen"]
+Reader: TypeAlias = Literal["python", "predicate", "host_argument", "cpu_op", "unknown"]
 StepSource: TypeAlias = Literal["markers", "inferred", "missing"]
 MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
@@ -482,8 +494,8 @@ class CopyNode(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CopyEdge(_Record):
-    """All copies of one direction between two nodes. ``bytes`` is None where unknown."""
+class DeviceCopies(_Record):
+    """All copies of one direction between two devices. ``bytes`` is None where unknown."""
 
     source: str
     target: str
@@ -491,19 +503,71 @@ class CopyEdge(_Record):
     bytes: int | None
     count: int
     total_us: float | None
-    exposed_us: float | None = None
+    exposed_us: float | None = None  # a device idled because of them
+    hidden_us: float | None = None  # of their time, while a kernel of their device ran
+    bytes_per_s: float | None = None  # of those whose size and time are known
+    link_bytes_per_s: float | None = None  # what could be had
+    link_source: LinkSource | None = None
+    pageable_count: int | None = None
+    pageable_bytes: int | None = None
+    pinned_count: int | None = None
+    pinned_bytes: int | None = None
+    async_count: int | None = None
+    sync_count: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceCopies(_Record):
-    """All copies of one direction between two devices."""
+class CopyEdge(DeviceCopies):
+    """All copies of one direction between two nodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StormEdge(_Record):
+    """An edge of the copy graph, and how many copies of a storm are on it."""
+
+    source: str
+    target: str
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyStorm(_Record):
+    """Many small copies a step: what it takes to set them off is far more than what they carry."""
 
     source: str
     target: str
     direction: Direction
-    bytes: int | None
     count: int
+    count_per_step: float | None
+    bytes_each: float
+    each_us: float
+    total_us: float
+    carrying_us: float | None  # what their bytes alone would take on their link
+    edges: tuple[StormEdge, ...]
+    edges_total: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadBack(_Record):
+    """A scalar that is copied to the host each step, and who takes it.
+
+    ``source`` is a node of the copy graph. ``wait_us`` is from the asking for a copy to its end,
+    ``idle_us`` how long the device had nothing to do right after one.
+    """
+
+    host: str
+    device: str | None
+    reader: Reader
+    certainty: Certainty
+    source: str
+    source_name: str | None
+    consumer_name: str | None
+    count: int
+    count_per_step: float | None
+    bytes_each: float | None
     total_us: float | None
+    wait_us: float | None
+    idle_us: float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -514,6 +578,62 @@ class CopyGraph(_Record):
     edges: tuple[CopyEdge, ...]
     devices: tuple[DeviceCopies, ...]
     edges_total: int | None = None  # how many edges there are where ``edges`` was cut
+    storms: tuple[CopyStorm, ...] = ()
+    read_backs: tuple[ReadBack, ...] = ()
+    read_backs_total: int | None = None  # how many there are where ``read_backs`` was cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class IslandCopies(_Record):
+    """The copies one way between an island and devices; ``count`` is None where not recorded."""
+
+    count: int | None
+    bytes: int | None
+    total_us: float | None
+    exposed_us: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovedOp(_Record):
+    """An op to move; without an ``op_id`` if the trace has no event of it."""
+
+    op_id: str | None
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class IslandMove(_Record):
+    """The ops to move, either way, so that least is copied about an island.
+
+    What is saved and what stays is in bytes or, where no size is known, in copying time; over the
+    whole trace, and without the values whose cost is not known.
+    """
+
+    to_gpu: tuple[MovedOp, ...]
+    to_cpu: tuple[MovedOp, ...]
+    saved_bytes: int | None
+    stays_bytes: int | None
+    saved_us: float | None
+    stays_us: float | None
+    unknown_before: int  # values of unknown cost that are copied now
+    unknown_after: int  # those that still would be
+
+
+@dataclass(frozen=True, kw_only=True)
+class Island(_Record):
+    """Ops on the CPU that values come to from a device and leave for it again."""
+
+    host: str
+    function: str | None
+    certainty: Certainty
+    ops: tuple[OpRef, ...]
+    ops_total: int
+    unseen: tuple[str, ...] = ()  # nodes on the way of which the trace has no event
+    between: tuple[OpRef, ...] = ()  # ops that may be on the way
+    arriving: IslandCopies
+    leaving: IslandCopies
+    move: IslandMove | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -701,6 +821,7 @@ class Report(_Record):
     timeline: Timeline | None = None
     critical_path: tuple[CriticalPath, ...] = ()
     copy_graph: CopyGraph | None = None
+    islands: tuple[Island, ...] = ()
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None
     beliefs: tuple[Belief, ...] = ()

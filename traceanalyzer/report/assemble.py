@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.copy_graph.graph import device_graph
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
-    CopyEdge,
-    CopyGraph,
-    CopyNode,
-    DeviceCopies,
     DeviceInfo,
     ExplainedShares,
     Finding,
@@ -39,8 +35,10 @@ from traceanalyzer.model import (
 )
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
+from traceanalyzer.report.copies import copy_graph
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
 from traceanalyzer.report.input_pipeline import input_pipeline
+from traceanalyzer.report.islands import islands
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.steps import steps_of
@@ -53,8 +51,6 @@ from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    import networkx as nx
 
     from traceanalyzer import findings
     from traceanalyzer.costs import Costs
@@ -88,7 +84,8 @@ def assemble(diagnosis: Diagnosis) -> Report:
         steps=steps,
         timeline=timeline(run),
         critical_path=critical_paths(diagnosis.costs),
-        copy_graph=_copy_graph(run),
+        copy_graph=copy_graph(run),
+        islands=islands(diagnosis, partial(_refs_of, run)),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),
@@ -301,6 +298,13 @@ def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
     ]
 
 
+def _refs_of(run: Run, op_ids: Sequence[str]) -> tuple[OpRef, ...]:
+    """Name ops in the order of their ids."""
+    rows = run.ops[run.ops["op_id"].isin(op_ids)]
+    named = {ref["op_id"]: OpRef(**ref) for ref in _refs(rows, run)}
+    return tuple(named[op_id] for op_id in op_ids)
+
+
 def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
     candidates = Candidates(diagnosis.run)
@@ -323,48 +327,6 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
         ),
         ops_total=len(left),
     )
-
-
-def _copy_graph(run: Run) -> CopyGraph | None:
-    if run.copies.empty:
-        return None
-    graph = run.copy_graph
-    edges = sorted(
-        graph.edges(keys=True, data=True),
-        key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
-    )
-    shown = edges[:_MAX_ROWS]
-    nodes = dict.fromkeys(node for edge in shown for node in edge[:2])
-    return CopyGraph(
-        nodes=tuple(
-            CopyNode(
-                op_id=node,
-                label=graph.nodes[node]["label"],
-                placement=graph.nodes[node]["placement"],
-            )
-            for node in nodes
-        ),
-        edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),
-        devices=tuple(_device_edges(device_graph(run.copies))),
-        edges_total=len(edges),
-    )
-
-
-def _device_edges(graph: nx.MultiDiGraph[str]) -> Iterable[DeviceCopies]:
-    for edge in sorted(graph.edges(keys=True, data=True), key=lambda e: e[:3]):
-        yield DeviceCopies(**_edge(*edge))
-
-
-def _edge(source: str, target: str, direction: str, data: dict[str, Any]) -> dict[str, Any]:
-    total_ps = data["total_ps"]
-    return {
-        "source": source,
-        "target": target,
-        "direction": direction,
-        "bytes": data["bytes"],
-        "count": data["count"],
-        "total_us": None if total_ps is None else total_ps / _PS_PER_US,
-    }
 
 
 def _op_table(run: Run) -> Table:

@@ -1,0 +1,127 @@
+"""What the report says of copies: the graph, storms of small ones, scalars that are read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.copy_graph.graph import device_graph
+from traceanalyzer.model import (
+    CopyEdge,
+    CopyGraph,
+    CopyNode,
+    CopyStorm,
+    DeviceCopies,
+    ReadBack,
+    StormEdge,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import networkx as nx
+
+    from traceanalyzer.copy_graph import read_backs, storms
+    from traceanalyzer.run import Run
+
+__all__ = ["copy_graph"]
+
+_PS_PER_US: Final = 1e6
+_MAX_EDGES: Final = 500
+_MAX_READ_BACKS: Final = 100
+_AS_THEY_ARE: Final = (
+    "bytes", "count", "bytes_per_s", "link_bytes_per_s", "link_source", "pageable_count",
+    "pageable_bytes", "pinned_count", "pinned_bytes", "async_count", "sync_count",
+)  # fmt: skip
+
+
+def copy_graph(run: Run) -> CopyGraph | None:
+    """Return who copied what to whom; None where nothing was copied."""
+    if run.copies.empty:
+        return None
+    graph = run.copy_graph
+    edges = sorted(
+        graph.edges(keys=True, data=True),
+        key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
+    )
+    shown = edges[:_MAX_EDGES]
+    costs = run.copy_costs
+    backs = costs.read_backs[:_MAX_READ_BACKS]
+    nodes = dict.fromkeys(node for edge in shown for node in edge[:2])
+    nodes |= dict.fromkeys(node for s in costs.storms for edge in s.edges for node in edge[:2])
+    nodes |= dict.fromkeys(back.source for back in backs)
+    return CopyGraph(
+        nodes=tuple(
+            CopyNode(
+                op_id=node,
+                label=graph.nodes[node]["label"],
+                placement=graph.nodes[node]["placement"],
+            )
+            for node in nodes
+        ),
+        edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),
+        devices=tuple(_device_edges(device_graph(run.copies, run.copy_traffic))),
+        edges_total=len(edges),
+        storms=tuple(map(_storm, costs.storms)),
+        read_backs=tuple(map(_read_back, backs)),
+        read_backs_total=len(costs.read_backs),
+    )
+
+
+def _device_edges(graph: nx.MultiDiGraph[str]) -> Iterable[DeviceCopies]:
+    for edge in sorted(graph.edges(keys=True, data=True), key=lambda e: e[:3]):
+        yield DeviceCopies(**_edge(*edge))
+
+
+def _edge(source: str, target: str, direction: str, data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "source": source,
+        "target": target,
+        "direction": direction,
+        "total_us": _us(data["total_ps"]),
+        "exposed_us": _us(data["exposed_ps"]),
+        "hidden_us": _us(data["hidden_ps"]),
+        **{name: data[name] for name in _AS_THEY_ARE},
+    }
+
+
+def _us(time_ps: float | None) -> float | None:
+    return None if time_ps is None else time_ps / _PS_PER_US
+
+
+def _plain(value: float | None) -> float | None:
+    """Return a median as the whole number that it mostly is."""
+    return int(value) if value is not None and float(value).is_integer() else value
+
+
+def _storm(found: storms.Storm) -> CopyStorm:
+    return CopyStorm(
+        source=found.source,
+        target=found.target,
+        direction=found.direction,  # type: ignore[arg-type]  # as in the copy table
+        count=found.count,
+        count_per_step=_plain(found.count_per_step),
+        bytes_each=found.bytes_each,
+        each_us=found.time_each_ps / _PS_PER_US,
+        total_us=found.time_ps / _PS_PER_US,
+        carrying_us=_us(found.carrying_ps),
+        edges=tuple(StormEdge(source=a, target=b, count=n) for a, b, n in found.edges),
+        edges_total=found.edges_total,
+    )
+
+
+def _read_back(found: read_backs.ReadBack) -> ReadBack:
+    return ReadBack(
+        host=found.host,
+        device=found.device,
+        reader=found.reader,
+        certainty=found.certainty,
+        source=found.source,
+        source_name=found.source_name,
+        consumer_name=found.consumer_name,
+        count=found.count,
+        count_per_step=_plain(found.count_per_step),
+        bytes_each=_plain(found.bytes_each),
+        total_us=_us(found.time_ps),
+        wait_us=_us(found.wait_ps),
+        idle_us=_us(found.idle_ps),
+    )
