@@ -57,7 +57,7 @@ def common(a: Intervals, b: Intervals) -> Intervals:
     """Return the times that are in both."""
     if not (len(a.start_ps) and len(b.start_ps)):
         return NO_TIME
-    bounds = np.unique(np.concatenate([*a, *b]))
+    bounds = _bounds(a, b)
     both = _holds(a, bounds[:-1]) & _holds(b, bounds[:-1])
     return union(bounds[:-1][both], np.diff(bounds)[both])
 
@@ -66,7 +66,7 @@ def without(a: Intervals, b: Intervals) -> Intervals:
     """Return the times of `a` that are not in `b`."""
     if not (len(a.start_ps) and len(b.start_ps)):
         return a
-    bounds = np.unique(np.concatenate([*a, *b]))
+    bounds = _bounds(a, b)
     left = _holds(a, bounds[:-1]) & ~_holds(b, bounds[:-1])
     return union(bounds[:-1][left], np.diff(bounds)[left])
 
@@ -82,6 +82,11 @@ def inside_ps(
         end_ps: Their ends, int64; one that ends before it starts holds nothing.
     """
     return _before(times, np.maximum(start_ps, end_ps)) - _before(times, start_ps)
+
+
+def _bounds(a: Intervals, b: Intervals) -> NDArray[np.int64]:
+    """Return all starts and ends, rising; each of the four is sorted, so that merging is quick."""
+    return np.sort(np.concatenate([*a, *b]), kind="stable")
 
 
 def _before(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:

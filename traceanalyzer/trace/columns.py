@@ -253,8 +253,15 @@ class Plane:
         return self.decode_strings(self._rows(stat))
 
     def integers(self, stat: str) -> Column:
-        """Return a stat of each event, or else of its metadata, as whole numbers, read off text."""
-        return self.decode_integers(self._rows(stat))
+        """Return a stat of each event, or else of its metadata, as whole numbers, read off text.
+
+        The columns are kept: step and correlation ids are asked for again and again. They are not
+        to be written to.
+        """
+        kept = self._integers
+        if stat not in kept:
+            kept[stat] = self.decode_integers(self._rows(stat))
+        return kept[stat]
 
     def has_stat(self, stat: str) -> bool:
         """Return whether the plane knows a stat of this name at all (cheap)."""
@@ -277,6 +284,10 @@ class Plane:
             }:
                 return wire.string_at(self.buffer, int(self.stats.value[row]))
         return None
+
+    @cached_property
+    def _integers(self) -> dict[str, Column]:
+        return {}
 
     @cached_property
     def _stat_ids(self) -> dict[str, list[int]]:
