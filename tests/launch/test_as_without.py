@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import json
 import os
 import resource
@@ -14,6 +15,7 @@ import termios
 import time
 from pathlib import Path
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,6 +30,9 @@ from tests.launch.running import (
     plain,
     waits_for,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RUNS_ON = """
 import time
@@ -224,9 +229,12 @@ def handle(number, frame):
 for name in ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2"):
     signal.signal(getattr(signal, "SIG" + name), handle)
 print("ready", flush=True)
-until = time.monotonic() + 1.5
+until = time.monotonic() + 30
+while not seen and time.monotonic() < until:
+    time.sleep(0.02)
+until = time.monotonic() + 0.5  # a second one would come at once
 while time.monotonic() < until:
-    time.sleep(0.05)
+    time.sleep(0.02)
 print(seen, flush=True)
 """
 
@@ -246,9 +254,33 @@ def test_a_signal_arrives_once(folder: Path, name: str, whom: str) -> None:
     assert (done.code, done.out) == (0, f"[{name!r}]\n".encode())
 
 
+@pytest.fixture(scope="module")
+def ended_by(tmp_path_factory: pytest.TempPathFactory) -> Callable[[signal.Signals], Done]:
+    """Run a script without the capture until a signal ends it: once for each signal."""
+
+    @functools.cache
+    def run(number: signal.Signals) -> Done:
+        def meanwhile(process: subprocess.Popen[bytes]) -> None:
+            waits_for(process, b"ready")
+            time.sleep(0.3)  # on the line after
+            os.kill(process.pid, number)
+
+        folder = tmp_path_factory.mktemp("ended")
+        return nowhere(plain([script(folder, RUNS_ON)], folder, meanwhile=meanwhile), folder)
+
+    return run
+
+
+def nowhere(done: Done, folder: Path) -> Done:
+    """The same without the folder that it ran in."""
+    return Done(done.code, done.out, done.err.replace(bytes(folder), b""))
+
+
 @pytest.mark.parametrize("name", SIGNALS)
 @pytest.mark.parametrize("whom", ["us", "the script", "the group"])
-def test_ends_by_the_signal_that_ends_the_script(folder: Path, name: str, whom: str) -> None:
+def test_ends_by_the_signal_that_ends_the_script(
+    folder: Path, ended_by: Callable[[signal.Signals], Done], name: str, whom: str
+) -> None:
     number = signal.Signals[name]
 
     def meanwhile(process: subprocess.Popen[bytes]) -> None:
@@ -259,14 +291,8 @@ def test_ends_by_the_signal_that_ends_the_script(folder: Path, name: str, whom: 
         else:
             (os.kill if whom == "us" else os.killpg)(process.pid, number)
 
-    def meanwhile_plain(process: subprocess.Popen[bytes]) -> None:
-        waits_for(process, b"ready")
-        time.sleep(0.3)
-        os.kill(process.pid, number)
-
-    words = [script(folder, RUNS_ON)]
-    done = captured(words, folder, meanwhile=meanwhile)
-    assert done.without_ours == plain(words, folder, meanwhile=meanwhile_plain)
+    done = captured([script(folder, RUNS_ON)], folder, meanwhile=meanwhile)
+    assert nowhere(done.without_ours, folder) == ended_by(number)
     assert done.code == -number
     assert done.ours
 
