@@ -1,5 +1,6 @@
 """The same program, recorded twice by a real TensorFlow, gives the same ids.
 
+The recordings are made in forks of one process; those that are committed were made by others.
 At host tracer level 2 TensorFlow records an op on the CPU only while its running estimate of the
 op's cost is high, so a cheap op comes and goes between recordings. Ops are therefore compared where
 both recordings have them, which must include all that the sample's `case.toml` expects; what only
@@ -9,12 +10,7 @@ name but by their ids, which do not hang on these.
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 import tomllib
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import traceanalyzer as ta
+from tests.emulator.oracle import the_oracle
 from tests.tables.reading import rows
 from traceanalyzer.diagnosis import diagnose
 
@@ -40,32 +37,24 @@ sys.argv = sys.argv[1:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed"
-)
-
 
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
     """Each case twice, and once after an edit elsewhere in the program."""
     folder = tmp_path_factory.mktemp("recordings")
-    commands = {f"{case} {n}": [str(program(case))] for case in CASES for n in (1, 2)}
-    commands["tf_function edited"] = ["-c", EDITED, str(program("tf_function"))]
+    edited = folder / "edited.py"
+    edited.write_text(EDITED)
+    commands = {f"{case} {n}": [program(case)] for case in CASES for n in (1, 2)}
+    commands["tf_function edited"] = [edited, program("tf_function")]
 
     def record(name: str) -> Run:
         logs = folder / name.replace(" ", "-")
-        subprocess.run(  # fixed words
-            [sys.executable, *commands[name], str(logs)],
-            check=True,
-            capture_output=True,
-            cwd=folder,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "3"},
-            timeout=300,
-        )
+        first, *more = commands[name]
+        outcome = the_oracle().run(first, *map(str, more), str(logs), gpus=0)
+        assert outcome.exit_code == 0, outcome.stderr
         return ta.load(logs)
 
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        return dict(zip(commands, pool.map(record, commands), strict=True))
+    return {name: record(name) for name in commands}
 
 
 def program(case: str) -> Path:
