@@ -9,6 +9,7 @@ import pytest
 
 from tests.traces import (
     allocation,
+    call,
     eager,
     event,
     gpu,
@@ -146,6 +147,15 @@ class TestRuns:
     def test_missing_steps(self, recorded: Loader) -> None:
         assert "steps_missing" in told(recorded(host()))
         assert "steps_missing" not in told(recorded(host(STEP)))
+
+    def test_inferred_steps(self, recorded: Loader) -> None:
+        calls = (call("__inference_f_1", us(10 * k, 8)) for k in range(3))
+
+        found = told(recorded(host(line("python")(calls))))
+
+        assert "steps_missing" not in found
+        assert "inferred from what it repeats" in found["steps_inferred"].message
+        assert "steps_inferred" not in told(recorded(host(STEP)))
 
     def test_other_runs_are_named(self, tmp_path: Path) -> None:
         for run in ("2024_01_01_00_00_00", "2025_01_01_00_00_00"):

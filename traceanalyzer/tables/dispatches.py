@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.tables.nesting import by_line, is_outermost
 from traceanalyzer.tables.vocabulary import Kind
 
 if TYPE_CHECKING:
@@ -99,13 +100,8 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
         chosen |= told.present
     own = np.array([not name.startswith("tf_") for name in plane.lines.name], np.bool_)
     event = np.flatnonzero(chosen)
-    line = plane.line_of[event]
-    event = event[own[line]]
-    line = plane.line_of[event]
-    start, end = plane.start_ps[event], plane.end_ps[event]
-    order = np.lexsort((-end, start, line))
-    event, line, start, end = event[order], line[order], start[order], end[order]
-    outer = _outermost(line, start, end)
+    event = by_line(plane, event[own[plane.line_of[event]]])
+    outer = is_outermost(plane, event)
     group = np.cumsum(outer) - 1  # which dispatch each belongs to
 
     label, definition = label_of[name_of[event]], definition_of[name_of[event]]
@@ -123,7 +119,7 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
     of_same = np.where(label == label[first][group], definition, -1)
     same, any_other = (_first_present(d, group, len(first)) for d in (of_same, definition))
     return Dispatches(
-        line=line[first],
+        line=plane.line_of[event[first]],
         label=label[first],
         labels=labels.texts(),
         definition=np.where(same >= 0, same, any_other),
@@ -131,8 +127,8 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
         is_call=call[first],
         traced=np.bincount(group, weights=traced, minlength=len(first)) > 0,
         event=event[first],
-        start_ps=start[first],
-        end_ps=end[first],
+        start_ps=plane.start_ps[event[first]],
+        end_ps=plane.end_ps[event[first]],
     )
 
 
@@ -161,19 +157,6 @@ def _of_names(
         label_of[i], definition_of[i] = labels.of(label), definitions.of(definition)
         is_call[i] = True
     return label_of, definition_of, is_call
-
-
-def _outermost(
-    line: NDArray[np.int32], start: NDArray[np.int64], end: NDArray[np.int64]
-) -> NDArray[np.bool_]:
-    """Tell which events of a line, by start, no earlier one encloses."""
-    outer = np.ones(len(line), np.bool_)
-    bounds = np.concatenate([[0], np.flatnonzero(np.diff(line)) + 1, [len(line)]])
-    for begin, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        if stop - begin > 1:
-            latest = np.maximum.accumulate(end[begin:stop])[:-1]
-            outer[begin + 1 : stop] = start[begin + 1 : stop] >= latest
-    return outer
 
 
 def _first_present(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["in_line_order", "innermost", "self_durations", "sum_by"]
+__all__ = ["by_line", "in_line_order", "innermost", "is_outermost", "self_durations", "sum_by"]
 
 
 def in_line_order(plane: Plane) -> NDArray[np.int64]:
@@ -53,6 +53,24 @@ def innermost(
         order, plane.lines.event_begin, plane.start_ps, plane.end_ps, is_container, out
     )
     return out
+
+
+def by_line(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return some events line by line, by start, an enclosing event before what it encloses."""
+    start, duration = plane.start_ps[event], plane.duration_ps[event]
+    return event[np.lexsort((-duration, start, plane.line_of[event]))]
+
+
+def is_outermost(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which of some events no other of them encloses, given in the order of `by_line`."""
+    line, start, end = plane.line_of[event], plane.start_ps[event], plane.end_ps[event]
+    outer = np.ones(len(event), np.bool_)
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(line)) + 1, [len(event)]])
+    for begin, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if stop - begin > 1:
+            latest = np.maximum.accumulate(end[begin:stop])[:-1]
+            outer[begin + 1 : stop] = start[begin + 1 : stop] >= latest
+    return outer
 
 
 def self_durations(duration_ps: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:

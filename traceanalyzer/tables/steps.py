@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.dispatches import dispatches
-from traceanalyzer.tables.nesting import in_line_order, innermost
+from traceanalyzer.tables.nesting import by_line, is_outermost
 from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.step_kinds import once_only, step_kinds
 from traceanalyzer.tables.text_columns import filled
@@ -96,16 +96,18 @@ class _Ends:
     """Tells when what the host launched was done on the devices."""
 
     def __init__(self, host: HostOps | None, device: DeviceEvents) -> None:
-        linked = np.flatnonzero(device.launch >= 0)
-        self._launched = self._end = np.empty(0, np.int64)
-        if host is not None:
-            self._launched = host.plane.start_ps[device.launch[linked]]
-            self._end = device.start_ps[linked] + device.duration_ps[linked]
+        self._plane = None if host is None else host.plane
+        self._device = device
 
     def after(self, begin_ps: int, end_ps: int) -> int:
         """Return the end of what was launched in a time, at least the end of that time."""
-        inside = (self._launched >= begin_ps) & (self._launched < end_ps)
-        return max(end_ps, int(self._end[inside].max(initial=end_ps)))
+        if self._plane is None:
+            return end_ps
+        linked = np.flatnonzero(self._device.launch >= 0)
+        launched = self._plane.start_ps[self._device.launch[linked]]
+        inside = linked[(launched >= begin_ps) & (launched < end_ps)]
+        done = self._device.start_ps[inside] + self._device.duration_ps[inside]
+        return int(done.max(initial=end_ps))
 
 
 def _kinds(
@@ -156,8 +158,8 @@ def _marked_steps(
 
 def _marked(plane: Plane) -> pd.DataFrame:
     number = plane.integers("step_num")
-    outer = innermost(plane, in_line_order(plane), number.present)
-    event = np.flatnonzero(number.present & (outer < 0))
+    event = by_line(plane, np.flatnonzero(number.present))
+    event = event[is_outermost(plane, event)]
     names = Strings(plane.name_of, plane.names)
     table = _rows(
         step=number.values[event],
