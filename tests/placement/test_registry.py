@@ -36,10 +36,12 @@ def test_is_what_tensorflow_has_registered() -> None:
     assert ": 0 differences" in done.stdout
 
 
-def test_finds_a_kernel_where_tensorflow_does() -> None:
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow, id="all"), 8])
+def test_finds_a_kernel_where_tensorflow_does(step: int) -> None:
+    """Of each op, or of each so many: TensorFlow takes most of a millisecond for an answer."""
     registry = registry_of_installed()
     questions, found = [], []
-    for op in registry.ops:
+    for op in sorted(registry.ops)[::step]:
         support, definition = support_of(registry, op), registry.definition(op)
         assert support is not None
         assert definition is not None
@@ -59,7 +61,7 @@ def test_finds_a_kernel_where_tensorflow_does() -> None:
         for question, ours, theirs in zip(questions, found, answers, strict=True)
         if ours != theirs and not all(k.label for k in registry.kernels(question[0]))
     ]
-    assert len(questions) > 10_000
+    assert len(questions) > 10_000 / step
     assert not differing[:10]
 
 
