@@ -12,6 +12,7 @@ from traceanalyzer.model import (
     CopyEdge,
     CopyGraph,
     CopyNode,
+    CopyStorm,
     Cost,
     DeviceCopies,
     DeviceInfo,
@@ -24,12 +25,17 @@ from traceanalyzer.model import (
     InputCure,
     InputHost,
     InputPipeline,
+    Island,
+    IslandCopies,
+    IslandMove,
     Memory,
     MemoryGrowth,
     MemoryHolder,
     MemoryPeak,
+    MovedOp,
     OnAGpu,
     OpRef,
+    ReadBack,
     Report,
     RuledOut,
     RuleStatus,
@@ -38,6 +44,7 @@ from traceanalyzer.model import (
     SourceWhere,
     Steps,
     StepTime,
+    StormEdge,
     Summary,
     Table,
     Tables,
@@ -513,6 +520,17 @@ def _gpu_copy_graph() -> CopyGraph:
                 bytes=3_040_870_400,
                 count=480,
                 total_us=256_508.4,
+                exposed_us=11_000.3,
+                hidden_us=201_477.0,
+                bytes_per_s=11_855_000_000.0,
+                link_bytes_per_s=31_507_692_307.692,
+                link_source="pcie",
+                pageable_count=120,
+                pageable_bytes=629_145_600,
+                pinned_count=360,
+                pinned_bytes=2_411_724_800,
+                async_count=360,
+                sync_count=120,
             ),
             DeviceCopies(
                 source="gpu:0",
@@ -521,6 +539,9 @@ def _gpu_copy_graph() -> CopyGraph:
                 bytes=629_145_600,
                 count=120,
                 total_us=52_428.8,
+                bytes_per_s=12_000_000_000.0,
+                link_bytes_per_s=12_400_000_000.0,
+                link_source="seen",
             ),
             DeviceCopies(
                 source="host",
@@ -790,7 +811,10 @@ def gpu_run() -> Report:
             median_us=14_405.0,
             p95_us=14_886.4,
         ),
-        copy_graph=_gpu_copy_graph(),
+        copy_graph=replace(
+            _gpu_copy_graph(), storms=_storms(), read_backs=_read_backs(), read_backs_total=180
+        ),
+        islands=_islands(),
         input_pipeline=_gpu_input(),
         memory=_gpu_memory(),
         beliefs=(
@@ -966,6 +990,103 @@ HOSTILE = (
 )
 
 
+def _storms() -> tuple[CopyStorm, ...]:
+    edges = (
+        StormEdge(source="host", target="gpu:0", count=3_600),
+        StormEdge(source=MATMUL.op_id, target="gpu:0", count=120),
+    )
+    return (
+        CopyStorm(
+            source="host",
+            target="gpu:0",
+            direction="h2d",
+            count=3_720,
+            count_per_step=31,
+            bytes_each=4.0,
+            each_us=1.408,
+            total_us=5_237.76,
+            carrying_us=0.472,
+            edges=edges,
+            edges_total=7,
+        ),
+    )
+
+
+def _read_backs() -> tuple[ReadBack, ...]:
+    loss = ReadBack(
+        host=HOST,
+        device="/device:GPU:0",
+        reader="python",
+        certainty="certain",
+        source="gpu:0",
+        source_name=None,
+        consumer_name=None,
+        count=240,
+        count_per_step=2,
+        bytes_each=4,
+        total_us=338.4,
+        wait_us=96_004.5,
+        idle_us=80_110.25,
+    )
+    finite = replace(
+        loss,
+        reader="predicate",
+        certainty="likely",
+        source=CONV.op_id,
+        source_name=CONV.name,
+        consumer_name="cond/readvariableop_resource/_6",
+        count_per_step=None,
+        bytes_each=None,
+        wait_us=None,
+        idle_us=None,
+    )
+    return loss, finite, replace(finite, reader="unknown", certainty="possible")
+
+
+def _islands() -> tuple[Island, ...]:
+    move = IslandMove(
+        to_gpu=(MovedOp(op_id=MATMUL.op_id, name=MATMUL.name, type=MATMUL.type),),
+        to_cpu=(MovedOp(op_id=None, name="model/head/Max", type="Max"),),
+        saved_bytes=629_145_120,
+        stays_bytes=629_145_600,
+        saved_us=None,
+        stays_us=None,
+        unknown_before=1,
+        unknown_after=0,
+    )
+    copies = IslandCopies(count=120, bytes=629_145_600, total_us=52_428.8, exposed_us=10_480.2)
+    first = Island(
+        host=HOST,
+        function="train_step",
+        certainty="certain",
+        ops=(PY_FUNC, MATMUL),
+        ops_total=5,
+        unseen=("model/head/Reshape",),
+        arriving=copies,
+        leaving=replace(copies, total_us=52_011.4),
+        move=move,
+    )
+    unknown = IslandCopies(count=None, bytes=None, total_us=None, exposed_us=None)
+    second = replace(
+        first,
+        certainty="likely",
+        ops=(UNIQUE,),
+        ops_total=1,
+        between=(CAST,),
+        arriving=unknown,
+        leaving=replace(unknown, count=1),
+        move=replace(
+            move, saved_bytes=None, stays_bytes=None, saved_us=12.5, stays_us=0.0, unknown_before=0
+        ),
+    )
+    third = replace(
+        second,
+        function=None,
+        move=replace(move, to_cpu=(), saved_bytes=None, stays_bytes=None, unknown_before=3),
+    )
+    return first, second, third, replace(third, move=None)
+
+
 def hostile_run() -> Report:
     """The GPU run, each text in it replaced by something that tries to act."""
     run = gpu_run()
@@ -1037,6 +1158,27 @@ def hostile_run() -> Report:
     holder = replace(
         _holder(op, 1), region_type=HOSTILE, data_type=long_name, shape=long_name, op_id=HOSTILE
     )
+    edge = StormEdge(source=HOSTILE, target=long_name, count=9)
+    storm = replace(_storms()[0], source=HOSTILE, target=HOSTILE, edges=(edge,))
+    back = replace(
+        _read_backs()[1],
+        host=HOSTILE,
+        device=HOSTILE,
+        source=HOSTILE,
+        source_name=HOSTILE,
+        consumer_name=long_name,
+    )
+    moved = MovedOp(op_id=None, name=HOSTILE, type=HOSTILE)
+    move = _islands()[0].move
+    island = replace(
+        _islands()[0],
+        host=HOSTILE,
+        function=HOSTILE,
+        ops=(op,),
+        unseen=(HOSTILE,),
+        between=(op,),
+        move=move and replace(move, to_gpu=(moved,), to_cpu=(replace(moved, op_id=HOSTILE),)),
+    )
     memory = _gpu_memory()
     peak = memory.allocators[0].peak
     allocator = replace(
@@ -1079,7 +1221,8 @@ def hostile_run() -> Report:
         ),
         rules=(RuleStatus(cause=HOSTILE, status="failed", reason=HOSTILE),),
         steps=Steps(source="missing", note=HOSTILE),
-        copy_graph=graph,
+        copy_graph=replace(graph, storms=(storm,), read_backs=(back,)),
+        islands=(island,),
         input_pipeline=pipeline,
         memory=replace(memory, remarks=(HOSTILE,), allocators=(allocator,)),
         beliefs=(Belief(id=HOSTILE, question=HOSTILE, answer=HOSTILE),),
