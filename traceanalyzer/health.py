@@ -134,6 +134,15 @@ def _of_host(host: Host) -> Iterator[Health]:
                 "times are damaged, or a clock was set; believe no duration"
             ),
         )
+    if host.timeline.shift_ps:
+        yield Health(
+            id="clock_skew",
+            severity="info",
+            message=(
+                f"{host.name}: by the trace's clocks devices began work before it was launched; "
+                f"their times count as {host.timeline.shift_ps / 1e6:,.1f} us later"
+            ),
+        )
     if host.file is not None and host.file.note:
         yield Health(id="file_note", severity="warning", message=f"{host.name}: {host.file.note}")
     if host.format != "xplane":

@@ -204,7 +204,7 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
     ]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
-        verdict=verdict(run, on_cpu, shares, diagnosis.findings),
+        verdict=verdict(run, on_cpu, shares, diagnosis.findings, exposed),
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / _PS_PER_US,
         explained=ExplainedShares(**shares),

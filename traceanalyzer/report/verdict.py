@@ -26,6 +26,7 @@ def verdict(
     on_cpu: pd.DataFrame,
     explained: Mapping[str, float | None],
     findings: Sequence[Finding],
+    exposed_ps: float | None,
 ) -> str:
     """Say in one sentence what the run shows, and what of it costs most.
 
@@ -34,6 +35,7 @@ def verdict(
         on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
         explained: Shares of their time by certainty.
         findings: What the rules found, the dearest first.
+        exposed_ps: How long devices waited for these ops per step; None where not known.
     """
     ops = run.ops
     if ops.empty:
@@ -63,7 +65,8 @@ def verdict(
     why = f"{_share(share)} of that time is explained" if share else "why is not told by the trace"
     dearest = next((f for f in findings if f.harm == "harmful"), None)
     most = "" if dearest is None else f", first of all: {dearest.title}"
-    return f"{ran} beside the accelerator ({took}); {why}{most}{doubt}."
+    waits = "" if exposed_ps is None else f", for which it waited {_time(int(exposed_ps))} a step"
+    return f"{ran} beside the accelerator ({took}{waits}); {why}{most}{doubt}."
 
 
 def _without_gpu(run: Run, findings: Sequence[Finding], ran: str) -> str:
