@@ -381,8 +381,8 @@ class _Program:
     def _is_soft(self, function: str) -> bool:
         """Return whether soft placement is on for a function's graph.
 
-        That of a session has what its session was configured with. Their graphs go by one name:
-        what cannot be placed without it was given up, so one with it is enough.
+        For a session it is as that was configured. The graphs of all sessions go by one name: one
+        session that has it on is enough, since what cannot be placed without it did not run.
         """
         configs = self.sidecar.session_configs if function == SESSION else ()
         return any(config.soft_placement for config in configs) if configs else self._soft
