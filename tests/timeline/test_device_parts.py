@@ -261,6 +261,33 @@ def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be()
     ]
 
 
+@pytest.mark.parametrize(("is_recorded", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
+def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
+    is_recorded: bool,  # noqa: FBT001  # a case
+    phase: str,
+) -> None:
+    """The work of call 7 lay ready from 20 on, if nothing else set it going."""
+    given = (event("ThreadpoolListener::Record", us(20), _pt=13, _p=99),) if is_recorded else ()
+    taken = (event("ThreadpoolListener::StartRegion", us(59), _ct=13, _c=99),)
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7)(*given))
+    first = thread("tf_Compute", 1)(
+        executor(us(5, 16), step=7)(op("segment/Unique", "Unique", us(8, 12)))
+    )
+    second = thread("tf_Compute", 2)(
+        executor(us(30, 28), step=8)(op("other/TopKV2", "TopKV2", us(32, 26))),
+        *(taken if is_recorded else ()),
+        executor(us(60, 10), step=7)(launch(us(62, 2), 2)),
+    )
+    device = stream(13, "Compute")(
+        kernel("fill", us(0, 12), op="zeros/Fill:Fill"),
+        kernel("gather", us(64, 5), op="gather/Gather:Gather", correlation=2),
+    )
+
+    found = parts_of(host(python, first, second), gpu(0, device))
+
+    assert (32, 58, phase, "TopKV2") in found
+
+
 def test_a_thread_that_waits_for_the_device_goes_on_when_that_has_ended() -> None:
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),

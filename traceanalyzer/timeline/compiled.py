@@ -181,9 +181,9 @@ def walk_back(spans, lanes, links, calls, devices):
                             since, next_lane = device_end[d], DEVICE_LANE
                 elif w >= low_link and link_at[w] >= ended:
                     what = _RUNTIME
+                    next_proved = is_proved and link_is_proved[w]
                     if link_from[w] >= ended:
                         since, next_lane = link_from[w], link_from_lane[w]
-                        next_proved = is_proved and link_is_proved[w]
                     else:
                         since = ended  # handed over earlier: the thread was not free
                 elif is_program[lane]:
