@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 LOGS = Case("tf_function").logs
 SCHEMA_OF = {schema.name: schema for schema in SCHEMAS}
 COMMANDS = sorted(cli.commands)
+READERS = [
+    ("report",),
+    ("analyze",),
+    ("tables", "-o", "tables"),
+    ("export", "--copy-graph", "-o", "graph.json"),
+]
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,7 @@ def test_takes_the_run_that_is_asked_for(
     assert document["run"]["name"] == name
 
 
-@pytest.mark.parametrize("command", [("report",), ("analyze",), ("tables", "-o", "tables")])
+@pytest.mark.parametrize("command", READERS)
 def test_refuses_a_run_that_is_not_there(
     traceanalyzer_: Traceanalyzer, two_runs: Path, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
@@ -301,7 +307,7 @@ BAD_FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("command", [("report",), ("analyze",), ("tables", "-o", "tables")])
+@pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("kind", BAD_FILES)
 def test_refuses_a_bad_file(
     traceanalyzer_: Traceanalyzer, tmp_path: Path, command: tuple[str, ...], kind: str
@@ -313,7 +319,7 @@ def test_refuses_a_bad_file(
     assert not files_below(tmp_path / "here")
 
 
-@pytest.mark.parametrize("command", [("report",), ("analyze",), ("tables", "-o", "tables")])
+@pytest.mark.parametrize("command", READERS)
 def test_refuses_a_path_without_a_trace(
     traceanalyzer_: Traceanalyzer, tmp_path: Path, command: tuple[str, ...]
 ) -> None:

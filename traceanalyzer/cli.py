@@ -262,6 +262,47 @@ def tables(
 
 
 @cli.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option("--copy-graph", is_flag=True, help="Who copied what to whom, as .graphml or .json.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="The file; the ending of its name says in which format.",
+)
+@_run_option
+@_memory_option
+def export(
+    path: Path,
+    output: Path,
+    run_name: str | None,
+    max_memory_bytes: int | None,
+    *,
+    copy_graph: bool,
+) -> None:
+    """Write what was found in a profile for other programs."""
+    if not copy_graph:
+        msg = "say what to export: --copy-graph"
+        raise click.UsageError(msg)
+    from traceanalyzer.copy_graph.export import FORMATS
+    from traceanalyzer.run import load
+    from traceanalyzer.whole_file import write_whole
+
+    written = FORMATS.get(output.suffix.lower())
+    if written is None:
+        msg = f"{output}: a copy graph is written as {' or '.join(FORMATS)}; end its name so"
+        raise click.UsageError(msg)
+    _refuse_inputs(path, [_writable(output)])
+    with _progress() as progress:
+        run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=progress)
+        progress("writing")
+        write_whole(output, written(run.copy_graph))
+    click.echo(f"wrote {output}")
+
+
+@cli.command()
 @click.argument("op", required=False)
 @click.option("--dtype", metavar="TYPE", help="Only for data of this type, like int32.")
 @click.option("--tf", metavar="VERSION", help="Version of TensorFlow, like 2.15; the newest else.")

@@ -55,7 +55,7 @@ def test_lists_the_options() -> None:
         found = re.search(r"traceanalyzer (\w+)", row)
         assert found
         options = {name for parameter in cli.commands[found[1]].params for name in parameter.opts}
-        assert set(re.findall(r"(?<![\w-])--?\w+", row)) <= options
+        assert set(re.findall(r"(?<![\w-])--?[\w-]+", row)) <= options
 
 
 def test_lists_the_causes() -> None:
