@@ -21,6 +21,7 @@ class Nvml(ModuleType):
     def __init__(self, processes: list[SimpleNamespace]) -> None:
         super().__init__("pynvml")
         self.used = [1 << 30, 5 << 30, 3 << 30]
+        self.generations = [4, 1]  # it goes to sleep
         self.processes = processes
         self.is_open = False
 
@@ -57,6 +58,12 @@ class Nvml(ModuleType):
     def nvmlDeviceGetMemoryInfo(self, _: int) -> SimpleNamespace:  # noqa: N802
         used = self.used.pop(0) if len(self.used) > 1 else self.used[0]
         return SimpleNamespace(total=8 << 30, used=used)
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, _: int) -> int:  # noqa: N802
+        return self.generations.pop(0) if len(self.generations) > 1 else self.generations[0]
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, _: int) -> int:  # noqa: N802
+        return 16
 
     def nvmlDeviceGetUtilizationRates(self, _: int) -> SimpleNamespace:  # noqa: N802
         return SimpleNamespace(gpu=40, memory=10)
@@ -96,10 +103,18 @@ def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
             "memory_used_bytes": 1 << 30,
             "memory_peak_bytes": 5 << 30,
             "utilisation_percent": {"mean": 40.0, "max": 40},
+            "pcie_generation": 4,
+            "pcie_width": 16,
             "other_processes": [],
         }
     ]
     assert not nvml.is_open
+
+
+def test_half_of_what_the_link_does_is_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Nvml, "nvmlDeviceGetCurrPcieLinkWidth", lambda *_: 1 / 0)
+    [gpu] = watched(monkeypatch, Nvml([]))
+    assert (gpu["pcie_generation"], gpu["pcie_width"]) == (None, None)
 
 
 def test_the_others_are_those_that_are_not_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ class _Gpu:
     handle: Any
     facts: dict[str, Any]
     peak_bytes: int = 0
+    link: tuple[int, int] | None = None
     utilisation: list[int] = field(default_factory=list)
     processes: dict[int, dict[str, Any]] = field(default_factory=dict)
     samples: int = 0
@@ -58,8 +59,10 @@ class GpuWatch:
         Returns:
             A record for each GPU, of JSON's types: `index, name, uuid, driver_version,
             compute_capability, memory_total_bytes, memory_used_bytes` (when the script started),
-            `memory_peak_bytes` (of all processes), `utilisation_percent: {mean, max}` and
-            `other_processes: [{pid, name, memory_bytes}]`, with null for what is not known.
+            `memory_peak_bytes` (of all processes), `utilisation_percent: {mean, max}`,
+            `pcie_generation`, `pcie_width` (the best that was seen: a GPU that has nothing to do
+            lowers them) and `other_processes: [{pid, name, memory_bytes}]`, with null for what is
+            not known.
         """
         if self._thread.ident is None:
             return []
@@ -107,6 +110,12 @@ def _sample(nvml: Any, gpu: _Gpu, script: int) -> None:  # noqa: ANN401
     memory = _asked(nvml.nvmlDeviceGetMemoryInfo, gpu.handle)
     if memory:
         gpu.peak_bytes = max(gpu.peak_bytes, int(memory.used))
+    link = (
+        _asked(nvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu.handle),
+        _asked(nvml.nvmlDeviceGetCurrPcieLinkWidth, gpu.handle),
+    )
+    if all(link):
+        gpu.link = max(gpu.link or (0, 0), (int(link[0]), int(link[1])))
     rates = _asked(nvml.nvmlDeviceGetUtilizationRates, gpu.handle)
     if rates:
         gpu.utilisation.append(int(rates.gpu))
@@ -159,6 +168,8 @@ def _record(gpu: _Gpu) -> dict[str, Any]:
         "utilisation_percent": (
             {"mean": round(sum(seen) / len(seen), 1), "max": max(seen)} if seen else None
         ),
+        "pcie_generation": gpu.link and gpu.link[0],
+        "pcie_width": gpu.link and gpu.link[1],
         "other_processes": [dict(process) for process in gpu.processes.values()],
     }
 
