@@ -20,17 +20,15 @@ The differences, all by design:
 
 from __future__ import annotations
 
-import json
-import shutil
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS
 from tests.tables.reading import rows
+from tests.xprof import table, tool_data
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -58,24 +56,11 @@ Key = tuple[str, str]
 """Type and name."""
 
 
-@pytest.fixture(scope="module")
-def converter() -> Any:  # noqa: ANN401  # XProf's module
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # XProf's own
-        return pytest.importorskip(
-            "xprof.convert.raw_to_tool_data", reason="XProf is not installed"
-        )
-
-
-def xprof_rows(converter: Any, file: Path, folder: Path) -> dict[Key, Figures]:  # noqa: ANN401
-    """What XProf says of a trace; it writes beside the file, so it gets a copy."""
-    copied = shutil.copy(file, folder)
-    content, _ = converter.xspace_to_tool_data([str(copied)], "framework_op_stats", {})
-    table, _ = json.loads(content)  # with idle time, and without
-    columns = [column["id"] for column in table["cols"]]
+def xprof_rows(file: Path, folder: Path) -> dict[Key, Figures]:
+    """What XProf says of a trace."""
+    with_idle_time, _ = tool_data(file, "framework_op_stats", folder)
     found = {}
-    for row in table["rows"]:
-        told = dict(zip(columns, (cell["v"] for cell in row["c"]), strict=True))
+    for told in table(with_idle_time):
         key = (told["type"], told["operation"])
         if key == ("IDLE", "IDLE"):
             continue
@@ -104,10 +89,10 @@ def with_stages_as_datasets(ours: dict[Key, Figures]) -> dict[Key, Figures]:
 
 
 @pytest.mark.parametrize("case", ["eager_ops", "keras_fit", "logical_devices", "tf_function"])
-def test_self_times_of_the_samples_agree(converter: Any, case: str, tmp_path: Path) -> None:  # noqa: ANN401
+def test_self_times_of_the_samples_agree(case: str, tmp_path: Path) -> None:
     (file,) = (SAMPLES / case).rglob("*.xplane.pb")
     ops = ta.load(file).ops
-    theirs = xprof_rows(converter, file, tmp_path)
+    theirs = xprof_rows(file, tmp_path)
     ours = with_stages_as_datasets(our_rows(ops[~ops["is_eager"]]))
 
     assert len(theirs) < XPROF_ROWS - 1  # none is cut
@@ -122,19 +107,19 @@ def test_self_times_of_the_samples_agree(converter: Any, case: str, tmp_path: Pa
     )
 
 
-def test_xprof_omits_eager_ops(converter: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_xprof_omits_eager_ops(tmp_path: Path) -> None:
     (file,) = (SAMPLES / "eager_ops").rglob("*.xplane.pb")
 
-    assert set(xprof_rows(converter, file, tmp_path)) == set()
+    assert set(xprof_rows(file, tmp_path)) == set()
     ops = ta.load(file).ops
     assert ops["is_eager"].all()
     assert int(ops["host_self_ps"].sum()) > 0
 
 
-def test_xprof_calls_every_stage_of_tf_data_a_dataset(converter: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_xprof_calls_every_stage_of_tf_data_a_dataset(tmp_path: Path) -> None:
     (file,) = (SAMPLES / "keras_fit").rglob("*.xplane.pb")
 
-    theirs = {name for kind, name in xprof_rows(converter, file, tmp_path) if kind == "Dataset"}
+    theirs = {name for kind, name in xprof_rows(file, tmp_path) if kind == "Dataset"}
     stages = {
         name: kind for kind, name in our_rows(ta.load(file).ops) if kind.startswith("Iterator::")
     }
@@ -142,9 +127,9 @@ def test_xprof_calls_every_stage_of_tf_data_a_dataset(converter: Any, tmp_path: 
     assert stages["Iterator::Root::Prefetch::MapAndBatch"] == "Iterator::MapAndBatch"
 
 
-def test_types_with_an_underscore_are_counted_by_both(converter: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_types_with_an_underscore_are_counted_by_both(tmp_path: Path) -> None:
     (file,) = (SAMPLES / "logical_devices").rglob("*.xplane.pb")
-    theirs = xprof_rows(converter, file, tmp_path)
+    theirs = xprof_rows(file, tmp_path)
     ops = ta.load(file).ops
 
     sends = set(our_rows(ops[ops["role"] == Role.TRANSFER]))
@@ -153,12 +138,12 @@ def test_types_with_an_underscore_are_counted_by_both(converter: Any, tmp_path: 
 
 
 @pytest.mark.parametrize("recorded", RECORDED_ON_CPUS)
-def test_self_times_of_older_traces_agree(converter: Any, recorded: str, tmp_path: Path) -> None:  # noqa: ANN401
+def test_self_times_of_older_traces_agree(recorded: str, tmp_path: Path) -> None:
     file = CORPUS / recorded
     if not file.is_file():
         pytest.skip("the corpus of recorded traces (../shared/corpus) is not here")
     ops = ta.load(file).ops
-    theirs = xprof_rows(converter, file, tmp_path)
+    theirs = xprof_rows(file, tmp_path)
     graph = with_stages_as_datasets(our_rows(ops[~ops["is_eager"]]))
     eager = our_rows(ops[ops["is_eager"]])
 

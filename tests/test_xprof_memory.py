@@ -16,9 +16,6 @@ limit. The differences, all by design:
 
 from __future__ import annotations
 
-import json
-import shutil
-import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -26,6 +23,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
+from tests.xprof import tool_data
 from traceanalyzer.memory_use.records import records_of
 from traceanalyzer.trace.files import read_host
 
@@ -55,25 +53,13 @@ RECORDED: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def converter() -> Any:  # noqa: ANN401  # XProf's module
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # XProf's own
-        return pytest.importorskip(
-            "xprof.convert.raw_to_tool_data", reason="XProf is not installed"
-        )
-
-
-def xprof_memory(converter: Any, file: Path, folder: Path) -> dict[str, dict[str, Any]]:  # noqa: ANN401
-    """XProf's allocators, by our names; it writes beside the file, so it gets a copy."""
-    copied = shutil.copy(file, folder)
-    content, _ = converter.xspace_to_tool_data([str(copied)], "memory_profile", {})
-    found = json.loads(content)["memoryProfilePerAllocator"]
+def xprof_memory(file: Path, folder: Path) -> dict[str, dict[str, Any]]:
+    """XProf's allocators, by our names."""
+    found = tool_data(file, "memory_profile", folder)["memoryProfilePerAllocator"]
     return {f"device {name}" if name.isdecimal() else name: told for name, told in found.items()}
 
 
 def both(
-    converter: Any,  # noqa: ANN401  # XProf's module
     recorded: str,
     folder: Path,
 ) -> tuple[Host, dict[str, dict[str, Any]]]:
@@ -81,7 +67,7 @@ def both(
     if not file.is_file():
         pytest.skip(f"{recorded} is not in the corpus")
     (host,) = ta.load(file).hosts
-    return host, xprof_memory(converter, file, folder)
+    return host, xprof_memory(file, folder)
 
 
 def moments(host: Host, allocator: str) -> set[int]:
@@ -100,8 +86,8 @@ def moments(host: Host, allocator: str) -> set[int]:
 
 
 @pytest.mark.parametrize("recorded", RECORDED)
-def test_peaks_and_limits_agree(converter: Any, recorded: str, tmp_path: Path) -> None:  # noqa: ANN401
-    host, theirs = both(converter, recorded, tmp_path)
+def test_peaks_and_limits_agree(recorded: str, tmp_path: Path) -> None:
+    host, theirs = both(recorded, tmp_path)
 
     assert {use.allocator for use in host.memory} == set(theirs)
     assert theirs
@@ -115,10 +101,9 @@ def test_peaks_and_limits_agree(converter: Any, recorded: str, tmp_path: Path) -
 
 
 def test_where_one_moment_alone_is_the_peak_it_is_both_tools(
-    converter: Any,  # noqa: ANN401  # XProf's module
     tmp_path: Path,
 ) -> None:
-    host, theirs = both(converter, RECORDED[2], tmp_path)
+    host, theirs = both(RECORDED[2], tmp_path)
 
     for use in host.memory:
         (moment,) = moments(host, use.allocator)
@@ -131,12 +116,11 @@ def test_where_one_moment_alone_is_the_peak_it_is_both_tools(
 
 @pytest.mark.parametrize(("recorded", "allocator"), [(MULTIWORKER, "GPU_4_bfc"), (TPU, "device 0")])
 def test_xprofs_highest_ever_may_be_below_its_peak(
-    converter: Any,  # noqa: ANN401  # XProf's module
     recorded: str,
     allocator: str,
     tmp_path: Path,
 ) -> None:
-    host, theirs = both(converter, recorded, tmp_path)
+    host, theirs = both(recorded, tmp_path)
 
     told = theirs[allocator]["profileSummary"]
     (use,) = (use for use in host.memory if use.allocator == allocator)
@@ -155,10 +139,9 @@ def preallocated(told: dict[str, Any]) -> int:
 
 
 def test_xprof_names_only_what_was_allocated_in_the_peaks_step(
-    converter: Any,  # noqa: ANN401  # XProf's module
     tmp_path: Path,
 ) -> None:
-    host, theirs = both(converter, RECORDED[1], tmp_path)
+    host, theirs = both(RECORDED[1], tmp_path)
 
     use = host.memory[0]
     assert use.peak is not None
@@ -168,10 +151,9 @@ def test_xprof_names_only_what_was_allocated_in_the_peaks_step(
 
 
 def test_xprofs_parts_need_not_add_up_to_its_peak(
-    converter: Any,  # noqa: ANN401  # XProf's module
     tmp_path: Path,
 ) -> None:
-    host, theirs = both(converter, RECORDED[2], tmp_path)
+    host, theirs = both(RECORDED[2], tmp_path)
 
     use = next(use for use in host.memory if use.kind == "pinned_host")
     told = theirs[use.allocator]
