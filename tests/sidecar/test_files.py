@@ -75,7 +75,7 @@ def test_what_was_written_is_read(file: Path) -> None:
 
 
 @given(sidecars())
-@in_one_folder
+@settings(in_one_folder, max_examples=40)
 def test_any_sidecar_comes_back_as_it_was(file: Path, sidecar: Sidecar) -> None:
     files.write(sidecar, file)
 
@@ -87,6 +87,13 @@ def test_any_sidecar_comes_back_as_it_was(file: Path, sidecar: Sidecar) -> None:
     assert found.resources == sidecar.resources
     assert found.session_configs == sidecar.session_configs
     assert found.kernels == sidecar.kernels
+
+
+@pytest.mark.slow
+@given(sidecars())
+@in_one_folder
+def test_any_sidecar_comes_back_at_length(file: Path, sidecar: Sidecar) -> None:
+    test_any_sidecar_comes_back_as_it_was.hypothesis.inner_test(file, sidecar)
 
 
 def test_the_document_is_as_documented(file: Path) -> None:
