@@ -335,5 +335,5 @@ def test_find_stat_takes_the_last_and_leaves_the_others(
 ) -> None:
     rows = positions(-1, 7, -1, 9)
     stat_id = np.array([1, 2, 2, 3, 2], width)
-    wire.find_stat(positions(0, 3, 3, 4), 5, stat_id, positions(*wanted), rows)
+    wire.find_stat(positions(0, 3, 3, 4), positions(3, 3, 4, 5), stat_id, positions(*wanted), rows)
     assert rows.tolist() == found

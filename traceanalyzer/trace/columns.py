@@ -305,9 +305,9 @@ class Plane:
         first = self.metadata.stat_begin
         if first[-1] > first[0]:
             inherited = np.full(len(first), -1, np.int64)  # one more: unknown metadata has none
-            wire.find_stat(first[:-1], first[-1], self.stats.id, ids, inherited)
+            wire.find_stat(first[:-1], first[1:], self.stats.id, ids, inherited)
             rows = inherited[self.name_of]
-        wire.find_stat(self.stat_begin[:-1], self.stat_begin[-1], self.stats.id, ids, rows)
+        wire.find_stat(self.stat_begin[:-1], self.stat_begin[1:], self.stats.id, ids, rows)
         return rows
 
     def stat_ids(self, stat: str) -> list[int]:
@@ -398,14 +398,9 @@ class Selected:
 
     def __init__(self, plane: Plane, event: NDArray[np.int64]) -> None:
         """Take the events `event` (indices) of a plane."""
-        begin = plane.stat_begin[event]
-        count = plane.stat_begin[event + 1] - begin
         self._plane = plane
-        self._owner = np.repeat(np.arange(len(event), dtype=np.int64), count)
-        first = np.cumsum(count) - count
-        self._stat = np.arange(len(self._owner), dtype=np.int64) + np.repeat(begin - first, count)
-        self._id = plane.stats.id[self._stat]
-        self._size = len(event)
+        self._begin = plane.stat_begin[event]
+        self._end = plane.stat_begin[event + 1]
 
     def strings(self, stat: str) -> Strings:
         """Return a stat of each event as text; numbers in decimal."""
@@ -423,9 +418,10 @@ class Selected:
         return self._plane.decode_floats(self._rows(stat))
 
     def _rows(self, stat: str) -> NDArray[np.int64]:
-        rows = np.full(self._size, -1, np.int64)
-        found = np.isin(self._id, self._plane.stat_ids(stat))
-        rows[self._owner[found]] = self._stat[found]
+        rows = np.full(len(self._begin), -1, np.int64)
+        ids = np.sort(np.array(self._plane.stat_ids(stat), np.int64))
+        if len(ids):
+            wire.find_stat(self._begin, self._end, self._plane.stats.id, ids, rows)
         return rows
 
 

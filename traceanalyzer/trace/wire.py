@@ -588,18 +588,16 @@ def find_stat(stat_begin, stat_end, stat_id, wanted, rows):
 
     Args:
         stat_begin: First stat of each owner, int64.
-        stat_end: Stat to stop before, for the last owner.
+        stat_end: Stat to stop before, for each owner, int64.
         stat_id: Ids of all stats.
         wanted: The ids looked for, ascending and at least one: most names have one, but a file
             may give a name to a million.
         rows: Filled with the stat's row, or left as it is; int64.
     """
-    n = len(stat_begin)
     only = wanted[0]
     several = len(wanted) > 1
-    for k in range(n):
-        stop = stat_begin[k + 1] if k + 1 < n else stat_end
-        for s in range(stat_begin[k], stop):
+    for k in range(len(stat_begin)):
+        for s in range(stat_begin[k], stat_end[k]):
             here = stat_id[s]
             if several:
                 slot = np.searchsorted(wanted, here)
