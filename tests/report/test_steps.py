@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.report.markup import read
 from tests.traces import call, eager, event, host, line, step, thread, us, write, xspace
+from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import StepKinds, Steps
-from traceanalyzer.report.steps import main_steps, steps_of
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.page import render_page
+from traceanalyzer.report.picture import step_strip
+from traceanalyzer.report.steps import steps_of
 from traceanalyzer.run import load
 
 if TYPE_CHECKING:
@@ -83,7 +88,6 @@ def test_the_kind_that_took_most_time_is_told_of(tmp_path: Path) -> None:
 
     assert found.note == "marked train (step_num); also: eval"
     assert (found.count, found.median_us) == (2, 100.0)
-    assert set(main_steps(run)["name"]) == {"train"}
 
 
 def test_hosts_take_the_same_steps(tmp_path: Path) -> None:
@@ -158,3 +162,32 @@ def test_no_steps(tmp_path: Path) -> None:
         note="nothing in the trace marks steps, and nothing in it repeats exactly",
         count=0,
     )
+
+
+def test_bars_of_steps_that_are_left_out_say_so(tmp_path: Path) -> None:
+    run = run_of(tmp_path, (marked(900, 100, 102, 104),))
+
+    strip = step_strip(assemble(diagnose(run)))
+
+    assert strip is not None
+    assert [bar.label for bar in strip.bars] == ["0, warm_up", "1", "2", "3"]
+
+
+def test_the_page_explains_the_kinds_that_occur(tmp_path: Path) -> None:
+    run = run_of(tmp_path, (marked(900, 100, 102, 104, 400, 106),))
+
+    text = read(render_page(assemble(diagnose(run)))).one("section", id="steps").text
+
+    assert "Kinds of steps" in text
+    assert "regular 4 Median and 95th percentile are of these alone." in text
+    assert "warm_up 1 At the start" in text
+    assert "outlier 1 Its time lies far from the median" in text
+    assert "The recording began or ended within it" not in text
+
+
+def test_the_page_does_not_where_all_are_regular(tmp_path: Path) -> None:
+    run = run_of(tmp_path, (marked(100, 100, 102, 104),))
+
+    section = read(render_page(assemble(diagnose(run)))).one("section", id="steps")
+
+    assert "Kinds of steps" not in section.text

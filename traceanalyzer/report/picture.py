@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.model import DeviceCopies, Report
+    from traceanalyzer.model import Cell, DeviceCopies, Report
 
 __all__ = ["Bar", "Box", "CopyPicture", "Lane", "StepStrip", "copy_picture", "step_strip"]
 
@@ -154,7 +154,7 @@ _STRIP_WIDTH, _STRIP_HEIGHT = 100.0, 40.0
 def step_strip(report: Report) -> StepStrip | None:
     """Returns the picture of step times, or None where there are fewer than two."""
     times = [
-        (str(row.get("step", index)), float(us))
+        (_step_label(row, index), float(us))
         for index, row in enumerate(report.tables.steps.records()[:STEPS_SHOWN])
         if isinstance(us := row.get("duration_us"), int | float)
     ]
@@ -176,3 +176,9 @@ def step_strip(report: Report) -> StepStrip | None:
     median = report.steps.median_us if report.steps is not None else None
     median_y = None if median is None else round(_STRIP_HEIGHT * (1 - median / longest), 2)
     return StepStrip(bars, longest, median_y if median_y is None or median_y >= 0 else None)
+
+
+def _step_label(row: Mapping[str, Cell], index: int) -> str:
+    number = str(row.get("step", index))
+    kind = row.get("kind", "regular")
+    return number if kind == "regular" else f"{number}, {kind}"

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
+from traceanalyzer.timeline.main_steps import main_steps
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -14,14 +16,13 @@ if TYPE_CHECKING:
 
     from traceanalyzer.run import Run
 
-__all__ = ["main_steps", "steps_of"]
+__all__ = ["steps_of"]
 
 _PS_PER_US: Final = 1e6
-_REGULAR: Final = "regular"
 _LEFT_OUT: Final = {
-    "warm_up": "warming up at the start",
-    "outlier": "far from the median",
-    "partial": "of which the recording holds only a part",
+    WARM_UP: "warming up at the start",
+    OUTLIER: "far from the median",
+    PARTIAL: "of which the recording holds only a part",
 }
 
 
@@ -33,28 +34,21 @@ def steps_of(run: Run) -> Steps:
     if run.steps.empty:
         note = "nothing in the trace marks steps, and nothing in it repeats exactly"
         return Steps(source="missing", note=note, count=0)
-    rows = main_steps(run)
+    rows = main_steps(run.steps)
     kinds = rows["kind"].astype(str)
-    took_us = rows["duration_ps"].to_numpy(np.float64)[kinds == _REGULAR] / _PS_PER_US
+    took_us = rows["duration_ps"].to_numpy(np.float64)[kinds == REGULAR] / _PS_PER_US
     is_inferred = bool(rows["is_inferred"].all())
-    busiest = rows["host"].value_counts().idxmax()
+    busiest = rows.groupby("host", observed=True).size().idxmax()
     of_one = kinds[rows["host"] == busiest].value_counts()
     return Steps(
         source="inferred" if is_inferred else "markers",
         note="; ".join([_origin(rows, run.steps), *_left_out(of_one), *_overlap(rows)]),
         # Hosts take the same steps, each for itself.
         count=int(of_one.sum()),
-        kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (_REGULAR, *_LEFT_OUT)}),
+        kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
-
-
-def main_steps(run: Run) -> pd.DataFrame:
-    """Return the steps of the kind that took most time."""
-    steps = run.steps
-    took = steps.groupby("name", observed=True)["duration_ps"].sum()
-    return steps[steps["name"] == took.idxmax()]
 
 
 def _origin(rows: pd.DataFrame, steps: pd.DataFrame) -> str:

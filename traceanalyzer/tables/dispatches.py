@@ -70,6 +70,12 @@ class Dispatches:
         """Return the number of dispatches."""
         return len(self.line)
 
+    def by_line(self) -> list[NDArray[np.int64]]:
+        """Return the dispatches of each line, as indices."""
+        if not len(self):
+            return []
+        return np.split(np.arange(len(self)), np.flatnonzero(np.diff(self.line)) + 1)
+
 
 class _Numbered:
     """Gives each text a number, from 0."""
@@ -112,8 +118,10 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
         call |= codes >= 0
         traced = np.array([*(v.startswith(_TRACED) for v in told.values), False], np.bool_)[codes]
         unnamed = (codes >= 0) & (label < 0)
+        of_name = label_of.copy()
         for name in np.unique(name_of[event[unnamed]]).tolist():
-            label[unnamed & (name_of[event] == name)] = labels.of(plane.names[name])
+            of_name[name] = labels.of(plane.names[name])
+        label = np.where(unnamed, of_name[name_of[event]], label)
     first = np.flatnonzero(outer)
     # A function that makes variables first calls another, which initializes them.
     of_same = np.where(label == label[first][group], definition, -1)

@@ -84,8 +84,7 @@ def inferred_steps(trace: Trace, found: Dispatches | None) -> InferredSteps | No
 
 
 def _threads(found: Dispatches) -> Iterator[_Sequence]:
-    for line in np.unique(found.line).tolist():
-        rows = np.flatnonzero(found.line == line)
+    for rows in found.by_line():
         yield _Sequence(
             found.label[rows],
             found.labels,

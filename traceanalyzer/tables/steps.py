@@ -204,16 +204,16 @@ def _cut_steps(marked: pd.DataFrame, found: Dispatches, ends: _Ends) -> list[pd.
     calls = np.flatnonzero((found.line == line) & found.is_call)
     within = np.searchsorted(start, found.start_ps[calls], side="right") - 1
     inside = (within >= 0) & (found.start_ps[calls] < end[within])
-    for leader in np.unique(found.label[calls]).tolist():
-        is_leader = found.label[calls] == leader
-        if (np.bincount(within[inside & is_leader], minlength=len(start)) != 1).any():
-            continue
-        before = calls[is_leader & (found.end_ps[calls] <= start[0])]
-        after = calls[is_leader & (found.start_ps[calls] >= end[-1])]
-        numbers = rows["step"].to_numpy(np.int64)
-        sides = [(before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)]
-        return [_cut_step(found, ends, int(c[0]), n, name) for c, n in sides if len(c) == 1]
-    return []
+    label, took = found.label[calls], found.end_ps[calls] - found.start_ps[calls]
+    leader = np.bincount(label[inside], weights=took[inside], minlength=1).argmax()
+    of_leader = label == leader
+    if (np.bincount(within[inside & of_leader], minlength=len(start)) != 1).any():
+        return []
+    before = calls[of_leader & (found.end_ps[calls] <= start[0])]
+    after = calls[of_leader & (found.start_ps[calls] >= end[-1])]
+    numbers = rows["step"].to_numpy(np.int64)
+    sides = [(before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)]
+    return [_cut_step(found, ends, int(c[0]), n, name) for c, n in sides if len(c) == 1]
 
 
 def _cut_step(found: Dispatches, ends: _Ends, call: int, number: int, name: str) -> pd.DataFrame:
@@ -234,9 +234,9 @@ def _cut_step(found: Dispatches, ends: _Ends, call: int, number: int, name: str)
 
 def _keras_calls(host: HostOps, found: Dispatches, ends: _Ends) -> pd.DataFrame:
     known = [label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in found.labels]
-    calls = np.flatnonzero(np.array([*known, False], np.bool_)[found.label] & found.is_call)
-    lines = np.unique(found.line[calls]).tolist()
-    return _join([_keras_thread(host, found, ends, calls[found.line[calls] == k]) for k in lines])
+    is_batch = np.array([*known, False], np.bool_)[found.label] & found.is_call
+    threads = (rows[is_batch[rows]] for rows in found.by_line())
+    return _join([_keras_thread(host, found, ends, calls) for calls in threads if len(calls)])
 
 
 def _keras_thread(
@@ -325,9 +325,8 @@ def _grouped_calls(plane: Plane, found: Dispatches) -> pd.DataFrame:
     event = event[np.lexsort((plane.start_ps[event], groups[event]))]
     event = event[np.diff(groups[event], prepend=-1) != 0]
     call = np.full(len(event), -1, np.int64)
-    for line in np.unique(found.line).tolist():
-        of_line = np.flatnonzero(found.line == line)
-        here = plane.line_of[event] == line
+    for of_line in found.by_line():
+        here = plane.line_of[event] == found.line[of_line[0]]
         at = plane.start_ps[event[here]]
         slot = np.searchsorted(found.start_ps[of_line], at, side="right") - 1
         inside = (slot >= 0) & (at < found.end_ps[of_line[slot]])
