@@ -1,0 +1,99 @@
+"""Whatever a trace holds: parts follow on each other, and nothing counts twice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tables.reading import tables_of
+from tests.traces import (
+    call,
+    copy,
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    iterator,
+    kernel,
+    launch,
+    line,
+    op,
+    step,
+    stream,
+    us,
+)
+from traceanalyzer.timeline.critical_path import critical_path
+from traceanalyzer.timeline.device_parts import host_timeline
+from traceanalyzer.timeline.exposed import with_exposed
+from traceanalyzer.timeline.phase import Phase
+
+spans = st.builds(us, st.integers(0, 60), st.integers(0, 30))
+numbers = st.integers(0, 4)
+
+
+def host_events() -> st.SearchStrategy[Any]:
+    """Events that need not nest, and links that need not make sense."""
+    return st.one_of(
+        st.builds(eager, st.sampled_from(["Unique", "MatMul"]), spans),
+        st.builds(lambda at, n: call(f"__inference_f_{n}", at, step=n), spans, numbers),
+        st.builds(lambda at, n: executor(at, step=n), spans, numbers),
+        st.builds(lambda at: op("a/Unique", "Unique", at), spans),
+        st.builds(lambda at: iterator("Root::Map", at), spans),
+        st.builds(launch, spans, numbers),
+        st.builds(lambda at, n: event("cuStreamSynchronize", at, correlation_id=n), spans, numbers),
+        st.builds(
+            lambda at, n: event("ThreadpoolListener::Record", at, _pt=13, _p=n), spans, numbers
+        ),
+        st.builds(
+            lambda at, n: event("ThreadpoolListener::StartRegion", at, _ct=13, _c=n), spans, numbers
+        ),
+        st.builds(step, numbers, spans),
+    )
+
+
+def device_events() -> st.SearchStrategy[Any]:
+    return st.one_of(
+        st.builds(lambda at, n: kernel("gemm", at, correlation=n), spans, numbers),
+        st.builds(
+            lambda way, at, n: copy(way, 64, at, correlation=n),
+            st.sampled_from(["H2D", "D2H", "D2D"]),
+            spans,
+            numbers,
+        ),
+    )
+
+
+@given(
+    threads=st.lists(st.lists(host_events(), max_size=6), min_size=1, max_size=3),
+    streams=st.lists(st.lists(device_events(), max_size=5), max_size=3),
+    others=st.lists(device_events(), max_size=3),
+)
+@settings(max_examples=50, deadline=None)
+def test_parts_follow_on_each_other(
+    threads: list[list[Any]], streams: list[list[Any]], others: list[Any]
+) -> None:
+    lines = [line("python" if k == 0 else f"tf_Compute/{k}")(*t) for k, t in enumerate(threads)]
+    planes = [host(*lines), gpu(0, *(stream(13 + k)(*s) for k, s in enumerate(streams)))]
+    tables = tables_of(*planes, gpu(1, stream(13)(*others)))
+
+    timeline = host_timeline(tables)
+
+    every = [device.parts for device in timeline.devices]
+    for parts in [*every, *([timeline.program] if timeline.program else [])]:
+        assert (parts.end_ps > parts.start_ps).all()
+        assert (parts.start_ps[1:] == parts.end_ps[:-1]).all()
+    if every:
+        idle = sum(int(p.duration_ps[p.phase != Phase.COMPUTE].sum()) for p in every)
+        told = with_exposed(tables, timeline)
+        assert int(told.ops["exposed_ps"].sum()) <= idle / len(every)
+        copies = told.copies[told.copies["exposed_ps"].notna()]
+        assert (copies["exposed_ps"] <= copies["duration_ps"]).all()
+    lasting = tables.steps[tables.steps["duration_ps"] > 0]
+    if len(lasting):
+        path = critical_path(tables, lasting)
+        assert int(path.duration_ps.sum()) == int(lasting["duration_ps"].sum())
+        assert np.isin(path.phase, list(Phase)).all()
