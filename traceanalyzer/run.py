@@ -208,6 +208,7 @@ class Run:
                 device_properties=host.device_properties,
                 sidecar=host.sidecar,
                 joined=host.tables.joined,
+                timeline=host.timeline,
             )
             for host in self.hosts
         ]

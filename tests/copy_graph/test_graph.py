@@ -28,6 +28,7 @@ from tests.traces import (
 )
 from traceanalyzer.copy_graph.costs import copy_costs, run_traffic
 from traceanalyzer.copy_graph.graph import HOST, copy_graph, device_graph
+from traceanalyzer.copy_graph.traffic import traffic
 from traceanalyzer.run import load
 from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
 from traceanalyzer.trace.discovery import find_runs
@@ -270,6 +271,8 @@ def test_totals_are_those_of_the_table_on_recorded_traces(folder: str) -> None:
         assert len(run.copies) > 0
         check_totals(run.copies, run.copy_graph)
         check_totals(run.copies, device_graph(run.copies, run.copy_traffic))
+        by_tables = traffic(run.copies, run.kernels).hidden_ps
+        assert pd.Series(run.copy_traffic.hidden_ps).equals(pd.Series(by_tables))
         for storm in run.copy_costs.storms:
             of_direction = run.copies[run.copies["direction"] == storm.direction]
             assert storm.count <= len(of_direction)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from traceanalyzer.copy_graph.dataflow import Recorded, node_types
@@ -12,6 +12,9 @@ from traceanalyzer.copy_graph.occasions import occasions
 from traceanalyzer.copy_graph.read_backs import read_backs
 from traceanalyzer.copy_graph.storms import storms
 from traceanalyzer.copy_graph.traffic import traffic
+from traceanalyzer.timeline.device_parts import HostTimeline
+from traceanalyzer.timeline.intervals import Intervals
+from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from traceanalyzer.copy_graph.traffic import Traffic
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import Joined
+    from traceanalyzer.timeline.walk import Parts
 
 __all__ = ["CopyCosts", "HostFacts", "copy_costs", "run_traffic"]
 
@@ -37,12 +41,14 @@ class HostFacts:
         device_properties: The properties that each accelerator's plane states.
         sidecar: What a capture recorded, or None.
         joined: What that tells of its op table, or None.
+        timeline: What its devices did at each moment.
     """
 
     name: str
     device_properties: Mapping[str, Mapping[str, str]]
     sidecar: Sidecar | None
     joined: Joined | None
+    timeline: HostTimeline = field(default_factory=HostTimeline)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,7 +76,18 @@ def run_traffic(copies: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[Hos
             host.device_properties, host.sidecar.gpus if host.sidecar else ()
         ).items()
     }
-    return traffic(copies, kernels, told)
+    ran = {
+        (host.name, device.device): _kernel_times(device.parts, host.timeline.shift_ps)
+        for host in hosts
+        for device in host.timeline.devices
+    }
+    return traffic(copies, kernels, told, ran)
+
+
+def _kernel_times(parts: Parts, shift_ps: int) -> Intervals:
+    """Return when some kernel of a device ran, by the device's clock as in the tables."""
+    ran = parts.phase == Phase.COMPUTE
+    return Intervals(parts.start_ps[ran] - shift_ps, parts.end_ps[ran] - shift_ps)
 
 
 def copy_costs(

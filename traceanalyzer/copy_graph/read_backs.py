@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.copy_graph.occasions import Occasions
     from traceanalyzer.copy_graph.traffic import Traffic
     from traceanalyzer.model import Certainty
+    from traceanalyzer.timeline.intervals import Intervals
 
 __all__ = ["CONTROL_FLOW", "ReadBack", "Reader", "read_backs"]
 
@@ -47,6 +48,7 @@ CONTROL_FLOW: Final = frozenset(
 # after its op, with a number (`Graph::NewName`), and chooses by a bool, or by a branch's index.
 _STAND_IN: Final = re.compile(r".+/_\d+")
 _BOOL_BYTES: Final = 1
+_NEVER: Final = 2**62
 _ON_HOST: Final = frozenset({"_HostSend", "_HostRecv"})
 
 
@@ -111,7 +113,6 @@ def read_backs(
     consumers = _Consumers(copies, ops, node_types or {})
     # Control flow takes nothing but scalars.
     rows = np.flatnonzero(to_host & (is_scalar | (size.isna().to_numpy() & consumers.choose)))
-    idle_ps, has_idle = _idle_after(copies, traffic)
     ends = op_ends(copies)
     found = []
     keys = [codes_of(copies[c]) for c in ("host", "device", "via")]
@@ -124,7 +125,6 @@ def read_backs(
         asked = group[copies["launch_ps"].notna().to_numpy()[group]]
         took = copies["duration_ps"].iloc[group].dropna()
         sizes = size.iloc[group].dropna()
-        idle = group[has_idle[group]]
         row = copies.iloc[first]
         found.append(
             ReadBack(
@@ -140,7 +140,7 @@ def read_backs(
                 bytes_each=float(sizes.median()) if len(sizes) else None,
                 time_ps=int(took.sum()) if len(took) else None,
                 wait_ps=_wait(copies, asked),
-                idle_ps=int(idle_ps[idle].sum()) if len(idle) else None,
+                idle_ps=_idle_after(copies, traffic, group),
             )
         )
     return tuple(sorted(found, key=lambda r: (-(r.wait_ps or 0), -r.count, r.source, str(r.host))))
@@ -205,26 +205,26 @@ def _wait(copies: pd.DataFrame, rows: NDArray[np.int64]) -> int | None:
     return union(asked[sound], (end - asked)[sound]).total_ps if sound.any() else None
 
 
-def _idle_after(
-    copies: pd.DataFrame, traffic: Traffic
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return how long each copy's device did nothing right after it, and where that is known."""
-    start = copies["start_ps"].to_numpy(np.int64)
-    took = copies["duration_ps"].fillna(0).to_numpy(np.int64)
-    end = start + took
-    idle = np.zeros(len(copies), np.int64)
-    is_known = np.zeros(len(copies), np.bool_)
-    for device, rows in rows_of_devices(copies).items():
-        kernels = traffic.kernels[device]
-        busy = union(
-            np.concatenate([kernels.start_ps, start[rows]]),
-            np.concatenate([kernels.end_ps - kernels.start_ps, took[rows]]),
-        )
-        if not len(busy.end_ps):
-            continue
-        place = np.searchsorted(busy.end_ps, end[rows])
-        following = np.append(busy.start_ps[1:], -1)[place.clip(max=len(busy.end_ps) - 1)]
-        is_last = busy.end_ps[place.clip(max=len(busy.end_ps) - 1)] == end[rows]
-        idle[rows] = np.where(is_last, following - end[rows], 0)
-        is_known[rows] = ~is_last | (following >= 0)
-    return idle, is_known & copies["duration_ps"].notna().to_numpy()
+def _idle_after(copies: pd.DataFrame, traffic: Traffic, rows: NDArray[np.int64]) -> int | None:
+    """Return how long the device of copies did nothing right after them; None where unknown."""
+    host, device = (_text(copies[c].iloc[rows[0]]) for c in ("host", "device"))
+    if host is None or device is None:
+        return None
+    timed = rows[copies["duration_ps"].notna().to_numpy()[rows]]
+    own = rows_of_devices(copies)[host, device]
+    starts = copies["start_ps"].to_numpy(np.int64)
+    ends = starts + copies["duration_ps"].fillna(0).to_numpy(np.int64)
+    copying = union(starts[own], (ends - starts)[own])
+    end = ends[timed]
+    following = [_following(times, end) for times in (traffic.kernels[host, device], copying)]
+    idle = np.minimum(*following) - end
+    is_known = idle < _NEVER - end
+    return int(idle[is_known].sum()) if is_known.any() else None
+
+
+def _following(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return when the times go on after each moment: at once, within one of them."""
+    place = np.searchsorted(times.end_ps, at_ps, side="right")
+    start = np.append(times.start_ps, _NEVER)[place]
+    after: NDArray[np.int64] = np.maximum(start, at_ps)
+    return after

@@ -50,6 +50,7 @@ def traffic(
     copies: pd.DataFrame,
     kernels: pd.DataFrame,
     told: Mapping[tuple[str, str, str], Link] | None = None,
+    kernel_times: Mapping[tuple[str, str], Intervals] | None = None,
 ) -> Traffic:
     """Measure copies.
 
@@ -59,6 +60,7 @@ def traffic(
         told: The links that are known, by host, device and direction. One that a copy outran is
             not the link it took. Where none is known, the fastest large copy of that direction in
             the trace stands in.
+        kernel_times: When some kernel ran, by host and device; what is not there is looked up.
     """
     seen = _fastest(copies)
     codes = [codes_of(copies[c]) for c in ("host", "device", "direction")]
@@ -75,7 +77,8 @@ def traffic(
         link = _link(key, told or {}, seen)
         chosen.append(-1 if link is None else numbers.setdefault(link, len(numbers)))
     rows = rows_of_devices(copies)
-    times = {device: _kernel_times(kernels, *device) for device in rows}
+    known = kernel_times or {}
+    times = {d: known[d] if d in known else _kernel_times(kernels, *d) for d in rows}
     return Traffic(
         hidden_ps=_hidden_ps(copies, rows, times),
         link=np.array(chosen, np.int64)[inverse.reshape(-1)],

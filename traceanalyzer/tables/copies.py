@@ -203,20 +203,20 @@ def _asked(
             empty(len(rows)),
             pd.array([pd.NA] * len(rows), dtype="Int64"),
         )
-    launch = device.launch[rows]
-    is_known = launch >= 0
-    owner = np.append(host.owner, -1)[launch]
+    is_known = device.launch[rows] >= 0
+    launch = np.where(is_known, device.launch[rows], 0)  # whose values count where it is known
+    owner = np.where(is_known, host.owner[launch], -1)
     row = np.append(sightings.of_occurrence, -1)[owner]
     types = sightings.rows["type"].tolist()
     of_transfer = [t if role_of_type(t) == Role.TRANSFER else "op" for t in types]
     kinds = dict.fromkeys(of_transfer)
     code = np.array([*(list(kinds).index(k) for k in of_transfer), -1], np.int32)[row]
     via = filled(via, Strings(code, tuple(kinds)))
-    in_graph = (np.append(host.call_of_event, 0)[launch] != 0) & is_known
+    in_graph = (host.call_of_event[launch] != 0) & is_known
     uses_graphs = bool(host.names.is_executor.any())
     is_outside = is_known & ~in_graph & (is_tensor | uses_graphs)
     lines = host.plane.lines.name
-    line = np.append(host.plane.line_of, np.int32(-1))[launch].astype(np.int32)
+    line = np.where(is_known, host.plane.line_of[launch], -1).astype(np.int32)
     # TensorFlow's own threads move tensors, too: the parts of an argument for several devices.
     of_program = ~np.array([*map(_is_of_pool, lines), False], np.bool_)[line]
     is_call = is_outside & functions.present
@@ -226,7 +226,7 @@ def _asked(
         filled(via, Strings(rest, ("argument", "python"))),
         functions,
         Strings(line, lines),
-        pd.arrays.IntegerArray(np.append(host.plane.start_ps, 0)[launch], ~is_known),
+        pd.arrays.IntegerArray(host.plane.start_ps[launch], ~is_known),
     )
 
 
