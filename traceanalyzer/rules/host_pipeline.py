@@ -16,7 +16,8 @@ accelerator works on this one.
 
 ## How to fix it
 
-Nothing is wrong with where it runs. Where the model waits for it, make it faster: parallel calls,
+Nothing is wrong with where it runs. A pipeline can be too slow, though: then steps wait for input,
+which the trace shows, and the finding names the stage that is slow and what helps: parallel calls,
 `prefetch`, `cache`, a vectorised `map`. Moving single ops of it to the GPU is not possible.
 
 ## How sure it is
@@ -28,7 +29,7 @@ model that take its elements: a program can put an iterator on a GPU.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.places import ops_text, runs_for_dataset
@@ -37,7 +38,7 @@ from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.wording import counted, listed
+from traceanalyzer.wording import counted, listed, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -46,9 +47,11 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
+    from traceanalyzer.input_pipeline.records import InputUse
     from traceanalyzer.run import Run
 
 
+_PS_PER_MS: Final = 1e9
 _FASTER = Fix(
     text=(
         "If the model waits for input, make the pipeline faster rather than move it: parallel "
@@ -71,19 +74,24 @@ def _check(run: Run) -> Iterator[Finding]:
         found["placement_certainty"] == "certain"
     )
     if seen.any():
-        yield _within(found[seen])
+        yield _within(found[seen], run.input_pipeline)
     if not seen.all():
         yield _at_its_end(found[~seen])
 
 
-def _within(found: pd.DataFrame) -> Finding:
+def _within(found: pd.DataFrame, use: InputUse | None) -> Finding:
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
+    is_slow = use is not None and use.worst.verdict == "too_slow"
     return Finding(
         cause=RULE.id,
         scope="within",
         certainty="certain",
-        harm="by_design",
-        title="The input pipeline runs on the CPU, as tf.data is designed to",
+        harm="harmful" if is_slow else "by_design",
+        title=(
+            "The input pipeline is too slow on the CPU: steps wait for it"
+            if is_slow
+            else "The input pipeline runs on the CPU, as tf.data is designed to"
+        ),
         why=(
             "These ops are stages of a tf.data pipeline, and of the functions it calls. Datasets "
             "have CPU kernels only, but for a few that a program can put on a GPU, and what a "
@@ -100,9 +108,34 @@ def _within(found: pd.DataFrame) -> Finding:
                     "its calls"
                 ),
             ),
+            *_waits(use),
         ),
-        fixes=(_FASTER,),
+        fixes=_fixes(use),
     )
+
+
+def _waits(use: InputUse | None) -> Iterator[Evidence]:
+    """Tell how long steps wait, and for which stage."""
+    waits = None if use is None else use.worst.waits
+    if use is None or waits is None or use.worst.verdict == "unknown":
+        return
+    text = (
+        f"a regular step waits {waits.mean_ps / _PS_PER_MS:.2f} ms for input, "
+        f"{percent_text(waits.share)} of its time"
+    )
+    slow = use.worst.slow
+    if slow is not None:
+        text += f"; `{slow.stage}` bounds the rate, with {slow.busy_ps / _PS_PER_MS:.2f} ms a step"
+    yield Evidence(kind="input_wait", text=text)
+
+
+def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
+    """Return what helps against the stage that is slow; nothing where the pipeline keeps up."""
+    if use is None or use.worst.verdict == "unknown":
+        return (_FASTER,)
+    if use.worst.verdict == "keeps_up":
+        return ()
+    return tuple(Fix(text=c.text, code=c.code) for c in use.worst.cures) or (_FASTER,)
 
 
 def _at_its_end(found: pd.DataFrame) -> Finding:

@@ -136,10 +136,10 @@ def stage_events(host: HostOps) -> StageEvents | None:
     plane, names = host.plane, host.names
     kind = names.kind
     is_stage = kind == Kind.STAGE
-    if not is_stage[plane.name_of].any():
-        return None
     is_call = np.array([CAPTURED_FUNCTION.fullmatch(n) is not None for n in plane.names], np.bool_)
     is_hand_over = names.is_pipeline & ~is_stage & ~is_call
+    if not (is_stage | is_hand_over)[plane.name_of].any():
+        return None
     is_making = np.array([n.startswith(_MAKE) for n in plane.names], np.bool_)
 
     around = _Nest(plane, is_stage | is_call | is_hand_over | is_making)
@@ -250,9 +250,8 @@ def _requests(  # noqa: PLR0913, PLR0917 - columns of one nest, computed once by
     n = len(around.event)
     # A pipeline within a pipeline's function is asked by tf.data, not by the program.
     asked = is_hand_over & (hand_over < 0) & (outer_stage < 0)
-    ends = np.flatnonzero(
-        (entry[:-1] >= 0) & (outer_stage < 0) & is_outermost[path[entry[:-1].clip(0)]]
-    )
+    ends = np.flatnonzero((entry[:-1] >= 0) & (outer_stage < 0))
+    ends = ends[is_outermost[path[entry[ends]]]]
     free = ends[hand_over[ends] < 0]
     at = np.sort(np.concatenate([np.flatnonzero(asked), free]))
     stage_of = np.full(n + 1, -1, np.int64)

@@ -87,6 +87,11 @@ def pipelines(
     events = None if host is None else stage_events(host)
     if host is None or events is None:
         return no_stages(), NO_PIPELINES
+    if not len(events):
+        return no_stages(), Pipelines(
+            requests=_asked(events, np.full(1, -1, np.int64)),
+            is_first=np.zeros(len(events.requests.event), np.bool_),
+        )
     name = events.stats.strings("name")
     group = _pipeline_of(events, name.to_list())
     keys, row = np.unique(np.column_stack([group, events.path]), axis=0, return_inverse=True)
@@ -102,17 +107,20 @@ def pipelines(
         **columns.lines(name.to_list(), ops),
         "host": host_name,
     }
-    asked = events.requests
-    stage = asked.stage
-    plane = events.plane
     return pd.DataFrame(table)[list(STAGES.columns)], Pipelines(
-        requests=Spans(
-            row=np.append(row, -1)[stage],
-            start_ps=plane.start_ps[asked.event],
-            end_ps=plane.end_ps[asked.event],
-        ),
-        is_first=np.append(is_first, False)[stage],
+        requests=_asked(events, np.append(row, -1)),
+        is_first=np.append(is_first, False)[events.requests.stage],
         work=_work(events, row, call_row),
+    )
+
+
+def _asked(events: StageEvents, row: NDArray[np.int64]) -> Spans:
+    """Return what the program asked for; `row` has one more entry, for no stage."""
+    asked = events.requests
+    return Spans(
+        row=row[asked.stage],
+        start_ps=events.plane.start_ps[asked.event],
+        end_ps=events.plane.end_ps[asked.event],
     )
 
 
@@ -172,13 +180,13 @@ def _pipeline_of(events: StageEvents, names: Sequence[str | None]) -> NDArray[np
         if above is not None:
             label[at] = _by_parent(events, at, above, ids.values, parents, label)
         lost = at[label[at] < 0]
-        known = codes[lost] >= 0
-        keyed = np.where(known, codes[lost], -1)
-        for code in np.unique(keyed).tolist():
-            of_code = lost[keyed == code]
-            for iterator in np.unique(ids.values[of_code]).tolist():
-                mine = of_code[ids.values[of_code] == iterator]
-                label[mine] = same.new()
+        label[lost] = _of_ancestors(events, lost, numbers, label)
+        lost = at[label[at] < 0]
+        # Iterators that are made anew all the time are not worth a pipeline each.
+        apart = np.zeros(len(lost), np.int64) if events.counts_anew[number] else ids.values[lost]
+        keyed = np.column_stack([codes[lost].clip(-1), apart])
+        for code, iterator in np.unique(keyed, axis=0).tolist():
+            label[lost[(keyed == (code, iterator)).all(axis=1)]] = same.new()
         if events.counts_anew[number]:
             continue  # made anew for each file or epoch: its names tell nothing
         pairs = np.unique(np.column_stack([label[at], codes[at]]), axis=0)
@@ -218,6 +226,30 @@ def _by_parent(  # noqa: PLR0913, PLR0917 - columns of one table, computed once 
     direct = (around >= 0) & (np.append(events.path, -1)[around] == above)
     labels: NDArray[np.int64] = np.where(direct, np.append(label, -1)[around], by_id)
     return labels
+
+
+def _of_ancestors(
+    events: StageEvents,
+    lost: NDArray[np.int64],
+    numbers: dict[str, int],
+    label: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the labels of events whose stage above left none; -1 where nothing tells.
+
+    That is so where a trace begins or ends within a request. The event around one is of the same
+    pipeline; else the nearest stage further up, if only one pipeline has it.
+    """
+    if not len(lost):
+        return label[lost]
+    found = np.where(events.outer[lost] >= 0, label[events.outer[lost]], -1)
+    path = parent_path(events.paths[int(events.path[lost[0]])])
+    while path and path not in numbers:
+        path = parent_path(path)
+    if path:
+        labels = np.unique(label[events.path == numbers[path]])
+        if len(labels) == 1:
+            return np.where(found >= 0, found, labels[0])
+    return found
 
 
 def _row_of_calls(

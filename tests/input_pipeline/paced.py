@@ -1,0 +1,129 @@
+"""Hosts with steps that wait for input, written by hand: what verdicts and fixes are tried on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.tables.reading import HOST, tables_of
+from tests.traces import Event, event, executor, host, iterator, line, op, step, thread, us
+from traceanalyzer.input_pipeline.verdict import host_input
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.input_pipeline.records import HostInput
+
+MS = 10**9
+STEPS = 10
+_CALL = "InstantiatedCapturedFunction::RunAsync"
+
+
+def asked(at: Any, *inside: Event) -> Event:  # noqa: ANN401
+    """The op in which the program waits for an element."""
+    return event("IteratorGetNextOp::DoCompute", at)(*inside)
+
+
+def judged(*lines: Any, has_gpu: bool = True) -> HostInput | None:  # noqa: ANN401
+    """What is found of a host with these threads."""
+    tables = tables_of(host(*lines))
+    return host_input(HOST, tables.stages, tables.pipelines, tables.steps, has_gpu=has_gpu)
+
+
+def found(*lines: Any, has_gpu: bool = True) -> HostInput:  # noqa: ANN401
+    """The same, where there is a pipeline."""
+    use = judged(*lines, has_gpu=has_gpu)
+    assert use is not None
+    return use
+
+
+def steps(period: int, wait: int, *inside: Sequence[Event], count: int = STEPS) -> Any:  # noqa: ANN401
+    """Steps of `period` µs, the first `wait` of which they wait; `inside` is a row for each."""
+    return line("python")(
+        step(k, us(k * period, period))(
+            asked(us(k * period, wait), *(inside[k] if inside else [_root(k * period, wait)]))
+        )
+        for k in range(count)
+    )
+
+
+def _root(at: int, wait: int, *inside: Event, cpus: int = 4) -> Event:
+    return iterator("Root", us(at, wait), id=1, cpu_budget=cpus)(*inside)
+
+
+def on_own_thread(
+    period: int, wait: int, stage: str = "Map", epochs: int = 1, cpus: int = 4
+) -> Any:  # noqa: ANN401
+    """Steps that make their input themselves, in one stage, all of the wait."""
+    return steps(
+        period,
+        wait,
+        *(
+            [
+                iterator("Root", us(k * period, wait), id=1, cpu_budget=cpus)(
+                    iterator(
+                        f"Root::{stage}",
+                        us(k * period, wait),
+                        id=2 + k * epochs // STEPS,
+                        parent_id=1,
+                    )
+                )
+            ]
+            for k in range(STEPS)
+        ),
+    )
+
+
+def made_ahead(  # noqa: PLR0913 - what the stage is set to
+    period: int,
+    wait: int,
+    busy: int,
+    *,
+    calls: int = 1,
+    python: bool = False,
+    parallelism: int = 1,
+    autotune: str = "false",
+    epochs: int = 1,
+    op_time: int | None = None,
+    batch: int | None = None,
+) -> Sequence[Any]:
+    """Steps behind a parallel map whose function takes `busy` µs a step, in `calls` calls."""
+    kind = "MapAndBatch" if batch else "ParallelMapV2"
+    settings: dict[str, Any] = {"parallelism": parallelism, "autotune": autotune}
+    if batch:
+        settings["batch_size"] = batch
+    each = busy // calls
+    program = steps(
+        period,
+        wait,
+        *(
+            [
+                iterator("Root", us(k * period, wait), id=1, cpu_budget=4)(
+                    iterator(
+                        f"Root::{kind}",
+                        us(k * period, wait),
+                        id=2 + k * epochs // STEPS,
+                        parent_id=1,
+                        **settings,
+                    )
+                )
+            ]
+            for k in range(STEPS)
+        ),
+    )
+    # What a step takes is made while the step before it runs, up to the end of its own wait.
+    begins = [k * period + wait - busy + c * each for k in range(STEPS + 1) for c in range(calls)]
+    late = -min(begins)
+    runner = thread("tf_data_iterator_resource", 1, at_ns=-1000 * late)(
+        (
+            iterator(f"Root::{kind}::Range", us(at + late - 0.5, 0.1), id=50, parent_id=2),
+            event(_CALL, us(at + late, 0.1), id=-100 - n),
+        )
+        for n, at in enumerate(begins)
+    )
+    kernel = "PyFunc" if python else "DecodeJpeg"
+    inner = each if op_time is None else op_time
+    pool = thread("tf_data_private_threadpool", 2, at_ns=-1000 * late)(
+        executor(us(at + late, each), step=-100 - n)(op("f", kernel, us(at + late, inner)))
+        for n, at in enumerate(begins)
+    )
+    return program, runner, pool

@@ -1,0 +1,118 @@
+"""Whether pipelines keep up, and which stage is slow where they do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.input_pipeline.paced import MS, asked, found, judged, made_ahead, on_own_thread, steps
+from tests.traces import event, iterator, line, step, us
+
+
+def test_without_tf_data_there_is_nothing_to_judge() -> None:
+    assert judged(line("python")(event("FunctionRun", us(0, 10)))) is None
+
+
+def test_waits_are_clipped_to_steps_and_those_between_steps_count_for_the_next() -> None:
+    use = found(
+        line("python")(
+            step(0, us(0, 1000)),
+            asked(us(1100, 300)),
+            step(1, us(1500, 1000))(asked(us(1600, 200))),
+            step(2, us(2500, 1000)),
+            step(3, us(3500, 1000)),
+        ),
+        line("other")(asked(us(1650, 250)), asked(us(3400, 200))),
+    )
+    assert use.waits is not None
+    table = use.waits.table
+    assert table["wait_ps"].tolist() == [0, 300 * 10**6, 100 * 10**6, 100 * 10**6]
+    assert table["wait_before_ps"].tolist() == [0, 300 * 10**6, 0, 0]
+
+
+def test_no_verdict_from_fewer_than_three_regular_steps() -> None:
+    use = found(steps(1000, 900, count=2))
+    assert use.verdict == "unknown"
+    assert "fewer than 3" in use.reason
+    assert use.slow is None
+    assert use.cures == ()
+
+
+def test_no_verdict_without_steps() -> None:
+    use = found(line("python")(asked(us(0, 10), iterator("Root", us(1, 5), id=1))))
+    assert (use.verdict, use.reason, use.waits) == (
+        "unknown",
+        "nothing in the trace marks steps",
+        None,
+    )
+
+
+def test_a_pipeline_for_which_steps_hardly_wait_keeps_up() -> None:
+    use = found(*made_ahead(10_000, 100, 6_000))
+    assert use.verdict == "keeps_up"
+    assert use.waits is not None
+    assert use.waits.share == pytest.approx(0.01)
+
+
+def test_a_wait_while_the_pipeline_had_nothing_to_do_is_the_handing_over() -> None:
+    use = found(*made_ahead(10_000, 1_000, 2_000))
+    assert use.verdict == "keeps_up"
+    assert use.waits is not None
+    assert use.waits.share == pytest.approx(0.1)
+
+
+def test_a_function_that_is_at_work_all_the_time_bounds_the_rate() -> None:
+    use = found(*made_ahead(10_000, 6_000, 10_000))
+    assert use.verdict == "too_slow"
+    assert use.waits is not None
+    assert use.waits.mean_ps == 6 * MS
+    assert use.waits.other_ps == 4 * MS
+    assert use.slow is not None
+    assert use.slow.stage == "Root::ParallelMapV2"
+    assert use.slow.in_wait_share == 1.0
+    assert use.slow.busy_ps == pytest.approx(10 * MS, rel=0.05)
+
+
+def test_what_a_step_makes_on_its_own_thread_it_waits_for() -> None:
+    use = found(on_own_thread(10_000, 6_000))
+    assert use.verdict == "too_slow"
+    assert use.slow is not None
+    assert (use.slow.stage, use.slow.busy_ps) == ("Root::Map", 6 * MS)
+
+
+def test_a_wait_that_nothing_explains_names_no_stage() -> None:
+    use = found(steps(1000, 500, *([] for _ in range(10))))
+    assert use.verdict == "unknown"
+    assert "does not tell what the pipeline did" in use.reason
+
+
+def test_filling_a_shuffles_buffer_is_told_by_itself() -> None:
+    program = line("python")(
+        asked(
+            us(0, 5000),
+            iterator("Root", us(0, 5000), id=1)(
+                iterator("Root::Shuffle", us(10, 4800), id=2, parent_id=1, buffer_size=1024)
+            ),
+        ),
+        (
+            step(k, us(6000 + 1000 * k, 1000))(
+                asked(
+                    us(6000 + 1000 * k, 10),
+                    iterator("Root", us(6000 + 1000 * k, 10), id=1)(
+                        iterator(
+                            "Root::Shuffle",
+                            us(6001 + 1000 * k, 5),
+                            id=2,
+                            parent_id=1,
+                            buffer_size=1024,
+                        )
+                    ),
+                )
+            )
+            for k in range(5)
+        ),
+    )
+    use = found(program)
+    assert use.verdict == "keeps_up"
+    assert use.startup_ps == 5 * MS
+    assert use.fill_ps == pytest.approx(4.8 * MS)
+    assert use.fill_size == 1024

@@ -1,0 +1,272 @@
+"""The stages of input pipelines, and the times behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.tables.reading import HOST, rows, tables_of
+from tests.traces import Event, event, executor, host, iterator, line, op, ref, thread, us
+from traceanalyzer.tables.schema import STAGES
+
+US = 10**6
+
+
+def get_next(at: Any, *inside: Event, **stats: Any) -> Event:  # noqa: ANN401
+    """The op that hands an element over."""
+    return event("IteratorGetNextOp::DoCompute", at, iter_num=0, stats=stats)(*inside)
+
+
+def stage(path: str, at: Any, /, *inside: Event, id: int, **stats: Any) -> Event:  # noqa: A002, ANN401
+    """A request to a stage of the iterator `id`."""
+    return iterator(path, at, id=id, **stats)(*inside)
+
+
+def work(tables: Any) -> list[tuple[str, int, int]]:  # noqa: ANN401
+    """When which stage was at work, in microseconds."""
+    names = tables.stages["stage"].tolist()
+    spans = tables.pipelines.work
+    found = zip(spans.row.tolist(), spans.start_ps.tolist(), spans.end_ps.tolist(), strict=True)
+    return sorted((names[r], a // US, b // US) for r, a, b in found)
+
+
+def test_without_tf_data_there_are_none() -> None:
+    tables = tables_of(host(line("python")(event("FunctionRun", us(0, 10)))))
+    assert tables.stages.empty
+    assert STAGES.problems(STAGES.frame([tables.stages])) == []
+    assert len(tables.pipelines.requests.row) == 0
+
+
+def test_on_one_thread_a_stage_works_outside_of_its_requests_to_its_input() -> None:
+    tables = tables_of(
+        host(
+            line("python")(
+                get_next(
+                    us(0, 100),
+                    stage(
+                        "Root",
+                        us(5, 90),
+                        stage(
+                            "Root::Batch",
+                            us(10, 80),
+                            stage("Root::Batch::Map", us(20, 30), id=3, parent_id=2),
+                            stage("Root::Batch::Map", us(60, 10), id=3, parent_id=2),
+                            id=2,
+                            parent_id=1,
+                            batch_size=2,
+                        ),
+                        id=1,
+                        cpu_budget=8,
+                    ),
+                    element_size=128,
+                )
+            )
+        )
+    )
+    columns = ("stage", "parent", "type", "elements", "total_ps", "self_ps", "input_ps", "first_ps")
+    assert rows(tables.stages, *columns) == [
+        ("Root", None, "Root", 1, 90 * US, 10 * US, 80 * US, 90 * US),
+        ("Root::Batch", "Root", "Batch", 1, 80 * US, 40 * US, 40 * US, 80 * US),
+        ("Root::Batch::Map", "Root::Batch", "Map", 2, 40 * US, 40 * US, 0, 30 * US),
+    ]
+    settings = ("host", "pipeline", "batch_size", "cpu_budget", "element_bytes", "is_async")
+    assert rows(tables.stages, *settings) == [
+        (HOST, 0, None, 8, 128, False),
+        (HOST, 0, 2, None, None, False),
+        (HOST, 0, None, None, None, False),
+    ]
+    assert work(tables) == [
+        ("Root", 5, 10),
+        ("Root", 90, 95),
+        ("Root::Batch", 10, 20),
+        ("Root::Batch", 50, 60),
+        ("Root::Batch", 70, 90),
+        ("Root::Batch::Map", 20, 50),
+        ("Root::Batch::Map", 60, 70),
+    ]
+    asked = tables.pipelines.requests
+    assert (asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist()) == (
+        [0],
+        [0],
+        [100 * US],
+    )
+    assert tables.pipelines.is_first.tolist() == [True]
+
+
+def test_of_a_stage_that_makes_elements_ahead_the_function_is_its_work() -> None:
+    call = "InstantiatedCapturedFunction::RunAsync"
+    tables = tables_of(
+        host(
+            line("python")(
+                stage(
+                    "Root",
+                    us(0, 50),
+                    stage("Root::ParallelMapV2", us(1, 48), id=2, parent_id=1, parallelism=2),
+                    id=1,
+                )
+            ),
+            thread("tf_data_iterator_resource", 1)(
+                stage("Root::ParallelMapV2::Range", us(2, 1), id=3, parent_id=2),
+                event(call, us(4, 1), id=-11),
+                stage("Root::ParallelMapV2::Range", us(6, 1), id=3, parent_id=2),
+                event(call, us(8, 1), id=-12),
+            ),
+            thread("tf_data_private_threadpool", 2)(
+                executor(us(10, 20), step=-11)(op("PyFunc", "PyFunc", us(11, 15))),
+                executor(us(32, 8), step=-12)(op("mul", "Mul", us(33, 6))),
+            ),
+        )
+    )
+    columns = ("stage", "is_async", "parallelism", "calls", "call_ps", "op_ps", "python_ps", "ops")
+    assert rows(tables.stages, *columns) == [
+        ("Root", False, None, 0, None, None, None, None),
+        ("Root::ParallelMapV2", True, 2, 2, 58 * US, 21 * US, 15 * US, "PyFunc, Mul"),
+        ("Root::ParallelMapV2::Range", False, None, 0, None, None, None, None),
+    ]
+    assert work(tables) == [
+        ("Root", 0, 1),
+        ("Root", 49, 50),
+        ("Root::ParallelMapV2", 4, 30),
+        ("Root::ParallelMapV2", 8, 40),
+        ("Root::ParallelMapV2::Range", 2, 3),
+        ("Root::ParallelMapV2::Range", 6, 7),
+    ]
+
+
+def test_a_call_while_an_iterator_is_made_is_of_no_element() -> None:
+    tables = tables_of(
+        host(
+            line("python")(
+                stage("Root", us(0, 10), stage("Root::Map", us(1, 5), id=2, parent_id=1), id=1),
+                event("MakeIterator::GeneratorDataset", us(20, 9))(
+                    event("InstantiatedCapturedFunction::Run", us(21, 5), id=-5)
+                ),
+            )
+        )
+    )
+    assert rows(tables.stages, "stage", "calls") == [("Root", 0), ("Root::Map", 0)]
+
+
+def test_iterators_of_one_pipeline_share_a_named_stage_and_of_two_none() -> None:
+    def epoch(at: int, root: int, name: str) -> Event:
+        return stage(
+            "Root",
+            us(at, 10),
+            stage("Root::Map", us(at + 1, 5), id=root + 1, parent_id=root, name=ref(name)),
+            id=root,
+            name=ref("inject/prefetch_3"),
+        )
+
+    tables = tables_of(
+        host(
+            line("python")(
+                epoch(0, 100, "MapDataset:2"),
+                epoch(20, 200, "MapDataset:7"),
+                epoch(40, 300, "MapDataset:2"),
+            )
+        )
+    )
+    assert rows(tables.stages, "pipeline", "stage", "name", "iterators", "elements") == [
+        (0, "Root", "inject/prefetch_3", 2, 2),
+        (0, "Root::Map", "MapDataset:2", 2, 2),
+        (1, "Root", "inject/prefetch_3", 1, 1),
+        (1, "Root::Map", "MapDataset:7", 1, 1),
+    ]
+    assert tables.pipelines.requests.row.tolist() == [0, 2, 0]
+
+
+def test_an_index_counts_new_beginnings_but_of_a_zip_tells_inputs_apart() -> None:
+    tables = tables_of(
+        host(
+            line("python")(
+                stage(
+                    "Root",
+                    us(0, 90),
+                    stage("Root::Zip[0]::Interleave[17]::TextLine", us(1, 5), id=5),
+                    stage("Root::Zip[0]::Interleave[18]::TextLine", us(11, 5), id=6),
+                    stage("Root::Zip[1]::Range", us(21, 5), id=7),
+                    id=1,
+                )
+            )
+        )
+    )
+    assert rows(tables.stages, "stage", "type", "iterators") == [
+        ("Root", "Root", 1),
+        ("Root::Zip[1]::Range", "Range", 1),
+        ("Root::Zip[0]::Interleave::TextLine", "TextLine", 2),
+    ]
+
+
+def test_a_thread_of_tf_data_does_not_wait_for_the_program() -> None:
+    tables = tables_of(
+        host(
+            line("python")(
+                get_next(us(0, 20), stage("Root", us(1, 18), id=1)),
+                get_next(us(30, 5)),  # of an iterator without stages
+                stage("Root", us(40, 7), id=1),  # without the op around it
+            ),
+            thread("tf_data_iterator_resource", 1)(stage("Root::Prefetch::Map", us(0, 90), id=3)),
+        )
+    )
+    asked = tables.pipelines.requests
+    stages = tables.stages["stage"].tolist()
+    assert [
+        (stages[r] if r >= 0 else None, a // US, b // US)
+        for r, a, b in zip(
+            asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist(), strict=True
+        )
+    ] == [("Root", 0, 20), (None, 30, 35), ("Root", 40, 47)]
+    assert tables.pipelines.is_first.tolist() == [True, False, False]
+
+
+def test_sizes_follow_from_fixed_shapes() -> None:
+    def sized(path: str, at: int, shapes: str, types: str) -> Event:
+        return stage(path, us(at, 1), id=at + 1, shapes=ref(shapes), types=ref(types))
+
+    tables = tables_of(
+        host(
+            line("python")(
+                sized("Root", 0, "[8,3] []", "float int64"),
+                sized("Map", 10, "[?,3]", "float"),
+                sized("Take", 20, "[2]", "string"),
+                sized("Range", 30, "unknown", "int64"),
+            )
+        )
+    )
+    assert dict(rows(tables.stages, "stage", "element_bytes")) == {
+        "Root": 104,
+        "Map": None,
+        "Take": None,
+        "Range": None,
+    }
+
+
+def test_settings_are_the_most_that_was_told() -> None:
+    tables = tables_of(
+        host(
+            line("python")(
+                stage("Prefetch", us(0, 1), id=1, buffer_limit=1, autotune=ref("true")),
+                stage("Prefetch", us(2, 1), id=1, buffer_limit=4, autotune=ref("true")),
+                stage("Shuffle", us(4, 1), id=2, buffer_size=64),
+                stage("MapAndBatch", us(6, 1), id=3, parallelism=ref("unavailable")),
+            )
+        )
+    )
+    assert sorted(rows(tables.stages, "stage", "buffer_size", "autotune", "parallelism")) == [
+        ("MapAndBatch", None, None, None),
+        ("Prefetch", 4, True, None),
+        ("Shuffle", 64, None, None),
+    ]
+
+
+def test_files_of_an_interleave_that_lost_it_are_one_stage() -> None:
+    tables = tables_of(
+        host(
+            thread("tf_data_private_threadpool", 1)(
+                stage(f"Root::ParallelInterleaveV4[{k}]::TextLine", us(k, 1), id=k, parent_id=9)
+                for k in range(5)
+            )
+        )
+    )
+    assert rows(tables.stages, "stage", "pipeline", "iterators") == [
+        ("Root::ParallelInterleaveV4::TextLine", 0, 5)
+    ]
