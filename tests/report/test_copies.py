@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import traceanalyzer as ta
 from tests.report.examples import MATMUL, PY_FUNC, empty_run, gpu_run
 from tests.report.markup import read
+from tests.report.test_summary import printed
 from tests.traces import (
     call,
     copy,
@@ -177,9 +178,11 @@ class TestPage:
             gpu_run().copy_graph.read_backs[1].source_name,  # type: ignore[union-attr]
             gpu_run().copy_graph.read_backs[2].source_name,  # type: ignore[union-attr]
         ]
-        assert shown[0][1] == "the program itself: print, float() or .numpy() certain"
+        assert shown[0][1] == "for the program itself: print, float() or .numpy() certain"
         assert shown[0][2:] == ["2", "240", "4 B", "338 µs", "96.0 ms", "80.1 ms"]
-        assert shown[1][1].startswith("control flow: the condition of a tf.cond or a loop likely")
+        assert shown[1][1].startswith(
+            "for control flow: the condition of a tf.cond or a loop likely"
+        )
         assert shown[1][6:] == ["unknown", "unknown"]
         assert shown[2][1].startswith("unknown")
         assert "Showing 3 of 180 values" in section(gpu_run(), "copies").text
@@ -239,3 +242,28 @@ def test_an_island_is_a_record_like_any_other() -> None:
         "move",
     ]
     assert isinstance(gpu_run().islands[0], Island)
+
+
+class TestTerminal:
+    def test_names_what_is_waited_for_and_the_largest_round_trip(self) -> None:
+        text = " ".join(printed(gpu_run()).split())
+
+        assert (
+            "Read back each step: a value, for the program itself: print, float() or .numpy();"
+            " waited 96.0 ms, the device idle right after for 80.1 ms"
+        ) in text
+        assert text.count("Read back each step") == 1  # for the others nothing tells
+        assert (
+            f"Round trips through the CPU: 4; the largest for {PY_FUNC.name}, 629 MB from a GPU"
+            " and 629 MB back"
+        ) in text
+
+    def test_is_silent_on_what_hardly_matters(self) -> None:
+        graph = gpu_run().copy_graph
+        assert graph is not None
+        least = (gpu_run().run.duration_us or 0) / 100
+        backs = tuple(replace(b, wait_us=least - 1, idle_us=0.0) for b in graph.read_backs)
+        report = replace(gpu_run(), copy_graph=replace(graph, read_backs=backs), islands=())
+
+        assert "Read back" not in printed(report)
+        assert "Round trips" not in printed(report)

@@ -126,6 +126,7 @@ def environment() -> Environment:
         copy_picture=picture.copy_picture,
         cpu_ops_grid=views.cpu_ops_grid,
         directions=text.DIRECTIONS,
+        readers=text.READERS,
         explained_parts=views.explained_parts,
         explanations=views.explanations,
         fragment=views.fragment,

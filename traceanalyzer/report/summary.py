@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.model import Cell, DeviceCopies, Finding, Fix, Report, UnexplainedOp
+    from traceanalyzer.model import (
+        Cell,
+        CopyGraph,
+        DeviceCopies,
+        Finding,
+        Fix,
+        Report,
+        UnexplainedOp,
+    )
 
 __all__ = ["print_summary"]
 
@@ -25,6 +33,7 @@ FINDINGS_SHOWN = 10
 OPS_SHOWN = 10
 UNEXPLAINED_SHOWN = 5
 COPIES_SHOWN = 8
+READ_BACKS_SHOWN = 3
 REMARKS_SHOWN = 5
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
 _TINY = 30  # characters below which one figure stands beside each name
@@ -251,6 +260,33 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
     yield table
     shown = min(COPIES_SHOWN, len(graph.devices))
     yield from _cutting(words, shown, len(graph.devices), "directions")
+    yield from _read_backs(report, graph, words)
+    yield from _islands(report, words)
+
+
+def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
+    """Names the scalars for which a hundredth of the run or more was waited."""
+    for back in graph.read_backs[:READ_BACKS_SHOWN]:
+        least = (report.run.duration_us or 0) / 100
+        if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
+            continue
+        line = words("Read back each step: ")
+        line += words("a value") if back.source_name is None else words.name(back.source_name)
+        line += words(f", {text.READERS[back.reader]}; waited ") + words.time(back.wait_us)
+        yield line + words(", the device idle right after for ") + words.time(back.idle_us)
+
+
+def _islands(report: Report, words: Words) -> Iterator[Text]:
+    """Says that values go from a GPU to ops on the CPU and back, and for which op most do."""
+    if not report.islands:
+        return
+    first = report.islands[0]
+    line = words(
+        f"Round trips through the CPU: {text.count(len(report.islands))}; the largest for "
+    )
+    line += words.name(first.ops[0].name if first.ops else first.unseen[0])
+    line += words(", ") + words.size(first.arriving.bytes) + words(" from a GPU and ")
+    yield line + words.size(first.leaving.bytes) + words(" back")
 
 
 def _unexplained(report: Report, words: Words, width: int) -> Iterator[RenderableType]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "DIRECTIONS",
+    "READERS",
     "Quantity",
     "count",
     "cut",
@@ -30,6 +31,15 @@ DIRECTIONS = {
     "h2h": "within the host",
     "unknown": "direction unknown",
 }
+
+READERS = {
+    "python": "for the program itself: print, float() or .numpy()",
+    "predicate": "for control flow: the condition of a tf.cond or a loop",
+    "host_argument": "for an op on the GPU, which takes this input in host memory",
+    "cpu_op": "for an op on the CPU",
+    "unknown": "for whom is not known",
+}
+"""Who takes a scalar that is read back."""
 
 _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
 _TIME_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
