@@ -71,7 +71,7 @@ def test_ops_between_the_calls_belong_to_the_step() -> None:
 
 
 def test_what_comes_before_is_no_step() -> None:
-    assert [row[1] for row in of("mn fab fab fab fab")] == [30.0, 70.0, 110.0, 150.0]
+    assert [row[1] for row in of("mn" + "fab " * 8)] == [20.0 + 40.0 * k for k in range(8)]
 
 
 def test_two_functions_in_turn_are_one_step() -> None:
@@ -124,6 +124,29 @@ def test_ops_that_repeat_exactly() -> None:
     ]
 
 
+def test_a_step_that_does_more_now_and_then_is_one_step() -> None:
+    # Not four steps, after which something is logged.
+    found = of("abcd abcd abcd abcdxy" * 3 + "abcd abcd")
+
+    assert {row[0] for row in found} == {"4 ops"}
+    assert [row[1] for row in found][:6] == [0.0, 50.0, 100.0, 150.0, 210.0, 260.0]
+    assert len(found) == 14
+
+
+def test_also_where_that_comes_at_no_fixed_times() -> None:
+    found = of("m abcd abcd abcdx abcd abcd abcd abcd abcdxx abcd abcd abcd abc")
+
+    assert {row[0] for row in found} == {"4 ops"}
+    assert [row[1] for row in found][:5] == [20.0, 70.0, 120.0, 180.0, 230.0]
+    assert len(found) == 12
+
+
+def test_what_is_done_for_each_variable_in_a_step_is_no_step() -> None:
+    found = of(("abcdeijk" + "vw" * 20) * 3)
+
+    assert [row[:2] for row in found] == [("48 ops", 0.0), ("48 ops", 480.0), ("48 ops", 960.0)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -136,6 +159,7 @@ def test_ops_that_repeat_exactly() -> None:
         "abc abd abc abe abc abf",  # each time another
         "ab ab ab ab ab klmnopq",  # a loop, and the rest of the step
         "klmnopq ab ab ab ab ab",
+        "abcdeijk" + "vw" * 20,  # one step with many variables
         "fffffa fffffa fffffa fffff",  # a step of five calls, or five steps and a summary?
         "fafafafafafafafab" * 3,  # as above, but that it is not the dearest
         "fa fgb fa fgb fga fa fgc fa",  # another function, irregularly

@@ -11,10 +11,10 @@ from traceanalyzer.trace._jit import jit
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LEAST_REPEATS", "Repeat", "commonest_share", "repeat"]
+__all__ = ["LEAST_REPEATS", "Pieces", "Repeat", "pieces", "repeat"]
 
 LEAST_REPEATS: Final = 3  # fewer may be chance
-_LEAST_SHARE: Final = (3, 4)  # of the sequence: what repeats less is a loop within something
+_LEAST_SHARE: Final = (9, 10)  # of the sequence: what repeats less is a loop within something
 _LOOKS: Final = 64  # comparisons for each entry, after which a sequence made to be slow is given up
 
 
@@ -33,7 +33,7 @@ class Repeat(NamedTuple):
 
 
 def repeat(codes: NDArray[np.int32]) -> Repeat | None:
-    """Find what a sequence repeats, exactly, over three quarters of it and three times or more.
+    """Find what a sequence repeats, exactly, over nine tenths of it and three times or more.
 
     The last time, or the first, may be cut short. The time this takes grows as the sequence does.
 
@@ -49,20 +49,31 @@ def repeat(codes: NDArray[np.int32]) -> Repeat | None:
     return Repeat(int(begin), int(end), int(period)) if period else None
 
 
-def commonest_share(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> float:
-    """Return how much of a sequence lies in pieces that are like the commonest one.
+class Pieces(NamedTuple):
+    """How alike the pieces of a sequence are.
+
+    Attributes:
+        share: How much of the sequence lies in pieces that are like the commonest one, of the
+            entries from the first bound to the last; 0 where that is there once.
+        size: Entries of the commonest piece.
+        is_common: Which pieces are like it.
+    """
+
+    share: float
+    size: int
+    is_common: NDArray[np.bool_]
+
+
+def pieces(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> Pieces:
+    """Compare the pieces of a sequence; two are alike if they are so entry by entry.
 
     Args:
         codes: The sequence, int32.
         bounds: Where its pieces begin, rising, and where the last one ends, int64.
-
-    Returns:
-        A share of the entries from the first bound to the last; pieces of one kind are the same
-        entry by entry. 0 where the commonest piece is there once.
     """
     size = np.diff(bounds)
     if len(size) < 2:  # noqa: PLR2004 - nothing to compare with
-        return 0.0
+        return Pieces(0.0, 0, np.zeros(len(size), np.bool_))
     low, high = int(bounds[0]), int(bounds[-1])
     place = np.arange(high - low, dtype=np.int64) - np.repeat(bounds[:-1] - low, size)
     # A piece's number: its entries' random numbers, each times a power for its place, added up
@@ -71,9 +82,12 @@ def commonest_share(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> floa
     powers = np.cumprod(np.full(int(size.max()), np.uint64(0x9E3779B97F4A7C15)), dtype=np.uint64)
     number = np.add.reduceat(random[codes[low:high]] * powers[place], bounds[:-1] - low)
     _, kind, count = np.unique(number, return_inverse=True, return_counts=True)
-    entries = np.bincount(kind.reshape(-1), weights=size)
+    kind = kind.reshape(-1)
+    entries = np.bincount(kind, weights=size)
     entries[count < 2] = 0  # noqa: PLR2004
-    return float(entries.max() / (high - low))
+    common = int(entries.argmax())
+    alike = kind == common
+    return Pieces(float(entries[common] / (high - low)), int(size[alike][0]), alike)
 
 
 @jit

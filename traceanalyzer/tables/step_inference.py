@@ -1,10 +1,11 @@
 """Steps where nothing marks them: what a program, or a device, does over and over.
 
-A wrong period is worse than none, so what counts must repeat entry by entry over three quarters of
-a sequence and three times at least (`repeats`): first the functions and eager ops that a thread of
-the program sets going, then the programs that a device runs, then, where the trace shows nothing of
-the host, the kernels of a stream. A loop within a function is not taken for steps: what runs within
-a call is no entry of the first sequence, and kernels count only where no call is seen.
+A wrong period is worse than none, so what counts must repeat entry by entry over nine tenths of a
+sequence and three times at least (`repeats`), or do so but for a little more now and then, as to
+log. Looked at are the programs that devices run (XLA), then the functions and eager ops that a
+thread of the program sets going, then, where the trace shows nothing of the host, the kernels of a
+stream. A loop within a function is not taken for steps: what runs within a call is no entry, and
+kernels count only where no call is seen.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.repeats import LEAST_REPEATS, commonest_share, repeat
+from traceanalyzer.tables.repeats import LEAST_REPEATS, pieces, repeat
 from traceanalyzer.tables.vocabulary import is_derived_line
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["InferredSteps", "inferred_steps"]
 
 _LEAST_SHARE: Final = 0.75
+_NEARLY_ALL: Final = 0.9
+_MOST_ENTRIES: Final = 300_000  # of a sequence that is gone through for each of some ops
+_MOST_TRIED: Final = 16
 _MODULES_LINE: Final = "XLA Modules"
 _FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 
@@ -122,7 +126,8 @@ def _of_line(
 def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
     same = repeat(sequence.code)
     if same is None:
-        return _by_calls(sequence, _leader(sequence, 0, len(sequence.code)))
+        leader = _leader(sequence, 0, len(sequence.code))
+        return _by_calls(sequence, leader) or _by_ops(sequence, slice(None), sequence.code)
     leader = _leader(sequence, same.begin, same.end)
     turn = slice(same.begin, same.begin + same.period)
     functions, times = np.unique(sequence.code[turn][sequence.is_call[turn]], return_counts=True)
@@ -133,13 +138,15 @@ def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
     if len(functions) == 1 and times[0] > 1:
         # Several steps and what is done after every so many, or one step that calls it so often?
         at = np.flatnonzero(sequence.code == functions[0])
-        if leader >= 0 or commonest_share(sequence.code, at) >= _LEAST_SHARE:
+        if leader >= 0 or pieces(sequence.code, at).share >= _LEAST_SHARE:
             return _by_calls(sequence, leader)
     if same.period == 1 and not len(functions):
         return None  # one op over and over is a loop, not a step
+    several = _by_ops(sequence, slice(same.begin, same.end), sequence.code[turn])
+    if several is not None:
+        return several
     at = np.arange(same.begin, same.end, same.period)
-    name, source = f"{same.period} {sequence.thing}", f"repeated {sequence.thing}"
-    return InferredSteps(name, source, *_spans(sequence, at, same.end))
+    return _from_ops(sequence, at, same.end, same.period)
 
 
 def _leader(sequence: _Sequence, begin: int, end: int) -> int:
@@ -159,9 +166,47 @@ def _by_calls(sequence: _Sequence, leader: int) -> InferredSteps | None:
         return None
     between = slice(int(at[0]), int(at[-1]))
     others = sequence.is_call[between] & (sequence.code[between] != leader)
-    if others.any() or commonest_share(sequence.code, at) < _LEAST_SHARE:
+    if others.any() or pieces(sequence.code, at).share < _LEAST_SHARE:
         return None
     return _from_calls(sequence, at, int(at[-1]) + 1)
+
+
+def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> InferredSteps | None:
+    """Take what is done several times in one turn for the steps: some do more, as to log.
+
+    From one op, or function, to where it comes next is a piece. Half of the pieces and more must be
+    the same, and nearly all that is within be pieces like these or not twice as long: a step that
+    does something for each of its variables has another, long one. Of several such ops the rarest
+    is taken, and of these the first.
+    """
+    code = sequence.code[within]
+    if len(code) > _MOST_ENTRIES:
+        return None
+    codes, first, times = np.unique(turn, return_index=True, return_counts=True)
+    often = np.flatnonzero(times >= LEAST_REPEATS)
+    for anchor in codes[often[np.lexsort((first[often], times[often]))][:_MOST_TRIED]].tolist():
+        at = np.flatnonzero(code == anchor)
+        found = pieces(code, at)
+        size = np.diff(at)
+        is_near = (size >= found.size) & (size < 2 * found.size)
+        if (
+            found.size < 2  # noqa: PLR2004 - one op is no step
+            or size[is_near].sum() < _NEARLY_ALL * len(code)
+            or found.is_common.sum() * 2 < is_near.sum()
+        ):
+            continue
+        alike = np.flatnonzero(found.is_common)
+        at = at[alike[0] : alike[-1] + 2]  # what comes after may be cut
+        if len(at) > LEAST_REPEATS:
+            begin = within.start or 0
+            end = min(int(at[-1]) + found.size, len(code))
+            return _from_ops(sequence, begin + at, begin + end, found.size)
+    return None
+
+
+def _from_ops(sequence: _Sequence, at: NDArray[np.int64], end: int, size: int) -> InferredSteps:
+    name, source = f"{size} {sequence.thing}", f"repeated {sequence.thing}"
+    return InferredSteps(name, source, *_spans(sequence, at, end))
 
 
 def _from_calls(sequence: _Sequence, at: NDArray[np.int64], end: int) -> InferredSteps:
