@@ -21,6 +21,7 @@ Files named here are XProf's, in `xprof/convert` and `xprof/utils`, release 2.24
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -34,6 +35,7 @@ from tests.xprof import table, tool_data
 from tests.xspace_proto import XSpace
 from traceanalyzer.report.timeline import timeline
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
+from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_work import device_work
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
@@ -169,6 +171,7 @@ def recorded(folder: str, run: str = "*") -> Path:
     return found[0]
 
 
+@lru_cache(maxsize=32)
 def host_of(file: Path) -> Host:
     return ta.load(file).hosts[0]
 
@@ -256,9 +259,11 @@ def test_our_parts_of_a_step_add_up_to_the_same(case: str, tmp_path: Path) -> No
     steps = host.tables.steps
     shared = steps.iloc[1:-1] if len(steps) > FEW else steps
 
-    theirs = xprof_steps(sample(case), tmp_path)
+    theirs = [step.total for step in xprof_steps(sample(case), tmp_path)]
 
-    assert phases_ms(host, shared, *Phase) == pytest.approx([s.total for s in theirs], rel=SAME)
+    assert phases_ms(host, shared, *Phase) == pytest.approx(theirs, rel=SAME)
+    path = critical_path(host.tables, shared)
+    assert path.duration_ps.sum() / MS == pytest.approx(sum(theirs), rel=SAME)
 
 
 def test_steps_of_the_sample_wait_as_long_for_input(tmp_path: Path) -> None:
@@ -381,6 +386,33 @@ def test_xprof_drops_steps_in_which_a_device_did_nothing(run: str, tmp_path: Pat
     )
 
 
+def test_xprof_drops_one_such_step_of_many(tmp_path: Path) -> None:
+    """Everything on the GPU is taken out of one step, as if that had run on the CPU."""
+    file = recorded("tfgpu-fatma-cnn-sandor", FATMA[0])
+
+    def empty_one(space: Any) -> None:  # noqa: ANN401  # protobuf's message
+        (plane,) = (p for p in space.planes if p.name == "/device:GPU:0")
+        (marks,) = (line for line in plane.lines if line.name == "Steps")
+        (mark,) = (e for e in marks.events if plane.event_metadata[e.metadata_id].name == "7")
+        begin, end = mark.offset_ps, mark.offset_ps + mark.duration_ps
+        for line in plane.lines:
+            assert line.timestamp_ns == marks.timestamp_ns
+            kept = [e for e in line.events if not begin <= e.offset_ps < end]
+            del line.events[:]
+            line.events.extend(kept)
+
+    emptied = changed(file, tmp_path, empty_one)
+    host = host_of(emptied)
+
+    theirs = [step.name for step in xprof_steps(emptied, tmp_path)]
+
+    assert theirs == [str(k) for k in range(1, 20) if k != 7]
+    steps = host.tables.steps
+    assert rows(steps, "step") == rows(host_of(file).tables.steps, "step")
+    worked = phases_ms(host, steps, Phase.COMPUTE, Phase.COPY)
+    assert [k for k, ms in enumerate(worked) if ms == 0] == [7]
+
+
 # ------------------------------------------------------------------------ steps on devices
 
 
@@ -474,6 +506,45 @@ def test_xprof_takes_copies_for_computing(folder: str, run: str, tmp_path: Path)
     )
 
 
+def test_xprof_takes_what_is_called_nccl_for_communication(tmp_path: Path) -> None:
+    """A kernel whose name begins so is a collective to XProf (ClassifyGpuEvent). To us it is one
+    like others: the device is busy with it. No trace here has any, so some kernels get the name."""
+    file = recorded("tfgpu-fatma-cnn-sandor", FATMA[0])
+
+    def rename(space: Any) -> None:  # noqa: ANN401  # protobuf's message
+        for event in (e for p in space.planes for e in p.event_metadata.values()):
+            if event.name == "volta_sgemm_128x64_nt":
+                event.name = "ncclKernel_AllReduce"
+
+    renamed = changed(file, tmp_path, rename)
+    before, after = xprof_steps(file, tmp_path), xprof_steps(renamed, tmp_path)
+
+    for one, other in zip(before, after, strict=True):
+        assert one.collectives == 0 < other.collectives
+        assert one.compute == pytest.approx(other.compute + other.collectives, rel=SAME)
+    host = host_of(renamed)
+    computed = phases_ms(host, host.tables.steps.iloc[1:-1], Phase.COMPUTE, Phase.COPY)
+    assert computed == pytest.approx([step.compute for step in before], rel=ALIKE)
+
+
+def test_xprof_reads_no_ops_of_older_kernels(tmp_path: Path) -> None:
+    """Until TensorFlow 2.5 a kernel's op stood in the stat `level 0`. XProf looks for `tf_op` alone
+    (`gpu_event_stats.cc`), and says that no op ran on the device; we look for either."""
+    file = recorded("tfgpu-fatma-cnn-sandor", FATMA[0])
+
+    def rename(space: Any) -> None:  # noqa: ANN401  # protobuf's message
+        for stat in (s for p in space.planes for s in p.stat_metadata.values()):
+            stat.name = re.sub("^level 0$", "tf_op", stat.name)
+
+    before = tool_data(file, "overview_page", tmp_path)
+    after = tool_data(changed(file, tmp_path, rename), "overview_page", tmp_path)
+
+    assert values(before, "device_tf_op_percent") == ["0.0%"]
+    (share,) = values(after, "device_tf_op_percent")
+    assert float(share.rstrip("%")) > 40
+    assert host_of(file).tables.kernels["op"].notna().all()
+
+
 @pytest.mark.parametrize("run", FATMA)
 def test_with_a_gpu_xprof_tells_nothing_of_the_host(run: str, tmp_path: Path) -> None:
     """With a GPU's plane the host's events are not looked at (`xplane_to_op_stats.cc`,
@@ -497,6 +568,19 @@ def test_with_a_gpu_xprof_tells_nothing_of_the_host(run: str, tmp_path: Path) ->
 
 
 # ----------------------------------------------------------------------- work of the host
+
+
+@pytest.mark.parametrize("case", MARKED)
+def test_xprof_never_tells_compiling(case: str, tmp_path: Path) -> None:
+    """The column is there, and no event is ever counted to it (`HOST_COMPILE`): tracing and
+    compiling are "host compute". We have no figure either, but tell the steps that are slower for
+    it: they warm up, and are left out of the step time."""
+    kinds = rows(ta.load(sample(case)).steps, "kind")
+
+    theirs = xprof_steps(sample(case), tmp_path)
+
+    assert {step.compiling for step in theirs} == {0}
+    assert ("warm_up" in kinds) == (case != "eager_ops")
 
 
 @pytest.mark.parametrize("case", ["eager_ops", "logical_devices", "tf_function"])
