@@ -135,6 +135,8 @@ def stage_events(host: HostOps) -> StageEvents | None:
     """Gather what a host's threads tell of its input pipelines; None where they tell nothing."""
     plane, names = host.plane, host.names
     kind = names.kind
+    if not names.is_pipeline.any():
+        return None
     is_stage = kind == Kind.STAGE
     is_call = np.array([CAPTURED_FUNCTION.fullmatch(n) is not None for n in plane.names], np.bool_)
     is_hand_over = names.is_pipeline & ~is_stage & ~is_call

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.pipeline_events import StageEvents
+    from traceanalyzer.trace.columns import Strings
 
 __all__ = ["NO_PIPELINES", "Pipelines", "no_stages", "pipelines"]
 
@@ -93,9 +94,8 @@ def pipelines(
             is_first=np.zeros(len(events.requests.event), np.bool_),
         )
     name = events.stats.strings("name")
-    group = _pipeline_of(events, name.to_list())
-    keys, row = np.unique(np.column_stack([group, events.path]), axis=0, return_inverse=True)
-    row = row.reshape(-1).astype(np.int64)
+    group = _pipeline_of(events, name)
+    keys, row = _pairs(group, events.path)
     call_row = _row_of_calls(events, group, keys)
     columns = _Columns(events, keys, row, call_row)
     is_first = columns.first_of_iterator()
@@ -104,7 +104,7 @@ def pipelines(
         **columns.times(is_first),
         **columns.settings(),
         **columns.functions(host, of_occurrence, ops),
-        **columns.lines(name.to_list(), ops),
+        **columns.lines(name, ops),
         "host": host_name,
     }
     return pd.DataFrame(table)[list(STAGES.columns)], Pipelines(
@@ -159,7 +159,25 @@ class _Same:
         self._of[high] = low
 
 
-def _pipeline_of(events: StageEvents, names: Sequence[str | None]) -> NDArray[np.int64]:
+def _pairs(
+    a: NDArray[np.int64], b: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the distinct pairs of two columns from -1 up, sorted, and the place of each row's."""
+    width = int(b.max(initial=-1)) + 2
+    size = (int(a.max(initial=-1)) + 2) * width
+    code = (a.astype(np.int64) + 1) * width + b + 1
+    if size <= 4 * len(code) + 1024:  # counting is several times as fast as sorting
+        used = np.flatnonzero(np.bincount(code, minlength=size))
+        place = np.zeros(size, np.int64)
+        place[used] = np.arange(len(used))
+        row = place[code]
+    else:
+        used, row = np.unique(code, return_inverse=True)
+        row = row.reshape(-1).astype(np.int64)
+    return np.column_stack([used // width - 1, used % width - 1]), row
+
+
+def _pipeline_of(events: StageEvents, names: Strings) -> NDArray[np.int64]:
     """Number the pipelines, in the order in which they began.
 
     Paths alone do not tell two pipelines of the same stages apart, and an iterator lives for one
@@ -172,7 +190,7 @@ def _pipeline_of(events: StageEvents, names: Sequence[str | None]) -> NDArray[np
     label = np.full(len(events), -1, np.int64)
     same = _Same()
     by_name: dict[tuple[int, str | None], int] = {}
-    codes, name_list = _name_codes(names)
+    codes, name_list = names.codes.astype(np.int64), names.values
     numbers = {p: k for k, p in enumerate(events.paths)}
     for number, path in enumerate(events.paths):
         at = np.flatnonzero(events.path == number)
@@ -184,27 +202,22 @@ def _pipeline_of(events: StageEvents, names: Sequence[str | None]) -> NDArray[np
         lost = at[label[at] < 0]
         # Iterators that are made anew all the time are not worth a pipeline each.
         apart = np.zeros(len(lost), np.int64) if events.counts_anew[number] else ids.values[lost]
-        keyed = np.column_stack([codes[lost].clip(-1), apart])
-        for code, iterator in np.unique(keyed, axis=0).tolist():
-            label[lost[(keyed == (code, iterator)).all(axis=1)]] = same.new()
+        _, which = np.unique(apart, return_inverse=True)
+        keyed, place = _pairs(codes[lost], which.reshape(-1))
+        new = np.array([same.new() for _ in keyed], np.int64)
+        label[lost] = new[place]
         if events.counts_anew[number]:
             continue  # made anew for each file or epoch: its names tell nothing
-        pairs = np.unique(np.column_stack([label[at], codes[at]]), axis=0)
-        for one, code in pairs.tolist():
+        for one, code in _pairs(label[at], codes[at])[0].tolist():
             text = name_list[code] if code >= 0 else None
             if text is None or _COUNTED.search(text):
                 same.join(by_name.setdefault((number, text), one), one)
     joined = np.array([same.find(k) for k in range(int(label.max()) + 1)], np.int64)[label]
-    start = events.plane.start_ps[events.event]
-    first = {k: int(start[joined == k].min()) for k in np.unique(joined).tolist()}
-    order = {k: n for n, k in enumerate(sorted(first, key=lambda k: first[k]))}
-    return np.array([order[k] for k in joined.tolist()], np.int64)
-
-
-def _name_codes(names: Sequence[str | None]) -> tuple[NDArray[np.int64], list[str]]:
-    numbers: dict[str, int] = {}
-    codes = [-1 if n is None else numbers.setdefault(n, len(numbers)) for n in names]
-    return np.array(codes, np.int64), list(numbers)
+    first = np.full(int(joined.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, joined, events.plane.start_ps[events.event])
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first, kind="stable")] = np.arange(len(first))
+    return rank[joined]
 
 
 def _by_parent(  # noqa: PLR0913, PLR0917 - columns of one table, computed once by the caller
@@ -258,11 +271,9 @@ def _row_of_calls(
     """Return the row of the stage that made each call; -1 where it has none."""
     rows = {(g, p): k for k, (g, p) in enumerate(keys.tolist())}
     calls = events.calls
-    pairs, inverse = np.unique(
-        np.column_stack([group[calls.near], calls.path]), axis=0, return_inverse=True
-    )
+    pairs, place = _pairs(group[calls.near], calls.path)
     found = np.array([rows.get((g, p), -1) for g, p in pairs.tolist()], np.int64)
-    return np.append(found, -1)[inverse.reshape(-1)]
+    return np.append(found, -1)[place]
 
 
 # --- the columns -----------------------------------------------------------------------------
@@ -319,7 +330,7 @@ class _Columns:
         total = sum_by(self._row, self._duration, self._size)
         above = self._row_above()
         line = self._events.plane.line_of[self._events.event]
-        threads = np.unique(np.column_stack([self._row, line]), axis=0)[:, 0]
+        threads = _pairs(self._row, line.astype(np.int64))[0][:, 0]
         return {
             "iterators": np.bincount(self._row[is_first], minlength=self._size),
             "elements": np.bincount(self._row, minlength=self._size),
@@ -399,15 +410,15 @@ class _Columns:
         took = sum_by(self._call_row, calls.end_ps - calls.start_ps, self._size)
         occurrence, row = self._ops_of_calls(host)
         own = host.self_ps[occurrence]
-        types = np.array(host.names.type, dtype=object)[host.name[occurrence]]
-        is_python = np.isin(types.astype(str), PYTHON_CALLBACKS)
+        name = host.name[occurrence].astype(np.int64)
+        is_python = np.isin(np.array(host.names.type), PYTHON_CALLBACKS)[name]
         files, lines = self._lines_of_functions(of_occurrence[occurrence], row, own, ops)
         return {
             "calls": count,
             "call_ps": _where(took, count > 0),
             "op_ps": _where(sum_by(row, own, self._size), count > 0),
             "python_ps": _where(sum_by(row[is_python], own[is_python], self._size), count > 0),
-            "ops": _dearest_types(row, types, own, self._size),
+            "ops": _dearest_types(row, name, host.names.type, own, self._size),
             "function_file": files,
             "function_line": _integers(lines),
         }
@@ -445,15 +456,14 @@ class _Columns:
             lines[k] = int(ops["source_line"].iloc[dearest])
         return files, lines
 
-    def lines(self, names: Sequence[str | None], ops: pd.DataFrame) -> dict[str, Any]:
+    def lines(self, names: Strings, ops: pd.DataFrame) -> dict[str, Any]:
         """Return what TensorFlow calls the datasets, and the lines that made them."""
         told: list[set[str]] = [set() for _ in range(self._size)]
-        codes, texts = _name_codes(names)
-        for k, code in np.unique(np.column_stack([self._row, codes]), axis=0).tolist():
+        for k, code in _pairs(self._row, names.codes.astype(np.int64))[0].tolist():
             if code >= 0:
-                told[k].add(texts[code])
+                told[k].add(names.values[code])
         single = [next(iter(t)) if len(t) == 1 else None for t in told]
-        made = _making_lines(ops, {m for t in texts for m in _COUNTED.findall(t)})
+        made = _making_lines(ops, {m for t in names.values for m in _COUNTED.findall(t)})
         found = [_line_of(name, made) for name in single]
         return {
             "name": single,
@@ -491,16 +501,17 @@ def _where(values: NDArray[np.int64], known: NDArray[np.bool_]) -> pd.api.extens
 
 
 def _dearest_types(
-    row: NDArray[np.int64], types: NDArray[np.object_], own: NDArray[np.int64], size: int
+    row: NDArray[np.int64],
+    name: NDArray[np.int64],
+    types: Sequence[str],
+    own: NDArray[np.int64],
+    size: int,
 ) -> list[str | None]:
     sums: list[dict[str, int]] = [defaultdict(int) for _ in range(size)]
-    kinds, code = np.unique(types.astype(str), return_inverse=True)
-    pairs, inverse = np.unique(
-        np.column_stack([row, code.reshape(-1)]), axis=0, return_inverse=True
-    )
-    took = sum_by(inverse.reshape(-1), own, len(pairs))
+    pairs, place = _pairs(row, name)
+    took = sum_by(place, own, len(pairs))
     for (k, kind), ps in zip(pairs.tolist(), took.tolist(), strict=True):
-        sums[k][str(kinds[kind])] += ps
+        sums[k][types[kind]] += ps
     return [
         ", ".join(sorted(found, key=lambda t: (-found[t], t))[:_MOST_TYPES]) or None
         for found in sums
