@@ -66,7 +66,8 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
         subject = None if op.op_id is None else subjects.get(op.op_id)
         if subject is not None and subject.case.kernels is not None:
             return not {GPU, DEFAULT} & set(subject.case.kernels)
-        devices = {kernel.device_type for kernel in usable_kernels(registry, op.type)}
+        op_type = op.type if subject is None else subject.case.type  # as the program has it
+        devices = {kernel.device_type for kernel in usable_kernels(registry, op_type)}
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
     return cannot_move

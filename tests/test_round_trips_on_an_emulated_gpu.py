@@ -1,0 +1,81 @@
+"""Round trips of a real program, captured on an emulated GPU: by the graph that TensorFlow ran."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import traceanalyzer as ta
+from tests.emulator.oracle import the_oracle
+from traceanalyzer.report.assemble import assemble
+
+if TYPE_CHECKING:
+    from traceanalyzer.model import Island, Report
+
+PROGRAM = """\
+import tensorflow as tf
+weights = tf.Variable(tf.ones([32, 32]))
+@tf.function
+def asked(x):
+    y = tf.matmul(x, weights)
+    with tf.device("/CPU:0"):
+        y = tf.nn.softmax(tf.cumsum(y))
+    return tf.matmul(y, weights)
+@tf.function
+def as_text(x):
+    y = tf.strings.to_number(tf.strings.as_string(tf.matmul(x, weights)))
+    return tf.matmul(tf.ensure_shape(y, [32, 32]), weights)
+@tf.function
+def one_way(x):
+    with tf.device("/CPU:0"):
+        y = tf.nn.softplus(x)
+    return y
+for _ in range(3):
+    asked(tf.ones([32, 32]))
+    as_text(tf.ones([32, 32]))
+    one_way(tf.ones([32, 32]))
+"""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    folder = tmp_path_factory.mktemp("round_trips")
+    program = folder / "train.py"
+    program.write_text(PROGRAM)
+    logs = str(folder / "logs")
+    outcome = the_oracle().run("tests.labelled.captured_in_fork:capture", str(program), logs, 2)
+    assert outcome.exit_code == 0, outcome.error
+    return assemble(ta.diagnose(ta.load(logs)))
+
+
+def of(report: Report, function: str) -> list[Island]:
+    return [island for island in report.islands if island.function == function]
+
+
+def test_ops_that_a_scope_keeps_on_the_cpu_can_go_to_the_gpu(report: Report) -> None:
+    (island,) = of(report, "asked")
+
+    # oneDNN, where the CPU has what it needs, has a softmax of its own.
+    assert [op.type.removeprefix("_Mkl") for op in island.ops] == ["Cumsum", "Softmax"]
+    assert {op.line for op in island.ops} == {7}
+    # What an op on an emulated GPU sends leaves no event: the graph says that it must.
+    assert (island.certainty, island.arriving.count) == ("likely", None)
+    assert island.leaving.count is not None
+    assert island.leaving.count > 0
+    assert island.move is not None
+    assert {op.op_id for op in island.ops} <= {op.op_id for op in island.move.to_gpu}
+    assert island.move.to_cpu == ()
+    assert island.move.saved_bytes is None  # nobody knows how much was copied
+    assert island.move.unknown_after < island.move.unknown_before
+
+
+def test_ops_that_have_no_gpu_kernel_stay(report: Report) -> None:
+    (island,) = of(report, "as_text")
+
+    assert [op.type for op in island.ops] == ["AsString", "StringToNumber"]
+    assert island.move is None
+
+
+def test_what_does_not_go_back_is_no_round_trip(report: Report) -> None:
+    assert of(report, "one_way") == []
