@@ -401,7 +401,8 @@ def _sent(
 
 
 def _thread(plane: Plane, event: int) -> str:
-    return plane.lines.name[plane.line_of[event]]
+    name: str = plane.lines.name[plane.line_of[event]]
+    return name
 
 
 def _duration(direction: str, source: str, target: str) -> int | None:
