@@ -10,13 +10,14 @@ import pytest
 from tests.sidecar.graph_proto import GraphDef
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.sidecar.attributes import AttributePool
-from traceanalyzer.sidecar.document import Sidecar
+from traceanalyzer.sidecar.document import SessionConfig, Sidecar
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
+    from traceanalyzer.sidecar.document import Json
 
 NEWEST = supported()[-1]
 LATER = "2.99.0"  # no table is of that version
@@ -98,6 +99,11 @@ class TestThatRan:
         assert types_in(kept(1500)).that_ran("IdentityN", 0) == NOT_KNOWN
 
 
+def session_config(mixed_precision: str) -> SessionConfig:
+    rewrites: dict[str, Json] = {"auto_mixed_precision": mixed_precision}
+    return SessionConfig(is_own=True, is_local=True, soft_placement=False, rewrites=rewrites)
+
+
 class TestThatWasPlaced:
     def test_is_of_the_types_that_it_will_run_with(self) -> None:
         assert placed("MatMul", T="float") == Types(inputs="float;float", outputs="float")
@@ -115,6 +121,7 @@ class TestThatWasPlaced:
         [
             {"devices": {"optimizer_options": {"auto_mixed_precision": True}}},
             {"environment": {"variables": {"TF_ENABLE_AUTO_MIXED_PRECISION": "1"}}},
+            {"session_configs": (session_config("ON"),)},
         ],
     )
     def test_and_grappler_may_be_told_to_make_one_precision_of_another(
@@ -128,7 +135,8 @@ class TestThatWasPlaced:
     def test_options_that_are_off_change_nothing(self) -> None:
         options = {"optimizer_options": {"auto_mixed_precision": False, "remapping": True}}
 
-        types = types_in({"T": "float"}, devices=options)
+        config = session_config("OFF")
+        types = types_in({"T": "float"}, devices=options, session_configs=(config,))
 
         assert types.that_was_placed("MatMul", 0).inputs == "float;float"
 

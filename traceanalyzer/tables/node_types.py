@@ -137,9 +137,10 @@ class NodeTypes:
         """Whether grappler may have been told to compute in another precision."""
         options = (self._sidecar.devices or {}).get("optimizer_options")
         variables = (self._sidecar.environment or {}).get("variables")
+        of_sessions = [dict(config.rewrites) for config in self._sidecar.session_configs]
         return any(
-            _MIXED_PRECISION in name.lower() and bool(value)
-            for settings in (options, variables)
+            _MIXED_PRECISION in name.lower() and bool(value) and value != "OFF"
+            for settings in (options, variables, *of_sessions)
             if isinstance(settings, dict)
             for name, value in settings.items()
         )
