@@ -198,8 +198,12 @@ def _labels(
     doing[plane.named(*waits)] = Doing.WAIT
 
     call = host.call_of_event.copy()
-    ids = plane.integers("id").values[runs]
-    call[waiting] = np.concatenate([ids, ids[around >= 0]])
+    ids = plane.integers("id")
+    turns = np.flatnonzero(names.is_executor[name_of] & ids.present)
+    elements = _elements(plane)
+    call[turns], call[elements] = ids.values[turns], ids.values[elements]
+    of_runs = ids.values[runs]
+    call[waiting] = np.concatenate([of_runs, of_runs[around >= 0]])
     return doing, row, call
 
 
@@ -242,8 +246,7 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     runs = plane.named(FUNCTION_RUN)
     ids = plane.integers("id")
     runs = runs[ids.present[runs]]
-    elements = plane.named(*(n for n in plane.names if GET_NEXT.fullmatch(n)))
-    elements = elements[ids.present[elements]]
+    elements = _elements(plane)
     to_host = np.array([d == "d2h" for d in (*device.direction.values, "")], np.bool_)
     copies = np.flatnonzero(to_host[device.direction.codes] & (device.launch >= 0))
     copies = copies[host.call_of_event[device.launch[copies]] != 0]
@@ -276,6 +279,12 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     begins[len(ops) : len(ops) + len(runs)] = True
     order = np.lexsort((at_ps, call))
     return _Calls(call[order], at_ps[order], lane[order], begins[order])
+
+
+def _elements(plane: Plane) -> NDArray[np.int64]:
+    """Return the events that hand an element of a pipeline to a call, and say to which."""
+    found = plane.named(*(n for n in plane.names if GET_NEXT.fullmatch(n)))
+    return found[plane.integers("id").present[found]]
 
 
 def _links(host: HostOps, calls: _Calls) -> Links:
