@@ -77,7 +77,7 @@ class _Changes:
         self._pipeline = pipeline
         self._row = row
         self._setting = setting
-        self._stage = pipeline.stages.loc[row]
+        self._stage = pipeline.stages[row]
         self._type = str(self._stage["type"])
         self._calls_python = is_positive(self._stage["python_ps"])
 
@@ -210,7 +210,7 @@ class _Changes:
 
     def _batch(self) -> int | None:
         for k in self._pipeline.chain(self._row):
-            stage = self._pipeline.stages.loc[k]
+            stage = self._pipeline.stages[k]
             if _BATCHES.fullmatch(str(stage["type"])) and is_positive(stage["batch_size"]):
                 return int(stage["batch_size"])
         return None
@@ -288,24 +288,24 @@ class _Changes:
         """Keep what is made, where the same is made again in each epoch."""
         pipeline = self._pipeline
         chain = pipeline.chain(self._row)
-        types = [str(pipeline.stages.loc[k, "type"]) for k in chain]
+        types = [str(pipeline.stages[k]["type"]) for k in chain]
         if any(_CACHE.fullmatch(t) for t in types):
             return
         fans = [k for k, t in zip(chain, types, strict=True) if _FANS_OUT.fullmatch(t)]
         at = fans[-1] if fans else self._row
-        epochs = int(pipeline.stages.loc[at, "iterators"])
+        epochs = int(pipeline.stages[at]["iterators"])
         below = pipeline.below(at)
-        stages = pipeline.stages.loc[below]
-        if epochs < _NUMBER_OF_EPOCHS or any(_is_random(s) for s in stages["ops"]):
+        stages = [pipeline.stages[k] for k in below]
+        if epochs < _NUMBER_OF_EPOCHS or any(_is_random(s["ops"]) for s in stages):
             return
-        calls_python = any(is_positive(v) for v in stages["python_ps"])
+        calls_python = any(is_positive(s["python_ps"]) for s in stages)
         own = pipeline.busy_ps(
             [k for k in pipeline.sections.get(("", False), []) if k not in below]
         )
         best = pipeline.wait_if(own, pipeline.slowest_without(below))
         low, high = self._bounds(best, best)
         low = 0.0 if calls_python else low * (epochs - 1) / epochs
-        shuffled = any(_SHUFFLE.fullmatch(str(t)) for t in stages["type"])
+        shuffled = any(_SHUFFLE.fullmatch(str(s["type"])) for s in stages)
         yield Cure(
             kind="cache",
             text=(
@@ -333,7 +333,7 @@ class _Changes:
         )
 
     def _cache_size(self, at: int, epochs: int) -> str:
-        stage = self._pipeline.stages.loc[at]
+        stage = self._pipeline.stages[at]
         size, elements = stage["element_bytes"], int(stage["elements"])
         if not is_positive(size):
             return " It takes memory for all elements of an epoch."

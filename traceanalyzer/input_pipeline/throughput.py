@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.pipeline_events import Spans
@@ -34,7 +33,7 @@ class Pipeline:
     """One pipeline during the regular steps of a host.
 
     Attributes:
-        stages: Rows of the table of stages that are its, by their place in the host's table.
+        stages: Its rows of the table of stages, by their place in the host's table.
         work: When stages of the host were at work; rows are those places.
         waiting: When the program waited.
         begin_ps: From when each regular step's period lasts, int64.
@@ -43,7 +42,7 @@ class Pipeline:
         wait_ps: What it waits, the mean.
     """
 
-    stages: pd.DataFrame
+    stages: Mapping[int, Mapping[str, Any]]
     work: Spans
     waiting: Intervals
     begin_ps: NDArray[np.int64]
@@ -54,9 +53,9 @@ class Pipeline:
     @cached_property
     def above(self) -> dict[int, int]:
         """The row that takes each row's elements."""
-        rows = {str(path): int(k) for k, path in self.stages["stage"].items()}
-        parents = self.stages["parent"].astype(object)
-        return {int(k): rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
+        rows = {str(stage["stage"]): k for k, stage in self.stages.items()}
+        parents = {k: stage["parent"] for k, stage in self.stages.items()}
+        return {k: rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
 
     def chain(self, row: int) -> list[int]:
         """Return the rows from a stage to the end of the pipeline, itself first."""
@@ -67,23 +66,23 @@ class Pipeline:
 
     def below(self, row: int) -> list[int]:
         """Return a stage and all that its elements are made from."""
-        return [int(k) for k in self.stages.index if row in self.chain(int(k))]
+        return [k for k in self.stages if row in self.chain(k)]
 
     def section(self, row: int) -> Section:
         """Return the section in which a stage works."""
-        if self.stages.loc[row, "is_async"]:
-            return str(self.stages.loc[row, "stage"]), True
+        if self.stages[row]["is_async"]:
+            return str(self.stages[row]["stage"]), True
         for k in self.chain(row)[1:]:
-            if self.stages.loc[k, "is_async"]:
-                return str(self.stages.loc[k, "stage"]), False
+            if self.stages[k]["is_async"]:
+                return str(self.stages[k]["stage"]), False
         return "", False
 
     @cached_property
     def sections(self) -> dict[Section, list[int]]:
         """The rows of each section."""
         found: dict[Section, list[int]] = {}
-        for k in self.stages.index:
-            found.setdefault(self.section(int(k)), []).append(int(k))
+        for k in self.stages:
+            found.setdefault(self.section(k), []).append(k)
         return found
 
     def spans(self, rows: Collection[int]) -> Intervals:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -75,22 +76,18 @@ def host_input(
     if waits is None or plain.reason:
         return plain
     if waits.share < _TOO_LONG:
-        return _with(plain, verdict="keeps_up")
+        return replace(plain, verdict="keeps_up")
     pipeline = _pipeline(stages, pipelines, waiting, waits)
     if pipeline is None:
-        return _with(plain, reason="the trace does not tell what the pipeline did meanwhile")
+        return replace(plain, reason="the trace does not tell what the pipeline did meanwhile")
     whole = waits.mean_ps + waits.other_ps
     if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _AT_WORK:
-        return _with(plain, verdict="keeps_up")
+        return replace(plain, verdict="keeps_up")
     slow = _slow_stage(pipeline)
     cpus = stages["cpu_budget"].max()
     setting = Setting(cpus=int(cpus) if is_positive(cpus) else None, has_gpu=has_gpu)
     helps = () if slow is None else cures(pipeline, slow.row, setting)
-    return _with(plain, verdict="too_slow", slow=slow, cures=helps)
-
-
-def _with(plain: HostInput, **changes: object) -> HostInput:
-    return HostInput(**{**vars(plain), **changes})  # type: ignore[arg-type]
+    return replace(plain, verdict="too_slow", slow=slow, cures=helps)
 
 
 def _too_little(waits: StepWaits | None, pipelines: Pipelines) -> str:
@@ -119,7 +116,11 @@ def _pipeline(
         return None
     longest = max(waited, key=lambda g: waited[g])
     return Pipeline(
-        stages=stages[stages["pipeline"] == longest],
+        stages={
+            k: stage
+            for k, stage in enumerate(stages.to_dict("records"))
+            if stage["pipeline"] == longest
+        },
         work=pipelines.work,
         waiting=waiting,
         begin_ps=begin,
@@ -131,15 +132,15 @@ def _pipeline(
 
 def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
     """Return the stage that was at work longest while the steps waited."""
-    in_wait = {int(k): pipeline.in_wait_ps([int(k)]) for k in pipeline.stages.index}
+    in_wait = {k: pipeline.in_wait_ps([k]) for k in pipeline.stages}
     row = max(in_wait, key=lambda k: in_wait[k])
     share = min(1.0, in_wait[row] / pipeline.wait_ps)
     if share < _SLOW:
         return None
     return SlowStage(
         row=row,
-        stage=str(pipeline.stages.loc[row, "stage"]),
-        type=str(pipeline.stages.loc[row, "type"]),
+        stage=str(pipeline.stages[row]["stage"]),
+        type=str(pipeline.stages[row]["type"]),
         busy_ps=pipeline.busy_ps([row]),
         in_wait_share=share,
     )

@@ -64,28 +64,28 @@ def _cure(cure: Cure) -> InputCure:
 
 
 def _host(host: HostInput) -> InputHost:
-    waits, slow = host.waits, host.slow
+    waits = host.waits if host.waits is not None and host.waits.steps else None
+    slow = host.slow
     return InputHost(
         host=host.host,
         verdict=host.verdict,
         reason=host.reason or None,
         steps_count=0 if waits is None else waits.steps,
-        wait_mean_us=_us(waits and waits.steps and waits.mean_ps),
-        wait_median_us=_us(waits and waits.steps and waits.median_ps),
-        wait_share=waits.share if waits and waits.steps else None,
-        other_us=_us(waits and waits.steps and waits.other_ps),
-        slow_stage=None if slow is None else slow.stage,
-        slow_us=None if slow is None else slow.busy_ps / _PS_PER_US,
-        slow_wait_share=None if slow is None else slow.in_wait_share,
-        startup_us=None if host.startup_ps is None else host.startup_ps / _PS_PER_US,
-        shuffle_fill_us=None if host.fill_ps is None else host.fill_ps / _PS_PER_US,
+        wait_mean_us=_us(waits.mean_ps if waits else None),
+        wait_median_us=_us(waits.median_ps if waits else None),
+        wait_share=waits.share if waits else None,
+        other_us=_us(waits.other_ps if waits else None),
+        slow_stage=slow.stage if slow else None,
+        slow_us=_us(slow.busy_ps if slow else None),
+        slow_wait_share=slow.in_wait_share if slow else None,
+        startup_us=_us(host.startup_ps),
+        shuffle_fill_us=_us(host.fill_ps),
         shuffle_fill_count=host.fill_size,
     )
 
 
 def _us(ps: float | None) -> float | None:
-    """Return microseconds; of no steps nothing is known, which is not 0."""
-    return None if ps is None or isinstance(ps, int) else ps / _PS_PER_US
+    return None if ps is None else ps / _PS_PER_US
 
 
 # --- words -----------------------------------------------------------------------------------

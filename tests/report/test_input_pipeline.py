@@ -1,0 +1,83 @@
+"""What the report says of input pipelines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import traceanalyzer as ta
+from tests.input_pipeline.paced import made_ahead, steps
+from tests.report.markup import read
+from tests.traces import event, gpu, host, line, us, write, xspace
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.input_pipeline import input_pipeline
+from traceanalyzer.report.page import render_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+    from traceanalyzer.model import InputPipeline
+
+
+def told(folder: Path, *threads: Any) -> InputPipeline | None:  # noqa: ANN401 - words nest freely
+    return input_pipeline(ta.load(write(folder, xspace(host(*threads)))))
+
+
+def test_of_a_run_without_tf_data_nothing_is_said(tmp_path: Path) -> None:
+    assert told(tmp_path, line("python")(event("FunctionRun", us(0, 9)))) is None
+
+
+def test_the_verdict_comes_first_with_its_figures(tmp_path: Path) -> None:
+    slow = told(tmp_path, *made_ahead(10_000, 6_000, 10_000, python=True))
+    assert slow is not None
+    assert slow.verdict == "too_slow"
+    assert slow.text.startswith(
+        "The input pipeline is too slow on the CPU: a step waits 6.00 ms for input, 60 % of its "
+        "time (mean of 10 regular steps). The stage `Root::ParallelMapV2` bounds the rate: its "
+        "work takes 10.0 ms a step, and 100 % of the waiting is for it. Its function runs PyFunc."
+    )
+    (found,) = slow.hosts
+    assert (found.wait_mean_us, found.wait_share, found.other_us) == (6000.0, 0.6, 4000.0)
+    assert [cure.gain_us_per_step.high for cure in slow.cures] == [6000.0]
+
+
+def test_one_that_keeps_up_is_by_design(tmp_path: Path) -> None:
+    fast = told(tmp_path, *made_ahead(10_000, 100, 6_000))
+    assert fast is not None
+    assert fast.text == (
+        "The input pipeline runs on the CPU by design, and it keeps up: a step waits 100 µs for "
+        "input, 1 % of its time (mean of 10 regular steps)."
+    )
+    assert fast.cures == ()
+
+
+def test_what_is_not_known_is_said_and_is_no_zero(tmp_path: Path) -> None:
+    short = told(tmp_path, steps(10_000, 6_000, count=2))
+    assert short is not None
+    assert short.text == (
+        "Whether the input pipeline keeps up is not known: fewer than 3 regular steps were "
+        "recorded."
+    )
+
+
+def test_stages_and_waits_stand_as_tables(tmp_path: Path) -> None:
+    found = told(tmp_path, *made_ahead(10_000, 6_000, 10_000))
+    assert found is not None
+    stages = {row["stage"]: row for row in found.stages.records()}
+    assert list(stages) == ["Root", "Root::ParallelMapV2", "Root::ParallelMapV2::Range"]
+    assert stages["Root::ParallelMapV2"]["total_us"] == 60_000.0
+    assert stages["Root::ParallelMapV2"]["ops"] == "DecodeJpeg"
+    assert stages["Root"]["source"] is None
+    waits = found.waits.records()
+    assert [row["wait_us"] for row in waits] == [6000.0] * 10
+    assert {row["kind"] for row in waits} == {"regular"}
+
+
+def test_the_page_has_a_section_with_the_fixes(tmp_path: Path) -> None:
+    logs = write(tmp_path, xspace(host(*made_ahead(10_000, 6_000, 10_000)), gpu(0)))
+    page = read(render_page(assemble(ta.diagnose(ta.load(logs)))))
+    section = next(e for e in page.all() if e.attributes.get("id") == "input-pipeline")
+    text = section.text
+    assert "num_parallel_calls=tf.data.AUTOTUNE" in text
+    assert "Gain per step" in text
+    assert text.index("too slow on the CPU") < text.index("What helps")
