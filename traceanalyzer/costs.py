@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.main_steps import regular_steps
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
-from traceanalyzer.timeline.main_steps import regular_steps
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from tests.corpus import needs_corpus
 from tests.tables.reading import tables_of
 from tests.timeline.test_device_parts import US, gemm, real_hosts, real_runs, shown
 from tests.traces import eager, event, gpu, host, launch, line, step, stream, us
+from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
-from traceanalyzer.timeline.main_steps import main_steps
 
 if TYPE_CHECKING:
     from tests.traces import Plane

@@ -9,12 +9,13 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.memory_use.records import HELD_BY
+from traceanalyzer.tables.main_steps import main_steps
 
 if TYPE_CHECKING:
     from traceanalyzer.memory_use.ledger import Ledger
     from traceanalyzer.memory_use.records import Records
 
-__all__ = ["Growth", "by_step", "growth", "main_steps"]
+__all__ = ["Growth", "by_step", "growth", "step_spans"]
 
 _GROWING_STEPS: Final = 5  # rises by chance over fewer
 _UNSTEADY: Final = ("warm_up", "partial")  # kinds of steps whose end tells nothing of growth
@@ -40,8 +41,8 @@ class Growth:
     holders: pd.DataFrame
 
 
-def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
-    """Return the steps of the name that took most time, one row each, in order.
+def step_spans(steps: pd.DataFrame) -> pd.DataFrame:
+    """Return the main steps, one row each, in order.
 
     Several threads may mark the same step: that lasts from the first mark to the last.
     """
@@ -49,12 +50,11 @@ def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
         nothing = np.zeros(0, np.int64)
         columns = {"step": nothing, "start_ps": nothing, "end_ps": nothing}
         return pd.DataFrame(columns | {"is_steady": nothing.astype(np.bool_)})
-    main = steps.groupby("name", observed=True)["duration_ps"].sum().idxmax()
-    rows = steps[steps["name"] == main].sort_values("start_ps", kind="stable")
+    rows = main_steps(steps).sort_values("start_ps", kind="stable")
     start = rows["start_ps"].to_numpy(np.int64)
     number = rows["step"].to_numpy(np.int64)
     end = start + rows["duration_ps"].to_numpy(np.int64)
-    kind = rows["kind"].astype(object) if "kind" in rows else pd.Series("", index=rows.index)
+    kind = rows["kind"].astype(object)
     begin = np.flatnonzero(np.concatenate([[True], number[1:] != number[:-1]]))
     return pd.DataFrame(
         {

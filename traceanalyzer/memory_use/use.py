@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.memory_use.allocators import allocator_device, allocator_kind
-from traceanalyzer.memory_use.growth import Growth, by_step, growth, main_steps
+from traceanalyzer.memory_use.growth import Growth, by_step, growth, step_spans
 from traceanalyzer.memory_use.records import records_of
 from traceanalyzer.memory_use.sampled import sampled
 
@@ -111,7 +111,7 @@ def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[Allocato
     if allocations.empty:
         return ()
     records = records_of(allocations)
-    spans = main_steps(steps)
+    spans = step_spans(steps)
     found = [_use(name, records, rows, spans) for name, rows in _by_allocator(allocations, records)]
     order = {kind: k for k, kind in enumerate(_KINDS)}
     return tuple(sorted(found, key=lambda use: (order[use.kind], use.allocator)))

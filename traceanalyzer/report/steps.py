@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
-from traceanalyzer.timeline.main_steps import main_steps
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
