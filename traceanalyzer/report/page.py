@@ -26,7 +26,7 @@ __all__ = ["content_security_policy", "render_page", "write_page"]
 _PACKAGE = "traceanalyzer.report"
 _ALLOCATORS_SHOWN = 10
 _HOLDERS_SHOWN = 15
-_PIECES = re.compile(r"/*[^/]+/*", re.DOTALL)
+_PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 
 
 def render_page(report: Report) -> str:
@@ -99,7 +99,7 @@ def code_lines(code: str) -> list[str]:
 
 
 def breakable(name: str) -> list[str]:
-    """Returns a name in parts between which a line may break: after a slash, not a leading one."""
+    """Returns a name in parts between which a line may break: after slashes and `::` within it."""
     return _PIECES.findall(name) or [name]
 
 
