@@ -822,6 +822,7 @@ class Report(_Record):
     critical_path: tuple[CriticalPath, ...] = ()
     copy_graph: CopyGraph | None = None
     islands: tuple[Island, ...] = ()
+    islands_total: int | None = None  # how many there are where ``islands`` was cut
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None
     beliefs: tuple[Belief, ...] = ()

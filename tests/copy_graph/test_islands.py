@@ -303,6 +303,26 @@ class TestInARecordedGraph:
         (island,) = found.costs.islands
         assert names(island) == ["a"]  # control flow is not moved by anyone
 
+    def test_control_flow_alone_is_none(self) -> None:
+        sidecar = recorded(
+            "__inference_f_1",
+            ("x", "Neg", GPU, ()),
+            ("merge", "Merge", CPU, ("x",)),
+            ("y", "Abs", GPU, ("merge",)),
+        )
+        found = run(
+            [op("other", "Unique", us(20, 5))],
+            [
+                kernel("k", us(2, 3), "x:Neg"),
+                off("x", "merge", 10, 10),
+                kernel("k", us(30, 3), "y:Abs"),
+                onto("merge", "y", 10, 20),
+            ],
+            sidecar,
+        )
+
+        assert found.costs.islands == ()
+
     def test_without_a_plane_of_the_device_the_graph_says_what_comes(self) -> None:
         """Of an emulated or pluggable device only the sends of the CPU are recorded."""
         sidecar = recorded(

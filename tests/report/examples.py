@@ -815,6 +815,7 @@ def gpu_run() -> Report:
             _gpu_copy_graph(), storms=_storms(), read_backs=_read_backs(), read_backs_total=180
         ),
         islands=_islands(),
+        islands_total=61,
         input_pipeline=_gpu_input(),
         memory=_gpu_memory(),
         beliefs=(

@@ -201,14 +201,15 @@ class TestPage:
         assert f"{PY_FUNC.name}:{PY_FUNC.type}" in text
         assert "and 3 more" in text
         assert "629 MB in 120 copies, 52.4 ms" in text
-        assert f"To the GPU: {MATMUL.name}." in text
-        assert "To the CPU: model/head/Max." in text
+        assert f"Move to the GPU: {MATMUL.name}." in text
+        assert "Move to the CPU: model/head/Max." in text
         assert "That saves 629 MB; 629 MB would still be copied." in text
         assert "Of 1 value of unknown size that is copied now, 0 still would be." in text
         assert "That saves 12.5 µs of copying; 0 µs would stay." in text
         assert "That saves copies whose size is not known." in text
         assert "1 other op on the CPU of this function may be on the way." in text
         assert "No op that could move would make it less." in text
+        assert "Showing 4 of 61 round trips" in text
 
     def test_is_silent_where_there_is_nothing_to_say(self) -> None:
         page = render_page(empty_run())
@@ -254,7 +255,7 @@ class TestTerminal:
         ) in text
         assert text.count("Read back each step") == 1  # for the others nothing tells
         assert (
-            f"Round trips through the CPU: 4; the largest for {PY_FUNC.name}, 629 MB from a GPU"
+            f"Round trips through the CPU: 61; the largest for {PY_FUNC.name}, 629 MB from a GPU"
             " and 629 MB back"
         ) in text
 

@@ -69,6 +69,7 @@ def test_keys_stand_in_the_contracts_order() -> None:
         "critical_path",
         "copy_graph",
         "islands",
+        "islands_total",
         "memory",
         "input_pipeline",
         "beliefs",

@@ -40,11 +40,13 @@ def recorded_islands(crossing: Crossings, recorded: Recorded) -> Iterator[Island
             first = _named(flow, takes[function]) if crossing.is_measured else _from_device(flow)
             for part in _parts(flow, first, _named(flow, gives[function])):
                 key = (function, frozenset(flow.graph.names[node] for node in part))
-                if key not in seen:
-                    seen.add(key)
-                    yield _Mapped(crossing, recorded, flow, part).island(
-                        takes[function], gives[function]
-                    )
+                if key in seen:
+                    continue
+                seen.add(key)
+                mapped = _Mapped(crossing, recorded, flow, part)
+                island = mapped.island(takes[function], gives[function])
+                if island.ops:  # else there is but control flow, which the runtime puts there
+                    yield island
 
 
 def _by_function(

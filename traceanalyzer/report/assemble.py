@@ -86,6 +86,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         critical_path=critical_paths(diagnosis.costs),
         copy_graph=copy_graph(run),
         islands=islands(diagnosis, partial(_refs_of, run)),
+        islands_total=len(run.copy_costs.islands),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),

@@ -281,9 +281,8 @@ def _islands(report: Report, words: Words) -> Iterator[Text]:
     if not report.islands:
         return
     first = report.islands[0]
-    line = words(
-        f"Round trips through the CPU: {text.count(len(report.islands))}; the largest for "
-    )
+    total = max(report.islands_total or 0, len(report.islands))
+    line = words(f"Round trips through the CPU: {text.count(total)}; the largest for ")
     line += words.name(first.ops[0].name if first.ops else first.unseen[0])
     line += words(", ") + words.size(first.arriving.bytes) + words(" from a GPU and ")
     yield line + words.size(first.leaving.bytes) + words(" back")
