@@ -65,7 +65,7 @@ def test_stages_and_waits_stand_as_tables(tmp_path: Path) -> None:
     assert found is not None
     stages = {row["stage"]: row for row in found.stages.records()}
     assert list(stages) == ["Root", "Root::ParallelMapV2", "Root::ParallelMapV2::Range"]
-    assert stages["Root::ParallelMapV2"]["total_us"] == 60_000.0
+    assert stages["Root::ParallelMapV2"]["request_us"] == 60_000.0
     assert stages["Root::ParallelMapV2"]["ops"] == "DecodeJpeg"
     assert stages["Root"]["source"] is None
     waits = found.waits.records()

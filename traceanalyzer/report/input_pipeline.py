@@ -23,8 +23,9 @@ _PS_PER_US: Final = 1e6
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
 _INJECTED: Final = "inject/"  # inject_prefetch.cc: what tf.data added of its own
+_WRAPPERS: Final = ("Root", "Model")  # around a pipeline, and called as its last stage
 _STAGE_COLUMNS: Final = (
-    "host", "pipeline", "stage", "type", "name", "elements", "total_us", "self_us", "input_us",
+    "host", "pipeline", "stage", "type", "name", "elements", "request_us", "self_us", "input_us",
     "calls", "call_us", "python_us", "ops", "parallelism", "autotune", "buffer_size",
     "element_bytes", "threads", "source", "function",
 )  # fmt: skip
@@ -166,9 +167,13 @@ def _stage_table(run: Run) -> Table:
     columns: dict[str, Any] = {
         name: shown[name] for name in _STAGE_COLUMNS if name in shown.columns
     }
-    for name in ("total", "self", "input", "call", "python"):
+    columns["request_us"] = shown["total_ps"] / _PS_PER_US
+    for name in ("self", "input", "call", "python"):
         columns[f"{name}_us"] = shown[f"{name}_ps"].astype("Float64") / _PS_PER_US
-    columns["name"] = [_name(name) for name in shown["name"].astype(object)]
+    columns["name"] = [
+        None if kind in _WRAPPERS else _name(name)
+        for name, kind in zip(shown["name"].astype(object), shown["type"].astype(str), strict=True)
+    ]
     for name, kind in (("source", "source"), ("function", "function")):
         columns[name] = [
             _place(file, line, run)
