@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import regular_steps
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import program_lane
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -111,11 +112,11 @@ class Costs:
 
     @cached_property
     def paths(self) -> tuple[HostPath, ...]:
-        """The critical path through the regular steps of each host that has any."""
+        """The critical path through the regular steps of each host that has any, and calls."""
         found = []
         for host in self._run.hosts:
             steps = regular_steps(host.tables.steps)
-            if len(steps) and host.tables.lanes is not None:
+            if len(steps) and program_lane(host.tables.lanes) != DEVICE_LANE:
                 path = critical_path(host.tables, steps)
                 found.append(HostPath(host=host, steps=len(steps), path=path))
         return tuple(found)

@@ -478,7 +478,7 @@ class CriticalPath(_Record):
     host: str
     steps: int
     us_per_step: float
-    proved_share: float  # of it, where every step of the walk is in the trace
+    proved_share: float  # of it, what is attributed by a walk whose every step is in the trace
     phases: tuple[PhaseTime, ...]
     ops: tuple[PathOp, ...]  # the longest first
     ops_total: int | None = None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.test_costs import gemms, run_of, training
-from tests.traces import eager, gpu, host, kernel, launch, line, step, stream, us
+from tests.traces import eager, event, gpu, host, kernel, launch, line, step, stream, us
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import PhaseTime
@@ -87,6 +87,25 @@ def test_the_critical_path_names_its_ops(run: Run) -> None:
     assert sum(p.us for p in path.phases) == pytest.approx(100)
     unique = next(op for op in path.ops if op.type == "Unique")
     assert (unique.us_per_step, unique.share) == (40, 0.4)
+
+
+def test_what_is_not_attributed_is_not_proved() -> None:
+    waiting = event("cuStreamSynchronize", us(20, 70), correlation_id=9)
+    python = line("python")(step(0, us(0, 100))(eager("MatMul", us(5, 10)), waiting))
+    device = stream(13, "Compute")(kernel("gemm", us(40, 40)))  # nothing tells who launched it
+
+    (path,) = critical_paths(Costs(run_of(host(python), gpu(0, device))))
+
+    found = {p.phase: p.us for p in path.phases}
+    assert found == {"compute": 40, "runtime": 10, "program": 10, "unattributed": 40}
+    assert path.proved_share == 0.6
+
+
+def test_there_is_no_path_through_a_program_of_which_nothing_is_recorded() -> None:
+    python = line("python")(step(0, us(0, 100))(event("PjitFunction(f)", us(5, 90))))
+    device = stream(13, "Compute")(kernel("fusion", us(10, 85)))
+
+    assert critical_paths(Costs(run_of(host(python), gpu(0, device)))) == ()
 
 
 def test_each_phase_has_a_name_and_a_meaning() -> None:

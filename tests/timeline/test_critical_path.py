@@ -13,6 +13,7 @@ from tests.timeline.test_device_parts import US, gemm, real_hosts, real_runs, sh
 from tests.traces import eager, event, gpu, host, launch, line, step, stream, us
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
+from traceanalyzer.timeline.device_parts import host_timeline
 
 if TYPE_CHECKING:
     from tests.traces import Plane
@@ -64,6 +65,23 @@ def test_a_step_that_waits_for_nothing_stays_on_its_thread() -> None:
 
     assert (20, 90, "HOST_OP", "Unique") in found
     assert not [part for part in found if part[2] == "COMPUTE"]
+
+
+def test_a_program_of_which_nothing_is_recorded_tells_nothing() -> None:
+    """JAX' calls are none of TensorFlow's: that the thread waited for the device is not seen."""
+    python = line("python")(step(0, us(0, 100))(event("PjitFunction(f)", us(5, 90))))
+    device = stream(13, "Compute")(gemm(us(10, 85), 1))
+    planes = host(python), gpu(0, device)
+
+    found, tables = path_of(*planes)
+
+    assert found == [(0, 100, "UNATTRIBUTED", "")]
+    (parts,) = host_timeline(tables).devices
+    assert shown(parts.parts, tables) == [
+        (0, 10, "UNATTRIBUTED", ""),
+        (10, 95, "COMPUTE", ""),
+        (95, 100, "UNATTRIBUTED", ""),
+    ]
 
 
 def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:

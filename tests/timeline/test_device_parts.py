@@ -262,7 +262,7 @@ def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be()
 
 
 def test_a_turn_and_the_handing_over_of_an_element_are_of_the_call_they_name() -> None:
-    """So the walk goes on from the thread that asks the iterator, of which nothing says who woke it."""
+    """So the walk goes on from the thread that asks the iterator; nothing else says who woke it."""
     python = line("python")(
         eager("Unique", us(10, 40)), call("__inference_f_1", us(60, 90), step=7)
     )

@@ -109,6 +109,7 @@ def _path(found: HostPath) -> CriticalPath:
     total = int(path.duration_ps.sum())
     took = {phase: int(path.duration_ps[path.phase == phase].sum()) for phase in _ORDER}
     phases, us_per_step = _shares(took, found.steps)
+    is_told = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
     of_row = found.of_row_ps
     rows = np.argsort(-of_row, kind="stable")
     rows = rows[of_row[rows] > 0]
@@ -117,7 +118,7 @@ def _path(found: HostPath) -> CriticalPath:
         host=found.host.name,
         steps=found.steps,
         us_per_step=us_per_step,
-        proved_share=int(path.duration_ps[path.is_proved].sum()) / total if total else 0.0,
+        proved_share=int(path.duration_ps[is_told].sum()) / total if total else 0.0,
         phases=phases,
         ops=tuple(
             PathOp(

@@ -77,11 +77,15 @@ class Parts(NamedTuple):
 
 
 def program_lane(lanes: Lanes | None) -> int:
-    """Return the program's thread that did most, -1 where none is known."""
+    """Return the program's thread that did most, -1 where none is known.
+
+    A thread of which nothing is recorded does not tell when the program waited, so it is none: JAX
+    leaves no calls of TensorFlow.
+    """
     if lanes is None or not lanes.is_program.any():
         return DEVICE_LANE
-    segments = np.where(lanes.is_program, np.diff(lanes.begin), -1)
-    return int(segments.argmax())
+    segments = np.where(lanes.is_program, np.diff(lanes.begin), 0)
+    return int(segments.argmax()) if segments.any() else DEVICE_LANE
 
 
 def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Parts:
