@@ -127,3 +127,34 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
         for n, at in enumerate(begins)
     )
     return program, runner, pool
+
+
+def from_source(period: int, wait: int, busy: int, source: str, *, python: bool = False) -> Any:  # noqa: ANN401
+    """Steps behind a prefetch of a source that works `busy` µs a step, of which they wait some."""
+    program = steps(
+        period,
+        wait,
+        *(
+            [
+                iterator("Root", us(k * period, wait), id=1, cpu_budget=4)(
+                    iterator("Root::Prefetch", us(k * period, wait), id=2, parent_id=1)
+                )
+            ]
+            for k in range(STEPS)
+        ),
+    )
+    begins = [k * period + wait - busy for k in range(STEPS + 1)]
+    late = -min(begins)
+    call = "InstantiatedCapturedFunction::RunWithBorrowedArgs"
+    producer = thread("tf_data_iterator_resource", 1, at_ns=-1000 * late)(
+        iterator(f"Root::Prefetch::{source}", us(at + late, busy), id=3, parent_id=2)(
+            event(call, us(at + late, busy), id=-100 - n)
+        )
+        for n, at in enumerate(begins)
+    )
+    kernel = "PyFunc" if python else "ReadFile"
+    pool = thread("tf_Compute", 2, at_ns=-1000 * late)(
+        executor(us(at + late, busy), step=-100 - n)(op("f", kernel, us(at + late, busy)))
+        for n, at in enumerate(begins)
+    )
+    return program, producer, pool

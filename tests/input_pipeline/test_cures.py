@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.input_pipeline.paced import MS, found, made_ahead, on_own_thread
+from tests.input_pipeline.paced import MS, found, from_source, made_ahead, on_own_thread
 
 if TYPE_CHECKING:
     from traceanalyzer.input_pipeline.records import HostInput
@@ -78,6 +78,27 @@ def test_many_short_calls_are_better_made_for_a_batch() -> None:
     assert "batch(100)" in cure.code
     long_ops = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=90, batch=100))
     assert "vectorise" not in bounds(long_ops)
+
+
+def test_of_a_generator_in_python_several_may_give_elements() -> None:
+    use = found(*from_source(10_000, 6_000, 10_000, "Generator", python=True))
+    assert use.slow is not None
+    assert use.slow.stage == "Root::Prefetch::Generator"
+    assert bounds(use) == {"generator": (0.0, 6.0)}  # Python may do one after the other
+    assert "cycle_length=4" in use.cures[0].code
+
+
+def test_a_generator_that_calls_another_device_is_no_generator_in_python() -> None:
+    use = found(*from_source(10_000, 6_000, 10_000, "Generator"))
+    assert use.verdict == "too_slow"
+    assert use.cures == ()
+
+
+def test_several_files_can_be_read_at_once() -> None:
+    use = found(*from_source(10_000, 6_000, 10_000, "TFRecord"))
+    assert bounds(use) == {"read_in_parallel": (0.0, 6.0)}
+    slower = found(*from_source(40_000, 36_000, 40_000, "TFRecord"))
+    assert bounds(slower) == {"read_in_parallel": (0.0, 30.0)}  # 40 ms on 4 CPUs, beside 4
 
 
 def test_every_fix_says_what_its_bounds_rest_on() -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from traceanalyzer.input_pipeline.records import StepWaits
+from traceanalyzer.tables.main_steps import main_steps
+from traceanalyzer.tables.step_kinds import REGULAR
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 
 if TYPE_CHECKING:
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.pipeline_events import Spans
 
 __all__ = ["periods", "requested", "step_waits"]
-
-_REGULAR: Final = "regular"
 
 
 def requested(requests: Spans) -> Intervals:
@@ -33,19 +33,19 @@ def step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     """
     if steps.empty:
         return None
-    took = steps.groupby(steps["name"].astype(str))["duration_ps"].sum()
+    main = str(main_steps(steps)["name"].iloc[0])
     ordered = steps.sort_values("start_ps", kind="stable")
     start = ordered["start_ps"].to_numpy(np.int64)
     end = start + ordered["duration_ps"].to_numpy(np.int64)
     # Whatever kind of step came before: validation between two epochs is no wait of training.
     since = np.append(start[:1], np.maximum.accumulate(end)[:-1])
     since = np.minimum(since, start)
-    mine = (ordered["name"].astype(str) == str(took.idxmax())).to_numpy()
+    mine = (ordered["name"].astype(str) == main).to_numpy()
     table = ordered[mine][["step", "name", "start_ps", "duration_ps"]].reset_index(drop=True)
     table["wait_ps"] = inside_ps(waiting, start, end)[mine]
     table["wait_before_ps"] = inside_ps(waiting, since, start)[mine]
     table["since_ps"] = since[mine]
-    table["is_regular"] = _regular(ordered[mine])
+    table["is_regular"] = (ordered["kind"].astype(str) == REGULAR).to_numpy()[mine]
     regular = table[table["is_regular"]]
     wait = (regular["wait_ps"] + regular["wait_before_ps"]).to_numpy(np.float64)
     whole = (regular["duration_ps"] + regular["wait_before_ps"]).to_numpy(np.float64)
@@ -65,10 +65,3 @@ def periods(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     regular = table[table["is_regular"]]
     stop = (regular["start_ps"] + regular["duration_ps"]).to_numpy(np.int64)
     return regular["since_ps"].to_numpy(np.int64), stop
-
-
-def _regular(steps: pd.DataFrame) -> np.ndarray:
-    """Tell the steps that are neither warm-up nor outliers."""
-    if "kind" in steps:
-        return (steps["kind"].astype(str) == _REGULAR).to_numpy()
-    return np.arange(len(steps)) > 0

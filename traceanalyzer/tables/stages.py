@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -69,8 +70,9 @@ class Pipelines:
 NO_PIPELINES: Final = Pipelines()
 
 
+@cache
 def no_stages() -> pd.DataFrame:
-    """Return a table of stages without a row."""
+    """Return a table of stages without a row, always the same one."""
     return STAGES.frame([])
 
 
