@@ -34,11 +34,16 @@ if TYPE_CHECKING:
 
 __all__ = ["DEVICE_LANE", "Doing", "Lanes", "Links", "lanes"]
 
-# The runtimes' own calls that return when the device has got so far, and TensorFlow's waiting for
-# a value (eager/tensor_handle.cc).
+# The runtimes' own calls that return when the device has got so far, copies that are not
+# asynchronous among them, and TensorFlow's waiting for a value (eager/tensor_handle.cc).
 _WAIT: Final = re.compile(
-    r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?|TensorHandle::\w+ Wait|TensorHandle::WaitReady"
+    r"(?:cu|cuda|hip)(?:\w*Synchronize(?:_v\d+)?|Memcpy(?!\w*Async)\w*)"
+    r"|TensorHandle::\w+ Wait|TensorHandle::WaitReady"
 )
+# direct_session.cc: what TensorFlow 1 runs a graph with; it waits for the graph's executors.
+_SESSION_RUN: Final = "SessionRun"
+# eager/eager_executor.cc: runs eager ops that the program does not wait for.
+_EAGER_EXECUTOR: Final = re.compile(r"eager_async_executor.*")
 _HANDED_OVER: Final = "ThreadpoolListener::Record"
 _TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
 # gpu_event_mgr.cc, device_event_mgr.cc: polls the device and calls back what waited for it.
@@ -179,7 +184,7 @@ def _labels(
     doing = np.full(len(plane), -1, np.int8)
     doing[names.is_executor[name_of]] = Doing.RUNTIME
     doing[names.kind[name_of] == Kind.FUNCTION_CALL] = Doing.RUNTIME
-    runs = plane.named(FUNCTION_RUN)
+    runs = plane.named(FUNCTION_RUN, _SESSION_RUN)
     around = innermost(plane, order, names.kind[name_of] == Kind.FUNCTION_CALL)[runs]
     waiting = np.concatenate([runs, around[around >= 0]])
     doing[waiting] = Doing.CALL
@@ -227,6 +232,8 @@ def _program_lanes(host: HostOps) -> NDArray[np.bool_]:
         is_call |= plane.integers("step_num").present
     found = np.array([_PYTHON.fullmatch(name) is not None for name in plane.lines.name], np.bool_)
     found[plane.line_of[is_call]] = True
+    runtimes = [_EAGER_EXECUTOR.fullmatch(name) is not None for name in plane.lines.name]
+    found &= ~np.array(runtimes, np.bool_)
     return found
 
 
@@ -243,7 +250,7 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     """Return when something ended in each call, and where: ops and copies; and when it began."""
     plane = host.plane
     ops = host.event[(host.call != 0) & (doing[host.event] >= 0)]
-    runs = plane.named(FUNCTION_RUN)
+    runs = plane.named(FUNCTION_RUN, _SESSION_RUN)
     ids = plane.integers("id")
     runs = runs[ids.present[runs]]
     elements = _elements(plane)

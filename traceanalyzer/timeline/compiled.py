@@ -140,9 +140,14 @@ def walk_back(spans, lanes, links, calls, devices):
                         since = t
             elif lane == DEVICE_LANE:
                 d = on_device
-                if d < 0 and len(device_start):
+                if d < 0:
                     d = np.searchsorted(device_end, t, side="right") - 1
                 if d < 0:
+                    if not len(device_end):
+                        what = _OTHER_DEVICE  # the trace holds nothing of it
+                elif not len(device_start) and device_end[d] <= floor:
+                    what = _RUNTIME  # that which stands idle since: until the host heard of it
+                elif not len(device_start) and device_end[d] == t:
                     what = _OTHER_DEVICE
                 elif device_end[d] < t:
                     what = _QUEUED if on_device >= 0 else _RUNTIME  # until the host heard of it

@@ -1,0 +1,111 @@
+"""Threads and devices beside the one that is asked about: hand-written traces."""
+
+from __future__ import annotations
+
+from tests.tables.reading import tables_of
+from tests.timeline.test_critical_path import path_of
+from tests.timeline.test_device_parts import gemm, parts_of, shown
+from tests.traces import (
+    call,
+    copy,
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    launch,
+    line,
+    op,
+    step,
+    stream,
+    thread,
+    us,
+)
+from traceanalyzer.timeline.device_parts import host_timeline
+from traceanalyzer.timeline.phase import Phase
+
+
+def test_a_device_does_not_wait_for_another_where_it_is_the_only_one() -> None:
+    """The manager polls it, and hears at 40 that it has been idle since 25."""
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
+    manager = thread("tf_GPU_Event_Manager", 1)(
+        event("ThreadpoolListener::Record", us(40), _pt=13, _p=99)
+    )
+    first = thread("tf_Compute", 3)(executor(us(5, 6), step=7)(launch(us(6, 2), 1)))
+    second = thread("tf_Compute", 2)(
+        event("ThreadpoolListener::StartRegion", us(50), _ct=13, _c=99),
+        executor(us(51, 15), step=7)(op("a/Unique", "Unique", us(52, 5)), launch(us(62, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 15), 1), gemm(us(66, 5), 2))
+
+    found = parts_of(host(python, manager, first, second), gpu(0, device))
+
+    assert found[1:3] == [(25, 52, "RUNTIME", ""), (52, 57, "HOST_OP", "Unique")]
+
+
+def test_a_device_waits_for_another_that_the_manager_polled() -> None:
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
+    manager = thread("tf_GPU_Event_Manager", 1)(
+        event("ThreadpoolListener::Record", us(40), _pt=13, _p=99)
+    )
+    first = thread("tf_Compute", 3)(
+        executor(us(5, 6), step=7)(launch(us(6, 2), 1), launch(us(8, 2), 3, number=1))
+    )
+    second = thread("tf_Compute", 2)(
+        event("ThreadpoolListener::StartRegion", us(50), _ct=13, _c=99),
+        executor(us(51, 15), step=7)(launch(us(62, 2), 2)),
+    )
+    own = stream(13, "Compute")(gemm(us(10, 15), 1), gemm(us(66, 5), 2))
+    other = stream(13, "Compute")(gemm(us(10, 25), 3))
+
+    found = parts_of(host(python, manager, first, second), gpu(0, own), gpu(1, other))
+
+    assert found[1:3] == [(25, 35, "OTHER_DEVICE", ""), (35, 62, "RUNTIME", "")]
+
+
+def test_a_session_waits_for_the_ops_of_its_run() -> None:
+    """TensorFlow 1: nothing but `SessionRun` lies on the program's own thread."""
+    python = line("python")(event("SessionRun", us(0, 60), id=5, _r=1))
+    worker = thread("tf_Compute", 1)(
+        executor(us(10, 45), step=5)(op("a/Unique", "Unique", us(12, 40)))
+    )
+    tables = tables_of(host(python, worker))
+
+    parts = host_timeline(tables).program
+
+    assert parts is not None
+    assert (12, 52, "HOST_OP", "Unique") in shown(parts, tables)
+    assert not (parts.phase == Phase.PROGRAM).any()
+
+
+def test_a_thread_of_the_runtime_that_runs_eager_ops_is_not_the_program() -> None:
+    """What it waits for there, the trace does not tell."""
+    python = line("python")(eager("MatMul", us(0, 5)), eager("MatMul", us(40, 5)))
+    runs = thread("eager_async_executor", 1)(
+        event("EagerKernelExecute", us(6, 8))(launch(us(8, 2), 1)),
+        event("EagerKernelExecute", us(46, 8))(launch(us(48, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(50, 5), 2))
+
+    found = parts_of(host(python, runs), gpu(0, device))
+
+    assert found[1] == (15, 48, "UNATTRIBUTED", "")
+
+
+def test_a_copy_that_the_program_waits_in_is_no_launch() -> None:
+    python = line("python")(
+        step(0, us(0, 100))(
+            eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+            launch(us(20, 72), 2, "cuMemcpyDtoH_v2"),
+        )
+    )
+    device = (
+        stream(13, "Compute")(gemm(us(10, 75), 1)),
+        stream(14, "MemcpyD2H")(copy("D2H", 64, us(86, 4), correlation=2)),
+    )
+
+    found, _ = path_of(host(python), gpu(0, *device))
+
+    assert (10, 85, "COMPUTE", "MatMul") in found
+    assert (86, 90, "COPY", "") in found
+    assert not [part for part in found if part[2] == "LAUNCH" and part[0] >= 10]
