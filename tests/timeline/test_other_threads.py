@@ -109,3 +109,35 @@ def test_a_copy_that_the_program_waits_in_is_no_launch() -> None:
     assert (10, 85, "COMPUTE", "MatMul") in found
     assert (86, 90, "COPY", "") in found
     assert not [part for part in found if part[2] == "LAUNCH" and part[0] >= 10]
+
+
+def test_a_path_is_that_of_the_thread_that_marks_the_steps() -> None:
+    busier = line("python")(*(eager("TopKV2", us(2 * k, 1)) for k in range(40)))
+    marks = line("python")(step(0, us(0, 100))(eager("Unique", us(5, 90))))
+
+    found, _ = path_of(host(busier, marks))
+
+    assert found == [(0, 5, "PROGRAM", ""), (5, 95, "HOST_OP", "Unique"), (95, 100, "PROGRAM", "")]
+
+
+def test_what_took_no_time_on_a_device_is_not_another_that_was_waited_for() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        event("cuStreamSynchronize", us(12, 30), correlation_id=9),
+        eager("MatMul", us(45, 10))(launch(us(46, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(30), 0), gemm(us(48, 5), 2))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found[1:3] == [(15, 42, "RUNTIME", ""), (42, 45, "PROGRAM", "")]
+
+
+def test_one_event_with_the_id_of_another_is_no_sign_of_an_early_clock() -> None:
+    python = line("python")(
+        eager("MatMul", us(100, 10))(launch(us(102, 1), 1)),
+        eager("MatMul", us(170, 10))(launch(us(172, 1), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(20, 3), 2), gemm(us(104, 5), 1), gemm(us(174, 5), 2))
+
+    assert host_timeline(tables_of(host(python), gpu(0, device))).shift_ps == 0

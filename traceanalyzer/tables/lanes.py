@@ -102,6 +102,7 @@ class Lanes:
     Attributes:
         name: Name of each lane (XLine).
         is_program: Which lanes are the program's own threads.
+        steps: How many steps each lane marked, int64.
         begin: First segment of each lane, one longer; int64.
         start_ps: Start of each segment, rising within a lane; int64.
         end_ps: End of each segment, int64.
@@ -121,6 +122,7 @@ class Lanes:
 
     name: tuple[str, ...]
     is_program: NDArray[np.bool_]
+    steps: NDArray[np.int64]
     begin: NDArray[np.int64]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -157,6 +159,7 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
     return Lanes(
         name=plane.lines.name,
         is_program=_program_lanes(host),
+        steps=_marked_steps(plane),
         begin=begin,
         start_ps=start_ps,
         end_ps=end_ps,
@@ -235,6 +238,14 @@ def _program_lanes(host: HostOps) -> NDArray[np.bool_]:
     runtimes = [_EAGER_EXECUTOR.fullmatch(name) is not None for name in plane.lines.name]
     found &= ~np.array(runtimes, np.bool_)
     return found
+
+
+def _marked_steps(plane: Plane) -> NDArray[np.int64]:
+    """Count the steps that each thread marked."""
+    if not plane.has_stat("step_num"):
+        return np.zeros(len(plane.lines), np.int64)
+    marked = plane.line_of[plane.integers("step_num").present]
+    return np.bincount(marked, minlength=len(plane.lines)).astype(np.int64)
 
 
 class _Calls(NamedTuple):

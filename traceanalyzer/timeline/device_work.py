@@ -124,7 +124,7 @@ def _shift_ps(start_ps: NDArray[np.int64], launches: Launches) -> int:
     if not known.any():
         return 0
     late = start_ps[known] - launches.start_ps[known]
-    rank = int(len(late) * _TOO_EARLY_SHARE)
+    rank = min(max(1, int(len(late) * _TOO_EARLY_SHARE)), len(late) - 1)
     return max(0, -int(np.partition(late, rank)[rank]))
 
 

@@ -77,7 +77,7 @@ class Parts(NamedTuple):
 
 
 def program_lane(lanes: Lanes | None) -> int:
-    """Return the program's thread that did most, -1 where none is known.
+    """Return the program's thread that marked most steps or else did most, -1 where none is known.
 
     A thread of which nothing is recorded does not tell when the program waited, so it is none: JAX
     leaves no calls of TensorFlow.
@@ -85,6 +85,8 @@ def program_lane(lanes: Lanes | None) -> int:
     if lanes is None or not lanes.is_program.any():
         return DEVICE_LANE
     segments = np.where(lanes.is_program, np.diff(lanes.begin), 0)
+    if (lanes.steps * segments).any():
+        segments = np.where(segments > 0, lanes.steps, 0)
     return int(segments.argmax()) if segments.any() else DEVICE_LANE
 
 
@@ -102,8 +104,10 @@ def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Par
     """
     if lanes is None:
         return _nothing_told(spans)
-    ends = np.empty(0, np.int64) if work is None else np.sort(work.end_ps)
-    none, number = np.empty(0, np.int64), np.empty(0, np.int32)
+    none = np.empty(0, np.int64)
+    # What took no time is not waited for, nor does it end the time in which the device stood idle.
+    ends = none if work is None else np.sort(work.end_ps[work.end_ps > work.start_ps])
+    number = np.empty(0, np.int32)
     devices = (none, ends, np.empty(0, np.uint8), number, number, none, none, none)
     shift_ps = 0 if work is None else work.shift_ps
     start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices, shift_ps)
