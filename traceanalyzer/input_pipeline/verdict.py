@@ -117,7 +117,7 @@ def _pipeline(
     longest = max(waited, key=lambda g: waited[g])
     return Pipeline(
         stages={
-            k: stage
+            k: {str(column): cell for column, cell in stage.items()}
             for k, stage in enumerate(stages.to_dict("records"))
             if stage["pipeline"] == longest
         },
