@@ -15,6 +15,7 @@ from tests.traces import (
     executor,
     gpu,
     host,
+    iterator,
     kernel,
     launch,
     line,
@@ -158,6 +159,38 @@ def test_what_is_hidden_gains_nothing() -> None:
 
     assert bounds is not None
     assert (bounds.low_ps, bounds.high_ps) == (0, 0)
+
+
+def test_a_step_gets_no_shorter_than_the_input_pipeline_takes() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    pipeline = thread("tf_data_iterator_resource", 5)(
+        *(iterator("Root::Prefetch::Map", us(100 * k + 2, 95)) for k in range(4))
+    )
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    run = run_of(host(python, pipeline), gpu(0, device))
+
+    bounds = Costs(run).gain(ids(run, "Unique"))
+
+    assert bounds is not None
+    assert (bounds.low_ps, bounds.beside_ps, bounds.high_ps) == (5 * US, 22 * US, 40 * US)
+
+
+def test_a_step_gets_no_shorter_than_another_device_computes() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    waits = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    computes = stream(13, "Compute")(
+        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
+    )
+    run = run_of(host(python), gpu(0, waits), gpu(1, computes))
+
+    bounds = Costs(run).gain(ids(run, "Unique"))
+
+    assert bounds is not None
+    assert bounds.low_ps == 10 * US / 2  # one of two gains what the other leaves
 
 
 def test_of_two_devices_it_is_the_mean() -> None:

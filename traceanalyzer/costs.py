@@ -5,7 +5,8 @@ because of the ops: the rest of their time is hidden already. It is at least wha
 time when everything doubtful is taken off: where the walk back took a link for granted; copies, for
 what an op no longer takes from the host its neighbour may; where other ops of the host ran as well,
 that the device might wait for instead; and what the ops cost on the device themselves: a launch
-each, and a quarter of the time that they took on the host.
+each, and a quarter of the time that they took on the host. Nor is it more than what the step is
+longer than what goes on beside the ops: the input pipeline, and the device that computes most.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class GainBounds:
         copied_ps: Of the rest, for copies, which may move elsewhere.
         shared_ps: Of the rest, while other ops of the host ran as well.
         own_ps: What the ops would cost on the device.
+        beside_ps: Of the rest, what the input pipeline or another device takes anyway.
     """
 
     low_ps: float
@@ -61,6 +63,7 @@ class GainBounds:
     copied_ps: float
     shared_ps: float
     own_ps: float
+    beside_ps: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -161,6 +164,7 @@ class Costs:
             copied_ps=sum(b.copied_ps for b in bounds) / n,
             shared_ps=sum(b.shared_ps for b in bounds) / n,
             own_ps=sum(b.own_ps for b in bounds) / n,
+            beside_ps=sum(b.beside_ps for b in bounds) / n,
         )
 
 
@@ -181,6 +185,22 @@ class _HostWork:
         self._start = none if lanes is None else lanes.start_ps[computes]
         self._end = none if lanes is None else lanes.end_ps[computes]
         self._row = none.astype(np.int32) if lanes is None else lanes.row[computes]
+        self.room_ps = self.within.total_ps - max(self._beside(host))
+
+    def _beside(self, host: Host) -> Iterable[int]:
+        """Return what goes on within the steps whatever the program's own thread does.
+
+        That is the time of the input pipeline on threads of its own, and of each device's kernels.
+        """
+        lanes = host.tables.lanes
+        times = [d.parts for d in host.timeline.devices]
+        spans = [(p.start_ps, p.duration_ps, p.phase == Phase.COMPUTE) for p in times]
+        if lanes is not None:
+            own = np.repeat(lanes.is_program, np.diff(lanes.begin))
+            is_input = (lanes.doing == Doing.INPUT) & ~own
+            spans.append((lanes.start_ps, lanes.end_ps - lanes.start_ps, is_input))
+        for start, took, chosen in spans:
+            yield common(union(start[chosen], took[chosen]), self.within).total_ps
 
     def rows(self, op_ids: Iterable[str]) -> NDArray[np.int32]:
         """Return the rows of ops, of this host."""
@@ -220,7 +240,13 @@ class _Device:
         exposed = int(self._of_row[rows].sum())
         if not exposed:
             return GainBounds(
-                low_ps=0, high_ps=0, unproved_ps=0, copied_ps=0, shared_ps=0, own_ps=0
+                low_ps=0,
+                high_ps=0,
+                unproved_ps=0,
+                copied_ps=0,
+                shared_ps=0,
+                own_ps=0,
+                beside_ps=0,
             )
         mine = np.isin(self._row, rows)
         proved = mine & self._is_proved
@@ -230,13 +256,16 @@ class _Device:
         alone = without(times, work.others(rows))
         computed = int(self._inside[mine & self._computes].sum())
         own = work.runs(rows) * work.launch_ps + _DEVICE_SHARE * computed
+        rest = max(0.0, alone.total_ps - own)
+        low = min(rest, max(0, work.room_ps))
         return GainBounds(
-            low_ps=max(0.0, alone.total_ps - own) / work.steps,
+            low_ps=low / work.steps,
             high_ps=exposed / work.steps,
             unproved_ps=(exposed - proved_ps) / work.steps,
             copied_ps=(proved_ps - times.total_ps) / work.steps,
             shared_ps=(times.total_ps - alone.total_ps) / work.steps,
             own_ps=own / work.steps,
+            beside_ps=(rest - low) / work.steps,
         )
 
 

@@ -91,6 +91,7 @@ def _note(bounds: GainBounds) -> str | None:
         (bounds.shared_ps, "in which other ops of the host ran too"),
         (bounds.unproved_ps, "in which the trace does not prove that they were waited for"),
         (bounds.own_ps, "that they are taken to cost on the device"),
+        (bounds.beside_ps, "that the input pipeline or another device takes anyway"),
     ]
     told = [f"{ps / _PS_PER_US:,.1f} µs {why}" for ps, why in reasons if ps >= _PS_PER_US]
     return f"the lower bound leaves out {listed(told)}" if told and bounds.high_ps else None
