@@ -122,6 +122,11 @@ class TestLink:
         assert edge["bytes_per_s"] == pytest.approx(6_000_100 / 2001e-6)
         assert (edge["link_bytes_per_s"], edge["link_source"]) == (4e9, "seen")
 
+    def test_a_copy_of_no_time_has_no_rate(self) -> None:
+        edge = self.edge(copy("H2D", 64, us(0)), copy("H2D", 100, us(10, 1)))
+
+        assert (edge["bytes"], edge["bytes_per_s"]) == (164, 1e8)
+
     def test_small_copies_show_no_link(self) -> None:
         edge = self.edge(copy("H2D", 100_000, us(0, 1)))
 
