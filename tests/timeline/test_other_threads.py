@@ -141,3 +141,13 @@ def test_one_event_with_the_id_of_another_is_no_sign_of_an_early_clock() -> None
     device = stream(13, "Compute")(gemm(us(20, 3), 2), gemm(us(104, 5), 1), gemm(us(174, 5), 2))
 
     assert host_timeline(tables_of(host(python), gpu(0, device))).shift_ps == 0
+
+
+def test_steps_of_several_threads_have_each_the_path_of_its_own() -> None:
+    first = line("python")(step(0, us(0, 100))(eager("Unique", us(10, 80))))
+    second = line("python")(step(1, us(50, 100))(eager("TopKV2", us(60, 80))))
+
+    found, _ = path_of(host(first, second))
+
+    assert (10, 90, "HOST_OP", "Unique") in found
+    assert (60, 140, "HOST_OP", "TopKV2") in found

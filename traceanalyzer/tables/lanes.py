@@ -102,7 +102,8 @@ class Lanes:
     Attributes:
         name: Name of each lane (XLine).
         is_program: Which lanes are the program's own threads.
-        steps: How many steps each lane marked, int64.
+        step_lane: The lane that marked each marked step, int32.
+        step_ps: When that step began, rising; int64.
         begin: First segment of each lane, one longer; int64.
         start_ps: Start of each segment, rising within a lane; int64.
         end_ps: End of each segment, int64.
@@ -122,7 +123,8 @@ class Lanes:
 
     name: tuple[str, ...]
     is_program: NDArray[np.bool_]
-    steps: NDArray[np.int64]
+    step_lane: NDArray[np.int32]
+    step_ps: NDArray[np.int64]
     begin: NDArray[np.int64]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
@@ -156,10 +158,12 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
     begin, start_ps, end_ps, event = segments
     calls = _calls(host, device, doing)
     launch = _launches(plane)
+    marks = _step_marks(plane)
     return Lanes(
         name=plane.lines.name,
         is_program=_program_lanes(host),
-        steps=_marked_steps(plane),
+        step_lane=plane.line_of[marks].astype(np.int32),
+        step_ps=plane.start_ps[marks],
         begin=begin,
         start_ps=start_ps,
         end_ps=end_ps,
@@ -240,12 +244,13 @@ def _program_lanes(host: HostOps) -> NDArray[np.bool_]:
     return found
 
 
-def _marked_steps(plane: Plane) -> NDArray[np.int64]:
-    """Count the steps that each thread marked."""
+def _step_marks(plane: Plane) -> NDArray[np.int64]:
+    """Return the events that mark steps, by start."""
     if not plane.has_stat("step_num"):
-        return np.zeros(len(plane.lines), np.int64)
-    marked = plane.line_of[plane.integers("step_num").present]
-    return np.bincount(marked, minlength=len(plane.lines)).astype(np.int64)
+        return np.empty(0, np.int64)
+    marks = np.flatnonzero(plane.integers("step_num").present)
+    by_time: NDArray[np.int64] = marks[np.argsort(plane.start_ps[marks], kind="stable")]
+    return by_time
 
 
 class _Calls(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 
 from traceanalyzer.timeline.device_work import Launches, device_work
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.timeline.walk import Spans, program_lane, walk_back, walk_through_devices
+from traceanalyzer.timeline.walk import Spans, lanes_of_steps, walk_back, walk_through_devices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,13 +34,12 @@ def critical_path(tables: HostTables, steps: pd.DataFrame) -> Parts:
         steps: The steps, rows of its step table.
 
     Returns:
-        Parts that cover each step from its begin to its end, by time. They are about the program's
-        own thread: the step ends when that says so.
+        Parts that cover each step from its begin to its end, by time. They are about the thread
+        that marked the step, or else the program's own: the step ends when that says so.
     """
     start = steps["start_ps"].to_numpy(np.int64)
     end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
-    lane = np.full(len(steps), program_lane(tables.lanes), np.int32)
-    spans = Spans(start, end, Launches(lane, end, end))
+    spans = Spans(start, end, Launches(lanes_of_steps(tables.lanes, start), end, end))
     if tables.kernels.empty:
         return walk_back(spans, tables.lanes, None)
     return walk_through_devices(spans, tables.lanes, device_work(tables))

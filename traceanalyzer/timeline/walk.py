@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.lanes import Lanes
     from traceanalyzer.timeline.device_work import DeviceWork, Launches
 
-__all__ = ["Parts", "Spans", "program_lane", "walk_back", "walk_through_devices"]
+__all__ = ["Parts", "Spans", "lanes_of_steps", "program_lane", "walk_back", "walk_through_devices"]
 
 
 class Spans(NamedTuple):
@@ -85,9 +85,21 @@ def program_lane(lanes: Lanes | None) -> int:
     if lanes is None or not lanes.is_program.any():
         return DEVICE_LANE
     segments = np.where(lanes.is_program, np.diff(lanes.begin), 0)
-    if (lanes.steps * segments).any():
-        segments = np.where(segments > 0, lanes.steps, 0)
+    marked = np.bincount(lanes.step_lane[segments[lanes.step_lane] > 0], minlength=len(segments))
+    if marked.any():
+        return int(marked.argmax())
     return int(segments.argmax()) if segments.any() else DEVICE_LANE
+
+
+def lanes_of_steps(lanes: Lanes | None, start_ps: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return the thread that marked each step, by when it begins; else the program's."""
+    program = np.full(len(start_ps), program_lane(lanes), np.int32)
+    if lanes is None or not len(lanes.step_ps):
+        return program
+    slot = np.searchsorted(lanes.step_ps, start_ps).clip(max=len(lanes.step_ps) - 1)
+    lane = lanes.step_lane[slot]
+    is_told = (lanes.step_ps[slot] == start_ps) & (np.diff(lanes.begin)[lane] > 0)
+    return np.where(is_told, lane, program).astype(np.int32)
 
 
 def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Parts:
