@@ -634,6 +634,7 @@ class Island(_Record):
     arriving: IslandCopies
     leaving: IslandCopies
     move: IslandMove | None = None
+    is_weighed: bool = True  # whether the cheapest move was looked for: not about too many ops
 
 
 @dataclass(frozen=True, kw_only=True)

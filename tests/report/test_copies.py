@@ -211,6 +211,14 @@ class TestPage:
         assert "No op that could move would make it less." in text
         assert "Showing 4 of 61 round trips" in text
 
+    def test_does_not_say_that_nothing_helps_where_nothing_was_tried(self) -> None:
+        (first, *_) = gpu_run().islands
+        large = replace(first, move=None, is_weighed=False)
+        part = section(replace(gpu_run(), islands=(large,)), "islands")
+
+        assert "Too many ops lie about it" in part.text
+        assert "would make it less" not in part.text
+
     def test_is_silent_where_there_is_nothing_to_say(self) -> None:
         page = render_page(empty_run())
         assert 'id="islands"' not in page

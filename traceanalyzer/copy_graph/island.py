@@ -61,14 +61,21 @@ class Island:
         has_bytes = any(v.cost is not None for v in self.values)
         return "time" if not has_bytes and any(v.cost is not None for v in self.times) else "bytes"
 
+    @property
+    def is_weighed(self) -> bool:
+        """Whether it is small enough for the cheapest move to be looked for."""
+        return len(self.known) <= _LARGEST
+
     def cheapest_move(self, cannot_move: Callable[[IslandOp], bool]) -> Move | None:
         """Return the ops to move so that least is copied; None where no move saves anything.
+
+        None of one that is not weighed, too.
 
         Args:
             cannot_move: Tells of an op whether it must stay where it is: on the CPU, because it has
                 no GPU kernel.
         """
-        if len(self.known) > _LARGEST:
+        if not self.is_weighed:
             return None
         stay = self.held | {key for key, op in self.known.items() if cannot_move(op)}
         weighed = self.times if self.basis == "time" else self.values

@@ -90,6 +90,7 @@ def _island(
         arriving=_copies(found.arriving),
         leaving=_copies(found.leaving),
         move=None if move is None else _move(found, move),
+        is_weighed=found.is_weighed,
     )
 
 
