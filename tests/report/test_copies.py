@@ -249,6 +249,7 @@ def test_an_island_is_a_record_like_any_other() -> None:
         "arriving",
         "leaving",
         "move",
+        "is_weighed",
     ]
     assert isinstance(gpu_run().islands[0], Island)
 
