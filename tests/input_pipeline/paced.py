@@ -84,6 +84,7 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
     autotune: str = "false",
     epochs: int = 1,
     op_time: int | None = None,
+    call_time: int | None = None,
     batch: int | None = None,
 ) -> Sequence[Any]:
     """Steps behind a parallel map whose function takes `busy` µs a step, in `calls` calls."""
@@ -121,9 +122,10 @@ def made_ahead(  # noqa: PLR0913 - what the stage is set to
         for n, at in enumerate(begins)
     )
     kernel = "PyFunc" if python else "DecodeJpeg"
-    inner = each if op_time is None else op_time
+    lasts = each if call_time is None else call_time
+    inner = lasts if op_time is None else op_time
     pool = thread("tf_data_private_threadpool", 2, at_ns=-1000 * late)(
-        executor(us(at + late, each), step=-100 - n)(op("f", kernel, us(at + late, inner)))
+        executor(us(at + late, lasts), step=-100 - n)(op("f", kernel, us(at + late, inner)))
         for n, at in enumerate(begins)
     )
     return program, runner, pool

@@ -116,3 +116,13 @@ def test_filling_a_shuffles_buffer_is_told_by_itself() -> None:
     assert use.startup_ps == 5 * MS
     assert use.fill_ps == pytest.approx(4.8 * MS)
     assert use.fill_size == 1024
+
+
+def test_what_lies_between_many_short_calls_is_their_handing_over() -> None:
+    # 100 calls of 40 us a step, 60 us apart: no call runs most of the time, and yet that is it.
+    use = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=10, call_time=40, batch=100))
+    assert use.verdict == "too_slow"
+    assert use.slow is not None
+    assert use.slow.stage == "Root::MapAndBatch"
+    assert use.slow.busy_ps == pytest.approx(10 * MS, rel=0.02)
+    assert use.cures[0].kind == "vectorise"

@@ -604,7 +604,7 @@ def _gpu_input() -> InputPipeline:
             ),
         ),
         stages=Table(
-            columns=("host", "pipeline", "stage", "type", "elements", "total_us", "parallelism"),
+            columns=("host", "pipeline", "stage", "type", "elements", "request_us", "parallelism"),
             rows=(
                 (HOST, 0, "Root::Prefetch", "Prefetch", 120, 744_000.0, None),
                 (HOST, 0, "Root::Prefetch::Map", "Map", 120, 1_710_000.0, 1),

@@ -270,3 +270,34 @@ def test_files_of_an_interleave_that_lost_it_are_one_stage() -> None:
     assert rows(tables.stages, "stage", "pipeline", "iterators") == [
         ("Root::ParallelInterleaveV4::TextLine", 0, 5)
     ]
+
+
+def test_an_address_that_another_pipeline_had_before_tells_the_two_apart() -> None:
+    def epoch(at: int, root: str, below: str) -> tuple[Event, Event]:
+        return stage(
+            "Root",
+            us(at, 10),
+            stage("Root::Prefetch", us(at + 1, 5), id=2, parent_id=1, name=ref(root)),
+            id=1,
+            name=ref(root),
+        ), stage("Root::Prefetch::Map", us(at + 2, 5), id=3, parent_id=2, name=ref(below))
+
+    epochs = [
+        epoch(0, "PrefetchDataset:4", "MapDataset:2"),
+        epoch(20, "PrefetchDataset:9", "MapDataset:7"),
+        epoch(40, "PrefetchDataset:4", "MapDataset:2"),
+    ]
+    tables = tables_of(
+        host(
+            line("python")(asked for asked, _ in epochs),
+            thread("tf_data_iterator_resource", 1)(made for _, made in epochs),
+        )
+    )
+    assert rows(tables.stages, "pipeline", "stage", "name", "elements") == [
+        (0, "Root", "PrefetchDataset:4", 2),
+        (0, "Root::Prefetch", "PrefetchDataset:4", 2),
+        (0, "Root::Prefetch::Map", "MapDataset:2", 2),
+        (1, "Root", "PrefetchDataset:9", 1),
+        (1, "Root::Prefetch", "PrefetchDataset:9", 1),
+        (1, "Root::Prefetch::Map", "MapDataset:7", 1),
+    ]

@@ -129,16 +129,19 @@ class _Changes:
     def _parallel(self) -> Iterator[Cure]:
         """Several calls at once."""
         cpus = self._setting.cpus
-        busy = self._pipeline.busy_ps([self._row])
-        at_once = self._at_once(busy)
+        calling = self._pipeline.calling_ps(self._row)
+        at_once = self._at_once(calling)
+        # Handing elements over from thread to thread is no faster with more calls at once.
+        handing_over = self._pipeline.busy_ps([self._row]) - calling
         if cpus is not None and at_once > cpus * 0.75:
             return
         if is_positive(self._stage["autotune"]):
             return  # tf.data chooses already
         most = max(at_once, float(cpus)) if cpus else None
         least = 1.0 if self._calls_python else max(at_once, (cpus or 2) / 2)
-        best = self._apart(busy * at_once / most) if most else 0.0
-        worst = max(self._apart(busy * at_once / least), self._contended(busy * at_once))
+        calls = calling * at_once
+        best = self._apart(handing_over + calls / most) if most else 0.0
+        worst = max(self._apart(handing_over + calls / least), self._contended(calls))
         low, high = self._bounds(best, worst)
         basis = (
             f"one call after the other at worst, as Python holds its lock; on {_cpus(cpus)} at best"
@@ -168,7 +171,7 @@ class _Changes:
             return 1.0
         mine = self._pipeline.work.row == self._row
         took = float((self._pipeline.work.end_ps[mine] - self._pipeline.work.start_ps[mine]).sum())
-        whole = self._pipeline.spans([self._row]).total_ps
+        whole = self._pipeline.recorded([self._row]).total_ps
         # Calls that wait for a thread count as running: never more than can run at once.
         limits = [self._stage["parallelism"], self._setting.cpus]
         most = min((float(n) for n in limits if is_positive(n)), default=float("inf"))

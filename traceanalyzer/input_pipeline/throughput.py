@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union
+from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pipeline", "Section"]
 
+_HANDING_OVER_PS: Final = 200_000_000  # at most: waking a thread takes some ten microseconds
 Section = tuple[str, bool]  # the stage that asks ("" for the program), and whether it is calls
 
 
@@ -87,6 +88,35 @@ class Pipeline:
 
     def spans(self, rows: Collection[int]) -> Intervals:
         """Return when some of these stages were at work."""
+        each = [self._spans_of(row) for row in rows]
+        start = np.concatenate([np.empty(0, np.int64), *(times.start_ps for times in each)])
+        end = np.concatenate([np.empty(0, np.int64), *(times.end_ps for times in each)])
+        return union(start, end - start)
+
+    def _spans_of(self, row: int) -> Intervals:
+        """Return when a stage was at work.
+
+        Between two calls of one that makes elements ahead lies their handing over from thread to
+        thread, which is its work, too: unless its inputs were at work then.
+        """
+        if row not in self._known:
+            own = self.recorded([row])
+            if self.stages[row]["is_async"]:
+                joined = union(own.start_ps, own.end_ps - own.start_ps + _HANDING_OVER_PS)
+                closed = Intervals(joined.start_ps, joined.end_ps - _HANDING_OVER_PS)
+                inputs = self.recorded([k for k in self.below(row) if k != row])
+                between = without(without(closed, own), inputs)
+                start = np.concatenate([own.start_ps, between.start_ps])
+                own = union(start, np.concatenate([own.end_ps, between.end_ps]) - start)
+            self._known[row] = own
+        return self._known[row]
+
+    @cached_property
+    def _known(self) -> dict[int, Intervals]:
+        return {}
+
+    def recorded(self, rows: Collection[int]) -> Intervals:
+        """Return when the trace shows some of these stages at work."""
         mine = np.isin(self.work.row, np.array(list(rows), np.int64))
         start = self.work.start_ps[mine]
         return union(start, self.work.end_ps[mine] - start)
@@ -94,6 +124,10 @@ class Pipeline:
     def busy_ps(self, rows: Collection[int]) -> float:
         """Return the time on the clock, per step, in which some of these stages were at work."""
         return self._per_step(self.spans(rows))
+
+    def calling_ps(self, row: int) -> float:
+        """Return the part of a stage's work, per step, in which calls of its function ran."""
+        return self._per_step(self.recorded([row]))
 
     def in_wait_ps(self, rows: Collection[int]) -> float:
         """Return the part of it that fell into the wait."""

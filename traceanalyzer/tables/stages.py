@@ -15,7 +15,7 @@ import pandas as pd
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.pipeline_events import Spans, parent_path, stage_events
 from traceanalyzer.tables.schema import STAGES
-from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
+from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def pipelines(
         **columns.times(is_first),
         **columns.settings(),
         **columns.functions(host, of_occurrence, ops),
-        **columns.lines(name, ops),
+        **columns.lines(name, host, of_occurrence, ops),
         "host": host_name,
     }
     return pd.DataFrame(table)[list(STAGES.columns)], Pipelines(
@@ -231,12 +231,22 @@ def _by_parent(  # noqa: PLR0913, PLR0917 - columns of one table, computed once 
     label: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """Return the labels of the iterators above some events; -1 where there is none."""
+    start = events.plane.start_ps[events.event]
     over = np.flatnonzero(events.path == above)
+    over = over[np.argsort(start[over], kind="stable")]
     distinct, first = np.unique(ids[over], return_index=True)
     wanted = parents.values[at]
     slot = np.searchsorted(distinct, wanted).clip(max=max(len(distinct) - 1, 0))
     found = parents.present[at] & (distinct[slot] == wanted)
     by_id = np.where(found, label[over[first[slot]]], -1)
+    # An id is an address: once an iterator is gone, that of another pipeline may have it. What asks
+    # last before a request is the one that is alive.
+    pairs = _pairs(np.searchsorted(distinct, ids[over]), label[over])[0][:, 0]
+    for shared in np.flatnonzero(np.bincount(pairs, minlength=len(distinct)) > 1).tolist():
+        alive = over[ids[over] == distinct[shared]]
+        mine = np.flatnonzero(found & (slot == shared))
+        last = np.searchsorted(start[alive], start[at[mine]], side="right") - 1
+        by_id[mine] = label[alive[last.clip(0)]]
     around = events.outer[at]  # on the same thread there is no doubt
     direct = (around >= 0) & (np.append(events.path, -1)[around] == above)
     labels: NDArray[np.int64] = np.where(direct, np.append(label, -1)[around], by_id)
@@ -458,14 +468,17 @@ class _Columns:
             lines[k] = int(ops["source_line"].iloc[dearest])
         return files, lines
 
-    def lines(self, names: Strings, ops: pd.DataFrame) -> dict[str, Any]:
+    def lines(
+        self, names: Strings, host: HostOps, of_occurrence: NDArray[np.int64], ops: pd.DataFrame
+    ) -> dict[str, Any]:
         """Return what TensorFlow calls the datasets, and the lines that made them."""
         told: list[set[str]] = [set() for _ in range(self._size)]
         for k, code in _pairs(self._row, names.codes.astype(np.int64))[0].tolist():
             if code >= 0:
                 told[k].add(names.values[code])
         single = [next(iter(t)) if len(t) == 1 else None for t in told]
-        made = _making_lines(ops, {m for t in names.values for m in _COUNTED.findall(t)})
+        counted = {m for t in names.values for m in _COUNTED.findall(t)}
+        made = _making_lines(host, of_occurrence, ops, counted)
         found = [_line_of(name, made) for name in single]
         return {
             "name": single,
@@ -525,28 +538,34 @@ def _dearest_types(
 _Line = tuple[str | None, int | None]
 
 
-def _making_lines(ops: pd.DataFrame, names: set[str]) -> dict[str, _Line]:
+def _making_lines(
+    host: HostOps, of_occurrence: NDArray[np.int64], ops: pd.DataFrame, names: set[str]
+) -> dict[str, _Line]:
     """Return the line that made each dataset, where a capture recorded it.
 
-    A program makes its datasets eagerly, in the order of their numbers. If each op of a type has
+    A program makes its datasets eagerly, in the order of their numbers. If all ops of a type have
     one line, or there are as many numbers as ops, that tells which is which; else nothing does.
     """
-    eager = ops[ops["is_eager"] & ops["source_line"].notna()]
     found: dict[str, _Line] = {}
     for kind in {name.partition(":")[0] for name in names}:
-        rows = eager[eager["type"] == kind]
-        lines = list(
-            dict.fromkeys(
-                (str(file), int(line))
-                for file, line in zip(rows["source_file"], rows["source_line"], strict=True)
-            )
-        )
+        is_kind = np.array([t == kind for t in host.names.type], np.bool_)
+        made = np.flatnonzero((host.kind == Kind.EAGER_OP) & is_kind[host.name])
+        made = made[np.argsort(host.plane.start_ps[host.event[made]], kind="stable")]
+        rows = ops.iloc[of_occurrence[made]]
+        if rows["source_line"].isna().any():
+            continue
+        lines = [
+            (str(file), int(line))
+            for file, line in zip(rows["source_file"], rows["source_line"], strict=True)
+        ]
         numbered = sorted(
             (n for n in names if n.partition(":")[0] == kind),
             key=lambda n: int(n.partition(":")[2]),
         )
-        if len(lines) == 1:
+        if len(set(lines)) == 1:
             found |= dict.fromkeys(numbered, lines[0])
+        elif len(lines) == len(numbered):
+            found |= dict(zip(numbered, lines, strict=True))
     return found
 
 
