@@ -151,3 +151,21 @@ def test_steps_of_several_threads_have_each_the_path_of_its_own() -> None:
 
     assert (10, 90, "HOST_OP", "Unique") in found
     assert (60, 140, "HOST_OP", "TopKV2") in found
+
+
+def test_what_a_function_within_a_function_did_is_waited_for() -> None:
+    """It runs under a step id of its own; no pool records who handed work to whom."""
+    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
+    inner_call = op("outer/PartitionedCall", "PartitionedCall", us(10, 8))(
+        event("FunctionRun", us(11, 3), id=8, _r=1, _pt=2, _p=78)
+    )
+    first = thread("tf_Compute", 1)(executor(us(5, 15), step=7)(launch(us(6, 2), 1), inner_call))
+    inner = thread("tf_Compute", 2)(
+        executor(us(22, 45), step=8, context=78)(op("nested/Unique", "Unique", us(23, 40)))
+    )
+    after = thread("tf_Compute", 3)(executor(us(70, 10), step=7)(launch(us(72, 2), 2)))
+    device = stream(13, "Compute")(gemm(us(8, 5), 1), gemm(us(76, 5), 2))
+
+    found = parts_of(host(python, first, inner, after), gpu(0, device))
+
+    assert (23, 63, "HOST_OP?", "Unique") in found

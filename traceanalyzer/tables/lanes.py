@@ -48,6 +48,7 @@ _HANDED_OVER: Final = "ThreadpoolListener::Record"
 _TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
 # gpu_event_mgr.cc, device_event_mgr.cc: polls the device and calls back what waited for it.
 _EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
+_MOST_NESTED: Final = 8  # functions within functions that are followed; ids might form a circle
 _PYTHON: Final = re.compile(r"(?:python|main)\S*", re.IGNORECASE)
 _ON_THE_HOST: Final = ("cpu", "host_memory", "unknown")
 
@@ -300,8 +301,37 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     ).astype(np.int32)
     begins = np.zeros(len(call), np.bool_)
     begins[len(ops) : len(ops) + len(runs)] = True
-    order = np.lexsort((at_ps, call))
-    return _Calls(call[order], at_ps[order], lane[order], begins[order])
+    found = _with_nested(host, runs, _Calls(call, at_ps, lane, begins))
+    order = np.lexsort((found.at_ps, found.id))
+    return _Calls(*(column[order] for column in found))
+
+
+def _with_nested(host: HostOps, runs: NDArray[np.int64], calls: _Calls) -> _Calls:
+    """Add to calls what ended in those that their ops made: it is part of them.
+
+    A function that is not inlined runs under a step id of its own
+    (tensorflow/core/kernels/function_ops.cc).
+    """
+    ids = host.plane.integers("id").values[runs]
+    outer = host.call_of_event[runs]
+    is_nested = (outer != 0) & (outer != ids)
+    ids, first = np.unique(ids[is_nested], return_index=True)
+    outer = outer[is_nested][first]
+    found = [calls]
+    last = calls
+    for _ in range(_MOST_NESTED if len(ids) else 0):
+        slot = np.searchsorted(ids, last.id).clip(max=len(ids) - 1)
+        inside = np.flatnonzero(ids[slot] == last.id)
+        if not len(inside):
+            break
+        last = _Calls(
+            outer[slot[inside]],
+            last.at_ps[inside],
+            last.lane[inside],
+            np.zeros(len(inside), np.bool_),
+        )
+        found.append(last)
+    return _Calls(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
 
 def _elements(plane: Plane) -> NDArray[np.int64]:
