@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead, steps
 from tests.report.markup import read
-from tests.traces import event, gpu, host, line, us, write, xspace
+from tests.traces import Event, event, gpu, host, iterator, line, step, us, write, xspace
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.page import render_page
@@ -57,6 +57,27 @@ def test_what_is_not_known_is_said_and_is_no_zero(tmp_path: Path) -> None:
     assert short.text == (
         "Whether the input pipeline keeps up is not known: fewer than 3 regular steps were "
         "recorded."
+    )
+
+
+def test_a_shuffle_that_fills_its_buffer_is_told_beside_the_verdict(tmp_path: Path) -> None:
+    def asked(at: int, took: int, filling: int) -> Event:
+        return iterator("Root", us(at, took), id=1)(
+            iterator("Root::Shuffle", us(at, filling), id=2, parent_id=1, buffer_size=2048)
+        )
+
+    found = told(
+        tmp_path,
+        line("python")(
+            asked(0, 900_000, 880_000),
+            (step(k, us(10**6 + k * 9000, 9000))(asked(10**6 + k * 9000, 9, 5)) for k in range(9)),
+        ),
+    )
+    assert found is not None
+    assert found.verdict == "keeps_up"
+    assert found.text.endswith(
+        "The first element took 900 ms, as a shuffle filled its buffer of 2,048 elements before it "
+        "gave one. It does so once for each iterator, mostly once an epoch."
     )
 
 
