@@ -41,6 +41,13 @@ def host_events() -> st.SearchStrategy[Any]:
         st.builds(eager, st.sampled_from(["Unique", "MatMul"]), spans),
         st.builds(lambda at, n: call(f"__inference_f_{n}", at, step=n), spans, numbers),
         st.builds(lambda at, n: executor(at, step=n), spans, numbers),
+        st.builds(
+            lambda name, at, n: event(name, at, id=n),
+            st.sampled_from(["FunctionRun", "SessionRun"]),
+            spans,
+            numbers,
+        ),
+        st.builds(lambda at, n: launch(at, n, "cuMemcpyDtoH_v2"), spans, numbers),
         st.builds(lambda at: op("a/Unique", "Unique", at), spans),
         st.builds(lambda at: iterator("Root::Map", at), spans),
         st.builds(launch, spans, numbers),
