@@ -473,7 +473,7 @@ class PathOp(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class CriticalPath(_Record):
-    """What the regular steps of a host waited for at each moment, back from their ends, per step."""
+    """What each moment of a host's regular steps waited for, back from their ends; per step."""
 
     host: str
     steps: int

@@ -303,7 +303,7 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     begins[len(ops) : len(ops) + len(runs)] = True
     found = _with_nested(host, runs, _Calls(call, at_ps, lane, begins))
     order = np.lexsort((found.at_ps, found.id))
-    return _Calls(*(column[order] for column in found))
+    return _Calls(found.id[order], found.at_ps[order], found.lane[order], found.begins[order])
 
 
 def _with_nested(host: HostOps, runs: NDArray[np.int64], calls: _Calls) -> _Calls:
