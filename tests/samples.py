@@ -72,7 +72,7 @@ def take_picture() -> None:
             browser,
             *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
             *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            *("--hide-scrollbars", "--force-device-scale-factor=1.5", "--window-size=1100,1060"),
+            *("--hide-scrollbars", "--force-device-scale-factor=1.5", "--window-size=1100,1240"),
             f"--screenshot={PICTURE}",
             PICTURE.with_name("report.html").as_uri(),
         ],
