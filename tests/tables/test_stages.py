@@ -301,3 +301,23 @@ def test_an_address_that_another_pipeline_had_before_tells_the_two_apart() -> No
         (1, "Root::Prefetch", "PrefetchDataset:9", 1),
         (1, "Root::Prefetch::Map", "MapDataset:7", 1),
     ]
+
+
+def test_asked_eagerly_the_whole_op_is_the_wait() -> None:
+    at = us(10, 80)
+    tables = tables_of(
+        host(
+            line("python")(
+                event("EagerLocalExecute: IteratorGetNext", us(0, 100))(
+                    get_next(at, stage("Root", us(20, 60), id=1), element_size=64)
+                )
+            )
+        )
+    )
+    asked = tables.pipelines.requests
+    assert (asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist()) == (
+        [0],
+        [0],
+        [100 * US],
+    )
+    assert rows(tables.stages, "stage", "element_bytes") == [("Root", 64)]

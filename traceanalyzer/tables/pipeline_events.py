@@ -41,6 +41,7 @@ _ASYNCHRONOUS: Final = re.compile(
     r"|ParallelFilter\w*|ParseExample\w*|LegacyParallelInterleave\w*"
 )
 _MAKE: Final = "MakeIterator::"
+_GET_NEXT: Final = "IteratorGetNext"  # and with Sync or AsOptional behind (dataset_ops.cc)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -139,7 +140,11 @@ def stage_events(host: HostOps) -> StageEvents | None:
         return None
     is_stage = kind == Kind.STAGE
     is_call = np.array([CAPTURED_FUNCTION.fullmatch(n) is not None for n in plane.names], np.bool_)
-    is_hand_over = names.is_pipeline & ~is_stage & ~is_call
+    # Asked eagerly, the op around it is the wait; its kernel is within.
+    is_eager = (kind == Kind.EAGER_OP) & np.array(
+        [t.startswith(_GET_NEXT) for t in names.type], np.bool_
+    )
+    is_hand_over = (names.is_pipeline & ~is_stage & ~is_call) | is_eager
     if not (is_stage | is_hand_over)[plane.name_of].any():
         return None
     is_making = np.array([n.startswith(_MAKE) for n in plane.names], np.bool_)
@@ -258,13 +263,18 @@ def _requests(  # noqa: PLR0913, PLR0917 - columns of one nest, computed once by
     at = np.sort(np.concatenate([np.flatnonzero(asked), free]))
     stage_of = np.full(n + 1, -1, np.int64)
     inside = ends[hand_over[ends] >= 0]
-    stage_of[hand_over[inside][::-1]] = entry[inside][::-1]  # of several the first
+    outermost = np.where(hand_over >= 0, hand_over, np.arange(n))
+    outermost = outermost[outermost]  # of a kernel within its eager op
+    stage_of[outermost[hand_over[inside]][::-1]] = entry[inside][::-1]  # of several the first
     stage_of[free] = entry[free]
-    size = Selected(around.plane, around.event[at]).integers("element_size")
+    told = np.flatnonzero(is_hand_over)
+    sizes = Selected(around.plane, around.event[told]).integers("element_size")
+    size = np.full(n, -1, np.int64)
+    size[outermost[told]] = np.where(sizes.present & (sizes.values >= 0), sizes.values, -1)
     return Requests(
         event=around.event[at],
         stage=stage_of[at],
-        element_bytes=np.where(size.present & (size.values >= 0), size.values, -1),
+        element_bytes=size[at],
     )
 
 
