@@ -23,7 +23,13 @@ _MADE_BY = {
 }
 
 
-@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in CASES])
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.name, marks=() if case.name == "slow_map" else pytest.mark.slow)
+        for case in CASES
+    ],
+)
 def test_a_slow_pipeline_is_told_with_its_stage_and_its_fix(case: Case) -> None:
     found = predicted(case, steps=40)
 
