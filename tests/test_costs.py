@@ -19,6 +19,7 @@ from tests.traces import (
     kernel,
     launch,
     line,
+    old_steps,
     op,
     recv,
     send,
@@ -29,6 +30,7 @@ from tests.traces import (
 )
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.report.assemble import assemble
 from traceanalyzer.run import Host, Run, load
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.phase import Phase
@@ -191,6 +193,25 @@ def test_a_step_gets_no_shorter_than_another_device_computes() -> None:
 
     assert bounds is not None
     assert bounds.low_ps == 10 * US / 2  # one of two gains what the other leaves
+
+
+def test_steps_of_a_device_that_only_copied_cost_nothing_and_break_nothing() -> None:
+    """No host plane and no kernel: there are steps, and nothing that could have waited."""
+    steps = old_steps(*((f"train {k}", us(100 * k, 90)) for k in range(4)))
+    copies = stream(14, "MemcpyH2D")(*(copy("H2D", 64, us(100 * k, 10)) for k in range(4)))
+    run = run_of(gpu(0, copies, steps))
+
+    assert len(run.steps) == 4
+    assert Costs(run).gain([]) is None
+    assert assemble(diagnose(run)).summary.exposed_us_per_step is None
+
+
+def test_the_critical_path_is_a_graph_too() -> None:
+    run = run_of(host(line("python")(step(0, us(0, 50))(eager("Unique", us(5, 20))))))
+
+    (path,) = Costs(run).paths
+
+    assert [d["phase"] for _, d in path.graph.nodes(data=True)] == ["program", "host_op", "program"]
 
 
 def test_of_two_devices_it_is_the_mean() -> None:

@@ -263,7 +263,7 @@ def test_our_parts_of_a_step_add_up_to_the_same(case: str, tmp_path: Path) -> No
     theirs = [step.total for step in xprof_steps(sample(case), tmp_path)]
 
     assert phases_ms(host, shared, *Phase) == pytest.approx(theirs, rel=SAME)
-    path = critical_path(host.tables, shared)
+    path = critical_path(host.tables, host.timeline, shared)
     assert path.duration_ps.sum() / MS == pytest.approx(sum(theirs), rel=SAME)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import regular_steps
 from traceanalyzer.tables.nesting import sum_by
-from traceanalyzer.timeline.critical_path import critical_path
+from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
@@ -29,6 +29,7 @@ from traceanalyzer.timeline.walk import program_lane
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    import networkx as nx
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -86,6 +87,11 @@ class HostPath:
         rows = self.path.row.astype(np.int64)
         return sum_by(rows, self.path.duration_ps, len(self.host.tables.ops))
 
+    @cached_property
+    def graph(self) -> nx.DiGraph[int]:
+        """The path as a graph: a node a part; see `path_graph`."""
+        return path_graph(self.path, self.host.tables.ops)
+
     def of_ops_ps(self, op_ids: Collection[str]) -> int:
         """Return what of it is in ops."""
         chosen = self.host.tables.ops["op_id"].isin(op_ids).to_numpy()
@@ -108,7 +114,7 @@ class Costs:
         found = []
         for host in self._run.hosts:
             steps = regular_steps(host.tables.steps)
-            if len(steps):
+            if len(steps) and host.timeline.devices:
                 work = _HostWork(host, steps)
                 found += [_Device(work, device.parts) for device in host.timeline.devices]
         return tuple(found)
@@ -120,7 +126,7 @@ class Costs:
         for host in self._run.hosts:
             steps = regular_steps(host.tables.steps)
             if len(steps) and program_lane(host.tables.lanes) != DEVICE_LANE:
-                path = critical_path(host.tables, steps)
+                path = critical_path(host.tables, host.timeline, steps)
                 found.append(HostPath(host=host, steps=len(steps), path=path))
         return tuple(found)
 
@@ -271,14 +277,9 @@ class _Device:
 
 def _launch_ps(host: Host) -> int:
     """Return what bringing a kernel to the device takes, from the launch on; 0 where unknown."""
-    lanes, kernels = host.tables.lanes, host.tables.kernels
-    if lanes is None or not len(lanes.launch_id):
+    work = host.timeline.work
+    if work is None:
         return 0
-    ids = kernels["correlation_id"].to_numpy(np.int64)
-    slot = np.searchsorted(lanes.launch_id, ids).clip(max=len(lanes.launch_id) - 1)
-    known = (lanes.launch_id[slot] == ids) & (ids != 0)
-    if not known.any():
-        return 0
-    start = kernels["start_ps"].to_numpy(np.int64) + host.timeline.shift_ps
-    took = (start - lanes.launch_start_ps[slot])[known].clip(0)
-    return int(np.quantile(took, _LAUNCH_QUANTILE))
+    known = (work.launches.lane != DEVICE_LANE) & ~work.is_copy
+    took = (work.start_ps - work.launches.start_ps)[known].clip(0)
+    return int(np.quantile(took, _LAUNCH_QUANTILE)) if len(took) else 0

@@ -101,6 +101,6 @@ def test_parts_follow_on_each_other(
         assert (copies["exposed_ps"] <= copies["duration_ps"]).all()
     lasting = tables.steps[tables.steps["duration_ps"] > 0]
     if len(lasting):
-        path = critical_path(tables, lasting)
+        path = critical_path(tables, timeline, lasting)
         assert int(path.duration_ps.sum()) == int(lasting["duration_ps"].sum())
         assert np.isin(path.phase, list(Phase)).all()

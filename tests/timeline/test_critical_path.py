@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def path_of(*planes: Plane) -> tuple[list[tuple[float, float, str, str]], HostTables]:
     tables = tables_of(*planes)
-    return shown(critical_path(tables, tables.steps), tables), tables
+    return shown(critical_path(tables, host_timeline(tables), tables.steps), tables), tables
 
 
 def test_a_step_that_waits_for_the_device_goes_through_it() -> None:
@@ -91,7 +91,7 @@ def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
     )
     tables = tables_of(host(python))
 
-    graph = path_graph(critical_path(tables, tables.steps), tables.ops)
+    graph = path_graph(critical_path(tables, host_timeline(tables), tables.steps), tables.ops)
 
     assert nx.is_directed_acyclic_graph(graph)
     assert [d["phase"] for _, d in graph.nodes(data=True)] == [
@@ -110,6 +110,6 @@ def test_paths_of_real_traces_cover_their_steps(folder: str, run: str) -> None:
         steps = main_steps(found.tables.steps)
         if steps.empty:
             continue
-        path = critical_path(found.tables, steps)
+        path = critical_path(found.tables, found.timeline, steps)
         assert (path.end_ps > path.start_ps).all()
         assert int(path.duration_ps.sum()) == int(steps["duration_ps"].clip(lower=0).sum())

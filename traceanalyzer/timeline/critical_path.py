@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import numpy as np
 
-from traceanalyzer.timeline.device_work import Launches, device_work
+from traceanalyzer.timeline.device_work import Launches
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import Spans, lanes_of_steps, walk_back, walk_through_devices
 
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.timeline.device_parts import HostTimeline
     from traceanalyzer.timeline.walk import Parts
 
 __all__ = ["critical_path", "path_graph"]
 
 
-def critical_path(tables: HostTables, steps: pd.DataFrame) -> Parts:
+def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFrame) -> Parts:
     """Return what each moment of some steps waited for.
 
     Args:
         tables: The host's tables.
+        timeline: What its devices did.
         steps: The steps, rows of its step table.
 
     Returns:
@@ -40,9 +42,9 @@ def critical_path(tables: HostTables, steps: pd.DataFrame) -> Parts:
     start = steps["start_ps"].to_numpy(np.int64)
     end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
     spans = Spans(start, end, Launches(lanes_of_steps(tables.lanes, start), end, end))
-    if tables.kernels.empty:
+    if timeline.work is None:
         return walk_back(spans, tables.lanes, None)
-    return walk_through_devices(spans, tables.lanes, device_work(tables))
+    return walk_through_devices(spans, tables.lanes, timeline.work)
 
 
 def path_graph(path: Parts, ops: pd.DataFrame) -> nx.DiGraph[int]:

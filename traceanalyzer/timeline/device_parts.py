@@ -52,12 +52,17 @@ class HostTimeline:
     Attributes:
         devices: The devices that ran kernels.
         program: What the program's own thread waited for, where no device ran kernels; or None.
-        shift_ps: What was added to the times of devices, so that nothing begins before its launch.
+        work: What ran on the devices; None where none of them ran kernels.
     """
 
     devices: tuple[DeviceParts, ...] = ()
     program: Parts | None = None
-    shift_ps: int = 0
+    work: DeviceWork | None = None
+
+    @property
+    def shift_ps(self) -> int:
+        """What was added to the times of devices, so that nothing begins before its launch."""
+        return 0 if self.work is None else self.work.shift_ps
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
@@ -69,7 +74,7 @@ def host_timeline(tables: HostTables) -> HostTimeline:
         DeviceParts(device=name, parts=_device_parts(number, tables, work))
         for number, name in enumerate(work.devices)
     )
-    return HostTimeline(devices=devices, shift_ps=work.shift_ps)
+    return HostTimeline(devices=devices, work=work)
 
 
 def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
