@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -204,6 +205,23 @@ def test_steps_of_a_device_that_only_copied_cost_nothing_and_break_nothing() -> 
     assert len(run.steps) == 4
     assert Costs(run).gain([]) is None
     assert assemble(diagnose(run)).summary.exposed_us_per_step is None
+
+
+def test_a_pipeline_is_not_mended_by_moving_it_to_a_device() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, iterator("Root::Map", us(100 * k + 20, 55))) for k in range(4))
+    )
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    run = run_of(host(python), gpu(0, device))
+
+    diagnosis = diagnose(run)
+    slow = tuple(replace(f, harm="harmful") for f in diagnosis.findings)
+
+    (finding,) = assemble(replace(diagnosis, findings=slow)).findings
+
+    assert finding.cause == "host_pipeline"
+    assert finding.cost.exposed_us_per_step == 55
+    assert finding.gain_us_per_step is None
 
 
 def test_the_critical_path_is_a_graph_too() -> None:

@@ -240,9 +240,10 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
         ruled_out=found.ruled_out,
         fixes=found.fixes,
         cost=joint_cost(rows, run.copies, costs),
-        # What is by design is not mended by moving it: its own section says what helps.
+        # The bounds are those of moving ops to a device. What is by design, and a pipeline that is
+        # too slow, is not mended so: the latter's own section says what helps, and what it gains.
         gain_us_per_step=None
-        if costs is None or found.harm == "by_design"
+        if costs is None or found.harm == "by_design" or rows["in_input_pipeline"].all()
         else gain(found.op_ids, costs),
         path_us_per_step=None if costs is None else path_us(found.op_ids, costs),
     )
