@@ -55,6 +55,7 @@ __all__ = [
     "MovedOp",
     "OnAGpu",
     "OpRef",
+    "PackedTable",
     "PathOp",
     "PhaseTime",
     "ReadBack",
@@ -746,6 +747,19 @@ class Table(_Record):
     def records(self) -> list[dict[str, Cell]]:
         """Returns the rows as dicts, column by column."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedTable(_Record):
+    """A table of more rows than can be read one by one; ``report/packed.py`` writes and opens it.
+
+    ``rows`` of ``total_rows`` are in it.
+    """
+
+    columns: tuple[str, ...]
+    rows: int
+    total_rows: int
+    data: str  # base64 of what `traceanalyzer.report.packed` describes
 
 
 @dataclass(frozen=True, kw_only=True)

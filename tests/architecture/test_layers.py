@@ -48,7 +48,7 @@ def copy(tmp_path: Path) -> Path:
         ("utils.py", "", FLOW),
         ("run.py", "import tensorflow", WITHOUT_TENSORFLOW),
         ("trace/xplane.py", "from google.protobuf import message", WITHOUT_TENSORFLOW),
-        ("report/page.py", "import tensorboard.plugin_util", WITHOUT_TENSORFLOW),
+        ("report/page/render.py", "import tensorboard.plugin_util", WITHOUT_TENSORFLOW),
         ("cli.py", "def late():\n    import xprof", WITHOUT_TENSORFLOW),
         ("rules/python_callback.py", "from traceanalyzer.rules import host_pipeline", RULES),
         ("diagnosis.py", "import jinja2", PAGES),

@@ -24,8 +24,8 @@ from tests.traces import (
 )
 from traceanalyzer.model import Memory, Table
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.memory_line import memory_line
 from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.memory_line import memory_line
 from traceanalyzer.run import load
 
 if TYPE_CHECKING:

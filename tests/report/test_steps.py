@@ -12,7 +12,7 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import StepKinds, Steps
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.page import render_page
-from traceanalyzer.report.picture import step_strip
+from traceanalyzer.report.page.picture import step_strip
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.run import load
 

@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import PhaseTime
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.page import render_page
-from traceanalyzer.report.phases import phase_meaning, phase_name, stacked
+from traceanalyzer.report.page.phases import phase_meaning, phase_name, stacked
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.timeline.phase import Phase
 

@@ -16,7 +16,8 @@ from tests.report.examples import (
     gpu_run,
 )
 from traceanalyzer.model import CopyGraph, DeviceCopies, ExplainedShares, Report, Table
-from traceanalyzer.report import picture, views
+from traceanalyzer.report import views
+from traceanalyzer.report.page import picture
 
 
 def with_devices(*devices: tuple[str, str, int | None]) -> Report:

@@ -1,9 +1,7 @@
-"""The Report as one HTML file that loads nothing, runs nothing and can be read for years."""
+"""The Report as one HTML file that loads nothing and can be read for years."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -12,18 +10,19 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
-from traceanalyzer.report import picture, text, views
-from traceanalyzer.report.memory_line import memory_line
-from traceanalyzer.report.phases import phase_meaning, phase_name, stacked
+from traceanalyzer.report import text, views
+from traceanalyzer.report.page import assets, picture
+from traceanalyzer.report.page.memory_line import memory_line
+from traceanalyzer.report.page.phases import phase_meaning, phase_name, stacked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from traceanalyzer.model import Report
 
-__all__ = ["content_security_policy", "render_page", "write_page"]
+__all__ = ["render_page", "write_page"]
 
-_PACKAGE = "traceanalyzer.report"
+_PACKAGE = "traceanalyzer.report.page"
 _ALLOCATORS_SHOWN = 10
 _HOLDERS_SHOWN = 15
 _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
@@ -32,8 +31,8 @@ _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 def render_page(report: Report) -> str:
     """Returns the report as one HTML page.
 
-    The page is complete in itself: its style is inlined, it has no script, and its Content
-    Security Policy lets the browser load nothing else.
+    The page is complete in itself and readable without scripts: its style and scripts are inlined,
+    and its Content Security Policy lets the browser run these and load nothing.
     """
     page = environment().get_template("page.html").render(report=report)
     # Python's text may hold lone surrogates where a name was not UTF-8; `shown` has replaced
@@ -44,19 +43,6 @@ def render_page(report: Report) -> str:
 def write_page(report: Report, path: Path) -> None:
     """Writes the report's page to a file."""
     path.write_text(render_page(report), encoding="utf-8", newline="\n")
-
-
-def content_security_policy(style: str) -> str:
-    """Returns the policy under which the page shows its own style and nothing else."""
-    digest = base64.b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    return "; ".join(
-        (
-            "default-src 'none'",
-            f"style-src 'sha256-{digest}'",
-            "base-uri 'none'",
-            "form-action 'none'",
-        )
-    )
 
 
 def shown(value: object) -> object:
@@ -115,13 +101,15 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = loader.get_source(made, "report.css")[0]
     made.globals.update(
         allocators_shown=_ALLOCATORS_SHOWN,
         memory_holders_shown=_HOLDERS_SHOWN,
         memory_line=memory_line,
-        style=Markup(style),  # noqa: S704 - our own file, not a report's text
-        content_security_policy=content_security_policy(style),
+        # Our own files, no report's text.
+        style=Markup(assets.style()),  # noqa: S704
+        early_script=Markup(assets.early_script()),  # noqa: S704
+        script=Markup(assets.script()),  # noqa: S704
+        content_security_policy=assets.content_security_policy(),
         copy_edges=views.copy_edges,
         copy_picture=picture.copy_picture,
         cpu_ops_grid=views.cpu_ops_grid,

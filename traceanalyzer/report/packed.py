@@ -1,0 +1,168 @@
+"""Tables of many rows in little room: columns of machine numbers, texts once each, deflated.
+
+What is packed, zlib's format around it (RFC 1950), which a browser's ``DecompressionStream`` opens
+as ``deflate``, and base64 around that:
+
+- four bytes, little-endian: how long the header is;
+- the header, JSON, padded with spaces so that it ends at a multiple of eight:
+  ``{"rows": N, "columns": [{"name", "type", "per", "offset", "delta", "texts"}]}``;
+- each column, little-endian, ``type`` one of ``u1``, ``u2``, ``u4`` and ``f8``, padded with zeros
+  to a multiple of eight. The bytes of a column stand in planes: the first of every value, then the
+  second of every value, and so on, which deflates better. With ``delta`` each value but the first
+  is what is added to the one before, modulo the type.
+
+A number is ``(offset + raw) / per``; the largest whole number of a type, and NaN, stand for None.
+With ``texts`` a raw value is the place of its text among them. Whole numbers of bounded size and
+times in nanoseconds are exact.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from traceanalyzer.errors import TraceFormatError
+from traceanalyzer.model import PackedTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["Numbers", "Texts", "pack", "unpack"]
+
+_ALIGNMENT: Final = 8
+_LEVEL: Final = 7
+_WHOLE: Final = tuple(np.dtype(name) for name in ("<u1", "<u2", "<u4"))
+_MAX_UNPACKED_BYTES: Final = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column of numbers.
+
+    Attributes:
+        values: Of any numeric dtype; NaN stands for None.
+        per: How many steps make one, such as 1000 for microseconds with three decimals; values
+            between two steps are rounded.
+        delta: Whether values mostly rise by little, as times do.
+    """
+
+    values: NDArray[Any]
+    per: float = 1
+    delta: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """A column of texts.
+
+    Attributes:
+        codes: For each row the place of its text, below 0 for None.
+        texts: The texts.
+    """
+
+    codes: NDArray[Any]
+    texts: Sequence[str]
+
+
+def pack(columns: Mapping[str, Numbers | Texts], total_rows: int) -> PackedTable:
+    """Returns columns of one length as a table of the document.
+
+    Args:
+        columns: The columns by name, in order.
+        total_rows: How many rows there are where these were cut from more.
+    """
+    heads, bodies, rows = [], [], 0
+    for name, column in columns.items():
+        raw, head = _texts(column) if isinstance(column, Texts) else _numbers(column)
+        rows = len(raw)
+        heads.append({"name": name, "type": raw.dtype.str[1:], **head})
+        planes = np.ascontiguousarray(raw.view("u1").reshape(rows, -1).T).tobytes()
+        bodies.append(planes + bytes(-len(planes) % _ALIGNMENT))
+    header = json.dumps({"rows": rows, "columns": heads}, separators=(",", ":")).encode("ascii")
+    header += b" " * (-(4 + len(header)) % _ALIGNMENT)
+    plain = struct.pack("<I", len(header)) + header + b"".join(bodies)
+    data = base64.b64encode(zlib.compress(plain, _LEVEL)).decode("ascii")
+    return PackedTable(columns=tuple(columns), rows=rows, total_rows=total_rows, data=data)
+
+
+def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
+    """Returns the columns of a packed table.
+
+    Raises:
+        TraceFormatError: The data is damaged.
+    """
+    try:
+        return _unpacked(table.data)
+    except (binascii.Error, zlib.error, struct.error, ValueError, KeyError, IndexError) as error:
+        msg = f"a packed table is damaged ({error}); make the report anew"
+        raise TraceFormatError(msg) from error
+
+
+def _unpacked(data: str) -> dict[str, list[str | float | None]]:
+    opened = zlib.decompressobj()
+    plain = opened.decompress(base64.b64decode(data, validate=True), _MAX_UNPACKED_BYTES)
+    if not opened.eof:
+        msg = "cut short, or larger than any that is written"
+        raise ValueError(msg)
+    (length,) = struct.unpack_from("<I", plain)
+    header = json.loads(plain[4 : 4 + length])
+    at, found = 4 + length, {}
+    for head in header["columns"]:
+        kind = np.dtype("<" + head["type"])
+        size = kind.itemsize * header["rows"]
+        planes = np.frombuffer(plain, "u1", size, at).reshape(kind.itemsize, -1)
+        raw = np.ascontiguousarray(planes.T).view(kind).reshape(-1)
+        if head["delta"]:
+            raw = np.cumsum(raw, dtype=kind)
+        found[head["name"]] = _values(raw, head)
+        at += size + -size % _ALIGNMENT
+    return found
+
+
+def _values(raw: NDArray[Any], head: dict[str, Any]) -> list[str | float | None]:
+    if raw.dtype.kind == "f":
+        return [None if value != value else value for value in raw.tolist()]  # noqa: PLR0124 - NaN
+    none = np.iinfo(raw.dtype).max
+    if head["texts"] is not None:
+        return [None if code == none else head["texts"][code] for code in raw.tolist()]
+    per, offset = head["per"], head["offset"]
+    return [None if value == none else (offset + value) / per for value in raw.tolist()]
+
+
+def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:
+    codes = np.asarray(column.codes, np.int64)
+    kind = _narrowest(len(column.texts))
+    raw = np.where(codes < 0, np.iinfo(kind).max, codes).astype(kind)
+    return raw, {"per": 1, "offset": 0, "delta": False, "texts": list(column.texts)}
+
+
+def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
+    values = np.asarray(column.values, np.float64)
+    known = np.isfinite(values)
+    steps = np.round(values * column.per)
+    least = int(steps[known].min()) if known.any() else 0
+    offset = least if least < 0 or column.delta else 0
+    steps -= offset
+    most = int(steps[known].max()) if known.any() else 0
+    if most >= np.iinfo(_WHOLE[-1]).max:
+        raw = np.where(known, values, np.nan).astype("<f8")
+        return raw, {"per": 1, "offset": 0, "delta": False, "texts": None}
+    kind = _narrowest(most + 1)
+    raw = np.where(known, steps, np.iinfo(kind).max).astype(kind)
+    if column.delta:
+        raw = np.diff(raw, prepend=raw.dtype.type(0))
+    return raw, {"per": column.per, "offset": offset, "delta": column.delta, "texts": None}
+
+
+def _narrowest(count: int) -> np.dtype[Any]:
+    """Returns the type that tells `count` values and None apart."""
+    return next((k for k in _WHOLE if count <= np.iinfo(k).max), _WHOLE[-1])

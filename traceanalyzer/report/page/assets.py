@@ -1,0 +1,81 @@
+"""The page's style and scripts, and the policy under which a browser runs these and no others."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import Final
+
+__all__ = ["content_security_policy", "early_script", "script", "style"]
+
+_PACKAGE: Final = "traceanalyzer.report.page"
+# Later rules win over earlier ones of the same weight: width and paper have the last word.
+_STYLES: Final = (
+    "base.css",
+    "sheet.css",
+    "marks.css",
+    "tables.css",
+    "verdict.css",
+    "findings.css",
+    "copies.css",
+    "time.css",
+    "method.css",
+    "tools.css",
+    "width.css",
+    "print.css",
+)
+# One scope holds them all: what a file names, those after it may use.
+_SCRIPTS: Final = (
+    "page.js",
+    "words.js",
+    "packed.js",
+    "state.js",
+    "keys.js",
+    "theme.js",
+    "start.js",
+)
+
+
+@cache
+def style() -> str:
+    """Returns the page's style sheet."""
+    return "\n".join(_text("styles", name) for name in _STYLES)
+
+
+@cache
+def early_script() -> str:
+    """Returns what runs before anything is drawn: a remembered choice must not flash by."""
+    return _text("scripts", "early.js")
+
+
+@cache
+def script() -> str:
+    """Returns the page's script: all files in one scope of their own."""
+    body = "\n".join(_text("scripts", name) for name in _SCRIPTS)
+    return f'(() => {{\n"use strict";\n{body}\n}})();\n'
+
+
+@cache
+def content_security_policy() -> str:
+    """Returns the policy under which the page runs its own style and scripts and loads nothing."""
+    scripts = " ".join(map(_source, (early_script(), script())))
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"style-src {_source(style())}",
+            f"script-src {scripts}",
+            "base-uri 'none'",
+            "form-action 'none'",
+        )
+    )
+
+
+def _source(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+    return f"'sha256-{digest}'"
+
+
+def _text(folder: str, name: str) -> str:
+    return resources.files(_PACKAGE).joinpath(folder, name).read_text(encoding="utf-8")

@@ -1,0 +1,75 @@
+// What the reader has chosen stands in the address, so that it can be sent to another:
+// `#finding-1a2b3c4d&ops.q=type:Cast` is an anchor and then the choices, each `name=value`.
+
+const state = (() => {
+  const listeners = new Map();
+  let anchor = "";
+  let choices = new Map();
+
+  function read() {
+    const [first, ...rest] = location.hash.slice(1).split("&");
+    const entries = first.includes("=") ? [first, ...rest] : rest;
+    anchor = first.includes("=") ? "" : first;
+    choices = new Map();
+    for (const entry of entries) {
+      const [name, value = ""] = entry.split("=", 2);
+      try {
+        choices.set(decodeURIComponent(name), decodeURIComponent(value));
+      } catch {
+        // Not written by this page: passed over.
+      }
+    }
+  }
+
+  function write() {
+    const told = [...choices].map(([name, value]) =>
+      `${encodeURIComponent(name)}=${encodeURIComponent(value)}`);
+    const hash = [anchor, ...told].filter(Boolean).join("&");
+    history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+  }
+
+  /** Leads to the anchor, opening what it is folded in. */
+  function go() {
+    const target = anchor && document.getElementById(decodeAnchor());
+    if (!target) return;
+    for (let e = target; e; e = e.parentElement) if (e.localName === "details") e.open = true;
+    target.scrollIntoView();
+  }
+
+  function decodeAnchor() {
+    try {
+      return document.getElementById(anchor) ? anchor : decodeURIComponent(anchor);
+    } catch {
+      return anchor;
+    }
+  }
+
+  window.addEventListener("hashchange", () => {
+    const kept = choices;
+    read();
+    // A link within the page names its anchor alone: what was chosen stays.
+    if (choices.size === 0 && kept.size > 0) {
+      choices = kept;
+      write();
+      go();
+      return;
+    }
+    go();
+    for (const [name, changed] of listeners) changed(choices.get(name) ?? null);
+  });
+  read();
+
+  return {
+    /** Returns the choice of a name, or null. */
+    get: (name) => choices.get(name) ?? null,
+    /** Keeps a choice in the address; null takes it out. */
+    set(name, value) {
+      if (value === null || value === "") choices.delete(name);
+      else choices.set(name, value);
+      write();
+    },
+    /** Has a function called with the choice (or null) when the address changes from outside. */
+    watch: (name, changed) => listeners.set(name, changed),
+    go,
+  };
+})();

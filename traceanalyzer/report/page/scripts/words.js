@@ -1,0 +1,71 @@
+// Figures and names as the rest of the page has them: as `report/text.py` writes them.
+
+const TIME_UNITS = [["µs", 1], ["ms", 1e3], ["s", 1e6]];
+const SIZE_UNITS = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9], ["TB", 1e12]];
+
+// Characters that do not show, or that act on what stands around them.
+const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
+
+/** Returns a text with each character that does not show replaced by its code point. */
+function visible(text) {
+  return String(text).replace(HIDDEN, (character) =>
+    `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** Returns a name, its middle left out where it is long: both ends tell. */
+function cutName(text, length = 96) {
+  const characters = [...visible(text.length > 8000 ? cutRaw(text, 8000) : text)];
+  if (characters.length <= length) return characters.join("");
+  const head = Math.floor((length - 1) / 2);
+  const tail = length - 1 - head;
+  return `${characters.slice(0, head).join("")}…${characters.slice(-tail).join("")}`;
+}
+
+// Too long to be looked at character by character.
+function cutRaw(text, length) {
+  return `${text.slice(0, length / 2)}…${text.slice(-length / 2)}`;
+}
+
+function threeDigits(value) {
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size < 0.9995) return value.toFixed(3);
+  if (size < 9.995) return value.toFixed(2);
+  if (size < 99.95) return value.toFixed(1);
+  return countText(Math.round(value));
+}
+
+function scaled(value, units) {
+  const fitting = units.slice(0, -1).find(([, factor]) => Math.round(Math.abs(value) / factor) < 1000);
+  const [unit, factor] = fitting ?? units[units.length - 1];
+  return [threeDigits(value / factor), unit];
+}
+
+/** Returns a number with its thousands apart. */
+function countText(number) {
+  return number.toLocaleString("en-US", { maximumFractionDigits: 3 });
+}
+
+/** Returns microseconds as [figure, unit]. */
+function durationParts(us) {
+  return scaled(us, TIME_UNITS);
+}
+
+/** Returns bytes as [figure, unit]; 1 kB is 1000 bytes. */
+function sizeParts(bytes) {
+  return bytes < 1000 ? [countText(Math.round(bytes)), "B"] : scaled(bytes, SIZE_UNITS);
+}
+
+/** Returns a fraction as [figure, "%"]; only nothing is 0 % and only everything 100 %. */
+function shareParts(part) {
+  const percent = part * 100;
+  if (percent === 0 || percent === 100) return [percent.toFixed(0), "%"];
+  if (percent > 0 && percent < 0.05) return ["<0.1", "%"];
+  if (percent >= 99.95 && percent < 100) return [">99.9", "%"];
+  return [percent.toFixed(1), "%"];
+}
+
+/** Returns figure and unit held together by a no-break space. */
+function quantity([figure, unit]) {
+  return unit ? `${figure}\u00a0${unit}` : figure;
+}
