@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.report.examples import EXAMPLES
-from traceanalyzer.report.page import write_page
+from tests.report.page.browsing import visit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
-
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install -e '.[test]'"
-)
-
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_ARGUMENTS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
+    from playwright.sync_api import Browser
 
 # The ratio of luminance, WCAG 2, of each text to the nearest ground painted behind it.
 _CONTRASTS = """
@@ -92,48 +72,6 @@ _PICTURE_FAULTS = """
 """
 
 
-def chromium() -> str | None:
-    named = os.environ.get("CHROMIUM")
-    return named or next((path for name in _NAMES if (path := shutil.which(name))), None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    executable = chromium()
-    if executable is None:
-        pytest.skip(f"no chromium on PATH ({', '.join(_NAMES)}) and CHROMIUM is not set")
-    with playwright.sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=executable, args=list(_ARGUMENTS))
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
-    for name, build in EXAMPLES.items():
-        write_page(build(), folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in EXAMPLES}
-
-
-@dataclass
-class Visit:
-    page: Page
-    said: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-
-def visit(browser: Browser, path: Path, width: int = 1280, **options: Any) -> Visit:  # noqa: ANN401
-    context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
-    seen = Visit(context.new_page())
-    seen.page.on("console", lambda message: seen.said.append(message.text))
-    seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
-    seen.page.on("dialog", lambda dialog: seen.said.append(dialog.message))
-    seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.goto(path.as_uri())
-    return seen
-
-
 @pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_page_asks_for_nothing_and_shows_everything(
@@ -151,7 +89,7 @@ def test_page_asks_for_nothing_and_shows_everything(
     assert seen.page.locator(".contents ol").evaluate("e => getComputedStyle(e).listStyleType") == (
         "none"
     )
-    seen.page.context.close()
+    seen.close()
 
 
 @pytest.mark.parametrize("width", [320, 380, 768, 1280, 2560])
@@ -163,7 +101,7 @@ def test_page_is_never_wider_than_its_window(
     seen.page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     assert seen.page.evaluate(_OVERFLOWING) == []
-    seen.page.context.close()
+    seen.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -177,7 +115,7 @@ def test_text_stands_out_from_its_ground(
     assert [entry for entry in contrasts if entry[0] < 4.5] == []
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-    seen.page.context.close()
+    seen.close()
 
 
 @pytest.mark.parametrize("width", [380, 1280])
@@ -187,17 +125,18 @@ def test_words_of_the_picture_lie_apart(
     for name in ("gpu", "hostile"):
         seen = visit(browser, pages[name], width)
         assert seen.page.evaluate(_PICTURE_FAULTS) == []
-        seen.page.context.close()
+        seen.close()
 
 
 def test_one_type_scale(browser: Browser, pages: dict[str, Path]) -> None:
     seen = visit(browser, pages["gpu"])
     sizes = seen.page.evaluate(
-        "[...new Set([...document.querySelectorAll('body *')].filter((e) => !e.closest('code, pre, kbd,"
-        " .name, .cause-id, .permalink, svg')).map((e) => getComputedStyle(e).fontSize))]"
+        "[...new Set([...document.querySelectorAll('body *')].filter((e) => !e.closest("
+        "'code, pre, kbd, .name, .cause-id, .permalink, svg'))"
+        ".map((e) => getComputedStyle(e).fontSize))]"
     )
     assert set(sizes) <= {"13px", "15px", "17px", "22px", "26px", "28px"}
-    seen.page.context.close()
+    seen.close()
 
 
 def test_figures_of_a_column_end_on_one_line(browser: Browser, pages: dict[str, Path]) -> None:
@@ -208,7 +147,7 @@ def test_figures_of_a_column_end_on_one_line(browser: Browser, pages: dict[str, 
     )
     assert len(edges) == 5
     assert all(row == edges[0] for row in edges)
-    seen.page.context.close()
+    seen.close()
 
 
 def test_an_anchor_leads_to_its_finding(browser: Browser, pages: dict[str, Path]) -> None:
@@ -219,7 +158,7 @@ def test_an_anchor_leads_to_its_finding(browser: Browser, pages: dict[str, Path]
     # An op that is at home in a closed list opens it.
     seen.page.goto(f"{pages['gpu'].as_uri()}#op-d0000000")
     assert seen.page.locator("#op-d0000000").is_visible()
-    seen.page.context.close()
+    seen.close()
 
 
 def test_keyboard_reaches_the_tables(browser: Browser, pages: dict[str, Path]) -> None:
@@ -231,7 +170,7 @@ def test_keyboard_reaches_the_tables(browser: Browser, pages: dict[str, Path]) -
     seen.page.keyboard.press("Tab")
     assert seen.page.evaluate("document.activeElement.className") == "skip"
     assert seen.page.locator(".skip").evaluate("e => e.getBoundingClientRect().left") >= 0
-    seen.page.context.close()
+    seen.close()
 
 
 def test_paper_shows_what_is_folded_and_fits(browser: Browser, pages: dict[str, Path]) -> None:
@@ -243,7 +182,7 @@ def test_paper_shows_what_is_folded_and_fits(browser: Browser, pages: dict[str, 
     assert seen.page.evaluate("getComputedStyle(document.body).backgroundColor") == (
         "rgb(255, 255, 255)"
     )
-    seen.page.context.close()
+    seen.close()
 
 
 def test_hostile_names_do_nothing(browser: Browser, pages: dict[str, Path]) -> None:
@@ -251,4 +190,4 @@ def test_hostile_names_do_nothing(browser: Browser, pages: dict[str, Path]) -> N
     assert seen.said == []
     assert seen.requests == [pages["hostile"].as_uri()]
     assert seen.page.evaluate("document.images.length") == 0
-    seen.page.context.close()
+    seen.close()

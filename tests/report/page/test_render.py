@@ -443,7 +443,9 @@ def test_hostile_names_stay_text() -> None:
     shown = "".join(visible(HOSTILE).split())
     assert "".join(document.one("p", class_="verdict").raw.split()) == shown.replace("`", "")
     assert "<img" not in page
-    assert page.count("</script>") == 0
+    programs = [s for s in document.all("script") if "type" not in s.attributes]
+    assert [s.raw for s in programs] == [assets.early_script(), assets.script()]
+    assert page.count("<script") == page.count("</script>") == len(list(document.all("script")))
     assert "49" not in document.one("p", class_="verdict").text
     assert "⟨U+202E⟩gnp.exe" in page
     assert len(page) < 200_000
@@ -475,8 +477,10 @@ def test_escaping_is_on_and_never_switched_off() -> None:
     made = environment()
     assert made.autoescape is True
     assert made.undefined is jinja2.StrictUndefined
-    folder = resources.files("traceanalyzer.report").joinpath("templates")
-    for template in folder.iterdir():
+    folder = resources.files("traceanalyzer.report.page").joinpath("templates")
+    templates = list(folder.iterdir())
+    assert len(templates) > 20
+    for template in templates:
         text = template.read_text(encoding="utf-8")
         assert not re.search(r"\|\s*safe\b|autoescape|\bstyle=", text), template.name
 

@@ -1,0 +1,62 @@
+"""What the tests in a real browser share: which browser it is, and a look at a page in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+ARGUMENTS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def chromium() -> str | None:
+    """Returns the browser that CHROMIUM names, or the first on PATH."""
+    named = os.environ.get("CHROMIUM")
+    return named or next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+@dataclass
+class Visit:
+    """A page in a window of its own, and what it said and asked for."""
+
+    page: Page
+    said: list[str] = field(default_factory=list)  # console, errors, dialogs
+    requests: list[str] = field(default_factory=list)
+
+    def close(self) -> None:
+        self.page.context.close()
+
+
+def visit(
+    browser: Browser,
+    path: Path,
+    width: int = 1280,
+    anchor: str = "",
+    **options: Any,  # noqa: ANN401
+) -> Visit:
+    """Opens a page, without a network; `options` are those of `Browser.new_context`."""
+    settings = {"viewport": {"width": width, "height": 900}, "offline": True, **options}
+    context = browser.new_context(**settings)
+    seen = Visit(context.new_page())
+    seen.page.on("console", lambda message: seen.said.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
+    seen.page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.goto(path.as_uri() + anchor)
+    return seen

@@ -1,0 +1,39 @@
+"""The browser, and the example reports as files for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.report.examples import EXAMPLES
+from tests.report.page.browsing import ARGUMENTS, NAMES, chromium
+from traceanalyzer.report.page import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is not installed: pip install -e '.[test]'"
+    )
+    executable = chromium()
+    if executable is None:
+        pytest.skip(f"no chromium on PATH ({', '.join(NAMES)}) and CHROMIUM is not set")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    for name, build in EXAMPLES.items():
+        write_page(build(), folder / f"{name}.html")
+    return {name: folder / f"{name}.html" for name in EXAMPLES}
