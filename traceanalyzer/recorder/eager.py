@@ -254,12 +254,13 @@ class EagerRecorder:
 
     def _execute(self, original: Callable[..., Any]) -> Callable[..., Any]:
         op_def = self._signatures.op_def
+        functions = self._functions  # asking the registry for what is no op takes it some µs
 
         def execute(*args: Any) -> Any:  # noqa: ANN401
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
             try:
                 name = text(args[2])
-                is_function = op_def(name) is None
+                is_function = name in functions or op_def(name) is None
                 thread = self._local.thread
                 if is_function:
                     self._before_call(name, thread.number)
