@@ -19,16 +19,21 @@ __all__ = [
     "Explanation",
     "Grid",
     "Home",
+    "NumberedFinding",
     "Part",
     "cause_title",
     "copy_edges",
     "cpu_ops_grid",
     "explained_parts",
     "explanations",
+    "finding_labels",
     "fragment",
     "grid",
     "homes",
     "node_labels",
+    "numbered_findings",
+    "numbered_on_a_gpu",
+    "ops_listed",
     "top_ops_grid",
     "why_unknown",
 ]
@@ -280,6 +285,60 @@ def explanations(report: Report) -> dict[str, list[Explanation]]:
     return found
 
 
+# --- findings ------------------------------------------------------------------------------
+
+_HARM_ORDER = ("harmful", "harmless", "by_design")
+# What all findings together may list, so that a page of very many stays small.
+_OPS_IN_ALL = 2000
+_OPS_AT_LEAST = 8
+
+
+@dataclass(frozen=True)
+class NumberedFinding:
+    """A finding and what it is called on the page, on paper and in the timeline: `3`, or `G3`."""
+
+    label: str
+    finding: Finding
+
+
+def numbered_findings(report: Report) -> tuple[NumberedFinding, ...]:
+    """Returns the findings in the page's order, numbered: what costs first, by its gain.
+
+    What does harm comes before what does none and what is by design. Within each the most that
+    mending can gain per step decides; where that is unknown how long the GPU waited per step; and
+    then the host time.
+    """
+    return _numbered(report.findings, "")
+
+
+def numbered_on_a_gpu(report: Report) -> tuple[NumberedFinding, ...]:
+    """Returns what a replay of the placer finds for a machine with a GPU, numbered on its own."""
+    return () if report.on_a_gpu is None else _numbered(report.on_a_gpu.findings, "G")
+
+
+def finding_labels(report: Report) -> dict[str, str]:
+    """Returns for each finding's id what it is called on the page."""
+    return {numbered.finding.id: numbered.label for numbered in numbered_findings(report)}
+
+
+def _numbered(findings: Sequence[Finding], prefix: str) -> tuple[NumberedFinding, ...]:
+    ranked = sorted(findings, key=_rank)
+    return tuple(NumberedFinding(f"{prefix}{n}", finding) for n, finding in enumerate(ranked, 1))
+
+
+def _rank(finding: Finding) -> tuple[int, float, float]:
+    gain = None if finding.gain_us_per_step is None else finding.gain_us_per_step.high
+    waits = finding.cost.exposed_us_per_step or 0.0
+    took = finding.cost.host_us or 0.0
+    return _HARM_ORDER.index(finding.harm), -(waits if gain is None else gain), -took
+
+
+def ops_listed(report: Report) -> int:
+    """Returns how many ops, and how much evidence, each finding lists at most."""
+    count = len(numbered_findings(report)) + len(numbered_on_a_gpu(report))
+    return max(_OPS_AT_LEAST, min(ROWS_SHOWN, _OPS_IN_ALL // max(1, count)))
+
+
 # --- anchors -------------------------------------------------------------------------------
 
 
@@ -310,13 +369,14 @@ def _places(report: Report) -> Iterator[tuple[str, Iterable[Cell]]]:
     yield "cpu-ops", [row.get("op_id") for row in cpu_ops_grid(report).rows]
     yield "top-ops", [row.get("op_id") for row in top_ops_grid(report).rows]
     yield "unexplained", _keys(report.unexplained.ops)
-    for index, finding in enumerate(report.findings):
-        yield f"finding-{index}", _keys(finding.ops)
-        yield f"dragged-{index}", _keys(finding.dragged_along)
+    limit = ops_listed(report)
+    for numbered in numbered_findings(report):
+        yield f"finding-{numbered.label}", _keys(numbered.finding.ops, limit)
+        yield f"dragged-{numbered.label}", _keys(numbered.finding.dragged_along, limit)
 
 
-def _keys(ops: Sequence[OpRef]) -> list[Cell]:
-    return [op.op_id for op in ops[:ROWS_SHOWN]]
+def _keys(ops: Sequence[OpRef], limit: int = ROWS_SHOWN) -> list[Cell]:
+    return [op.op_id for op in ops[:limit]]
 
 
 # --- figures -------------------------------------------------------------------------------
