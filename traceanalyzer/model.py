@@ -32,6 +32,8 @@ __all__ = [
     "DeviceInfo",
     "DeviceTimeline",
     "Direction",
+    "EventLane",
+    "EventTimeline",
     "Evidence",
     "ExplainedShares",
     "Finding",
@@ -39,6 +41,7 @@ __all__ = [
     "Gain",
     "Harm",
     "Health",
+    "IdleGap",
     "InputCure",
     "InputHost",
     "InputPipeline",
@@ -46,6 +49,7 @@ __all__ = [
     "Island",
     "IslandCopies",
     "IslandMove",
+    "LaneKind",
     "LinkSource",
     "Memory",
     "MemoryGrowth",
@@ -94,6 +98,7 @@ Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
 # Whose figure a link's is: of the bus, of the device's memory, or the best that copies reached.
 LinkSource: TypeAlias = Literal["pcie", "memory", "seen"]
 Reader: TypeAlias = Literal["python", "predicate", "host_argument", "cpu_op", "unknown"]
+LaneKind: TypeAlias = Literal["steps", "stream", "copies", "thread"]
 StepSource: TypeAlias = Literal["markers", "inferred", "missing"]
 MemoryKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 InputVerdict: TypeAlias = Literal["keeps_up", "too_slow", "unknown"]
@@ -251,7 +256,10 @@ class OpRef(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class TraceWhere(_Record):
-    """A place in the trace: an event, or the whole line where offset and duration are None."""
+    """A place in the trace: an event, or the whole line where offset and duration are None.
+
+    The offset is the event's own (XEvent.offset_ps): it counts from where its line begins.
+    """
 
     host: str | None
     plane: str
@@ -384,6 +392,7 @@ class RuleStatus(_Record):
     cause: str
     status: RuleState
     reason: str | None = None
+    title: str | None = None  # what it looks for, in a few words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -763,6 +772,72 @@ class PackedTable(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EventLane(_Record):
+    """A row of the picture of what happened when: steps, a device's stream, or a thread.
+
+    ``begin_us`` is where the line's own clock begins, from the run's first event: a place in the
+    trace (`TraceWhere`) counts from there. For a stream it holds what devices' times were moved by.
+    """
+
+    host: str
+    name: str
+    kind: LaneKind
+    device: str | None = None
+    plane: str | None = None
+    is_program: bool = False  # the program's own thread
+    rows: int  # of the packed events
+    events_total: int  # before short ones were put together
+    busy_us: float  # no moment counted twice, waiting left out
+    begin_us: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdleGap(_Record):
+    """A stretch in which a device ran nothing; without one, in which the program waited.
+
+    ``phase`` is what most of it was waited for and ``phase_us`` how much that is, ``op_id`` the op
+    that was waited for longest.
+    """
+
+    host: str
+    device: str | None
+    start_us: float  # from the run's first event
+    duration_us: float
+    step: str | None
+    phase: str | None
+    phase_us: float | None
+    op_id: str | None
+    op: str | None
+    finding_id: str | None
+    before: str | None  # what ran before, and after
+    after: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventTimeline(_Record):
+    """What happened when, by lane: events in columns, the short ones put together where many.
+
+    ``names`` has a row for each thing that an event can be: ``name``, ``kind``, ``op_id``,
+    ``finding_id``. ``events`` has a row for each event, lane by lane as ``lanes`` says, by start:
+    ``gap`` from the end of the one before on its lane (of the first: from 0) and ``duration``, both
+    in units of ``unit_ns`` from the run's first event; ``what``, a row of ``names``; ``count``, how
+    many events it stands for.
+    """
+
+    unit_ns: int
+    end_us: float
+    lanes: tuple[EventLane, ...]
+    lanes_total: int
+    names: PackedTable
+    events: PackedTable
+    events_total: int  # of the lanes shown, before short ones were put together
+    merged_total: int  # how many of them stand together with others
+    merged_below_us: float | None  # what is shorter may stand together with others
+    gaps: tuple[IdleGap, ...]
+    gaps_total: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class InputCure(_Record):
     """A change to an input pipeline. Of several each is an alternative: gains do not add up."""
 
@@ -810,13 +885,15 @@ class Tables(_Record):
     """The tables of the run.
 
     ``ops`` holds the dearest CPU-placed rows and the dearest of the others, so that both can be
-    shown in full from one table.
+    shown in full from one table. ``all_ops`` holds every op there is room for, in the columns that
+    `traceanalyzer.report.ops.all_ops` names.
     """
 
     ops: Table
     copies: Table
     steps: Table
     kernels: Table
+    all_ops: PackedTable | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -841,4 +918,5 @@ class Report(_Record):
     memory: Memory | None = None
     input_pipeline: InputPipeline | None = None
     beliefs: tuple[Belief, ...] = ()
+    trace: EventTimeline | None = None  # what happened when
     tables: Tables

@@ -73,6 +73,7 @@ def test_keys_stand_in_the_contracts_order() -> None:
         "memory",
         "input_pipeline",
         "beliefs",
+        "trace",
         "tables",
     ]
 
