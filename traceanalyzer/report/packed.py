@@ -40,6 +40,7 @@ __all__ = ["Numbers", "Texts", "pack", "unpack"]
 
 _ALIGNMENT: Final = 8
 _LEVEL: Final = 7
+_EXACT: Final = 2**53  # whole numbers up to here are exact as floating-point ones
 _WHOLE: Final = tuple(np.dtype(name) for name in ("<u1", "<u2", "<u4"))
 _MAX_UNPACKED_BYTES: Final = 1 << 30
 
@@ -85,7 +86,7 @@ def pack(columns: Mapping[str, Numbers | Texts], total_rows: int) -> PackedTable
         raw, head = _texts(column) if isinstance(column, Texts) else _numbers(column)
         rows = len(raw)
         heads.append({"name": name, "type": raw.dtype.str[1:], **head})
-        planes = np.ascontiguousarray(raw.view("u1").reshape(rows, -1).T).tobytes()
+        planes = np.ascontiguousarray(raw.view("u1").reshape(rows, raw.itemsize).T).tobytes()
         bodies.append(planes + bytes(-len(planes) % _ALIGNMENT))
     header = json.dumps({"rows": rows, "columns": heads}, separators=(",", ":")).encode("ascii")
     header += b" " * (-(4 + len(header)) % _ALIGNMENT)
@@ -148,19 +149,27 @@ def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
     values = np.asarray(column.values, np.float64)
     known = np.isfinite(values)
-    steps = np.round(values * column.per)
-    least = int(steps[known].min()) if known.any() else 0
-    offset = least if least < 0 or column.delta else 0
-    steps -= offset
-    most = int(steps[known].max()) if known.any() else 0
-    if most >= np.iinfo(_WHOLE[-1]).max:
-        raw = np.where(known, values, np.nan).astype("<f8")
-        return raw, {"per": 1, "offset": 0, "delta": False, "texts": None}
-    kind = _narrowest(most + 1)
-    raw = np.where(known, steps, np.iinfo(kind).max).astype(kind)
+    told = values[known] if known.any() else np.zeros(1)
+    most, least = float(told.max()), float(told.min())
+    if max(most, -least) > _EXACT / column.per:
+        return _floats(values, known)
+    offset = round(least * column.per) if least < 0 or column.delta else 0
+    highest = round(most * column.per) - offset
+    if highest >= np.iinfo(_WHOLE[-1]).max:
+        return _floats(values, known)
+    kind = _narrowest(highest + 1)
+    raw = np.full(len(values), np.iinfo(kind).max, kind)
+    raw[known] = np.round(values[known] * column.per) - offset
     if column.delta:
         raw = np.diff(raw, prepend=raw.dtype.type(0))
     return raw, {"per": column.per, "offset": offset, "delta": column.delta, "texts": None}
+
+
+def _floats(
+    values: NDArray[np.float64], known: NDArray[np.bool_]
+) -> tuple[NDArray[Any], dict[str, Any]]:
+    raw = np.where(known, values, np.nan).astype("<f8")
+    return raw, {"per": 1, "offset": 0, "delta": False, "texts": None}
 
 
 def _narrowest(count: int) -> np.dtype[Any]:
