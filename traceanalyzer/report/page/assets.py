@@ -8,6 +8,8 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+from traceanalyzer.report.page import vendored
+
 __all__ = ["content_security_policy", "early_script", "script", "style"]
 
 _PACKAGE: Final = "traceanalyzer.report.page"
@@ -34,14 +36,16 @@ _SCRIPTS: Final = (
     "state.js",
     "keys.js",
     "theme.js",
+    "charts.js",
+    "scopes.js",
     "start.js",
 )
 
 
 @cache
 def style() -> str:
-    """Returns the page's style sheet."""
-    return "\n".join(_text("styles", name) for name in _STYLES)
+    """Returns the page's style sheet: those of libraries first, so that ours win."""
+    return "\n".join((vendored.styles(), *(_text("styles", name) for name in _STYLES)))
 
 
 @cache
@@ -53,7 +57,8 @@ def early_script() -> str:
 @cache
 def script() -> str:
     """Returns the page's script: all files in one scope of their own."""
-    body = "\n".join(_text("scripts", name) for name in _SCRIPTS)
+    own = (_text("scripts", name) for name in _SCRIPTS)
+    body = "\n".join((vendored.libraries(), *own))
     return f'(() => {{\n"use strict";\n{body}\n}})();\n'
 
 

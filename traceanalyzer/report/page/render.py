@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from traceanalyzer.report import text, views
-from traceanalyzer.report.page import assets, picture
+from traceanalyzer.report.page import assets, picture, vendored
 from traceanalyzer.report.page.memory_line import memory_line
 from traceanalyzer.report.page.phases import phase_meaning, phase_name, stacked
 
@@ -122,6 +122,7 @@ def environment() -> Environment:
         homes=views.homes,
         node_labels=views.node_labels,
         rows_shown=views.ROWS_SHOWN,
+        libraries=vendored.packages(),
         pairs_shown=picture.PAIRS_SHOWN,
         step_strip=picture.step_strip,
         top_ops_grid=views.top_ops_grid,

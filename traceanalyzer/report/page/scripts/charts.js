@@ -1,0 +1,1 @@
+// Lines over time and steps: drawn by uPlot where scripts run.

@@ -1,0 +1,1 @@
+// Zooming into the picture of name scopes.
