@@ -1,13 +1,11 @@
 """Makes `reports/`: what the tool says of each sample trace.
 
-Run as `python -m tests.samples`, from the folder of the repository; with `--picture` it also takes
-the README's picture anew, for which it needs a Chromium.
+Run as `python -m tests.samples`, from the folder of the repository; with `--pictures` it also takes
+their pictures anew, for which it needs a Chromium.
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,7 @@ import click
 
 from traceanalyzer.cli import cli
 
-__all__ = ["CASES", "COMMAND", "FILES", "PICTURE", "REPORTS", "Case", "main"]
+__all__ = ["CASES", "COMMAND", "FILES", "PICTURE", "PICTURED", "REPORTS", "Case", "main"]
 
 COMMAND = "python -m tests.samples"
 FILES = ("report.html", "report.json")
@@ -25,6 +23,7 @@ FILES = ("report.html", "report.json")
 _ROOT = Path(__file__).resolve().parents[1]
 _SAMPLES = _ROOT / "sample_traces"
 REPORTS = _ROOT / "reports"
+PICTURED = ("keras_fit", "recommender")
 PICTURE = REPORTS / "keras_fit" / "report.png"
 
 
@@ -61,35 +60,18 @@ class Case:
 CASES = [Case(file.parent.name) for file in sorted(_SAMPLES.glob("*/case.toml"))]
 
 
-def take_picture() -> None:
-    """Take a picture of the top of a page, down to the table of findings."""
-    browser = shutil.which("chromium") or shutil.which("google-chrome")
-    if browser is None:
-        msg = "there is no chromium on PATH"
-        raise click.ClickException(msg)
-    subprocess.run(
-        [
-            browser,
-            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
-            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-            *("--hide-scrollbars", "--force-device-scale-factor=1.5", "--window-size=1100,1240"),
-            f"--screenshot={PICTURE}",
-            PICTURE.with_name("report.html").as_uri(),
-        ],
-        stderr=subprocess.DEVNULL,
-        check=True,
-    )
-
-
 @click.command(help=__doc__)
-@click.option("--picture", is_flag=True, help="Take the README's picture too.")
-def main(*, picture: bool) -> None:
+@click.option("--pictures", is_flag=True, help="Take the pictures too.")
+def main(*, pictures: bool) -> None:
     """Write every report anew."""
     for case in CASES:
         click.secho(case.name, bold=True)
         case.write(REPORTS / case.name)
-    if picture:
-        take_picture()
+    if pictures:
+        from tests.pictures import take  # noqa: PLC0415 - needs Playwright, the reports do not
+
+        for name in PICTURED:
+            take(REPORTS / name / "report.html", REPORTS / name)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,77 @@
+"""Takes the pictures of reports that are kept beside them: light, dark, narrow and on paper.
+
+`python -m tests.samples --pictures` calls it; it needs Playwright and a Chromium.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from playwright.sync_api import sync_playwright
+
+from tests.report.page.browsing import ARGUMENTS, chromium, visit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+
+__all__ = ["LOOKS", "Look", "take"]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a page is looked at.
+
+    Attributes:
+        name: Of the picture.
+        width: Of the window, in CSS pixels.
+        height: Of what is kept of the page, from its top.
+        options: Of the browser's context.
+    """
+
+    name: str
+    width: int
+    height: int
+    options: dict[str, Any]
+
+
+LOOKS = (
+    Look("report", 1100, 1240, {"color_scheme": "light"}),  # what the README shows
+    Look("light", 1280, 3600, {"color_scheme": "light"}),
+    Look("dark", 1280, 3600, {"color_scheme": "dark"}),
+    Look("narrow", 380, 3600, {"color_scheme": "light"}),
+    Look("print", 760, 3600, {"color_scheme": "light"}),
+)
+
+
+def take(page: Path, folder: Path) -> None:
+    """Takes a page's pictures.
+
+    Args:
+        page: The page.
+        folder: Where they go, one file a look.
+    """
+    executable = chromium()
+    if executable is None:
+        msg = "there is no chromium on PATH"
+        raise click.ClickException(msg)
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
+        for look in LOOKS:
+            _take(browser, page, look, folder / f"{look.name}.png")
+        browser.close()
+
+
+def _take(browser: Browser, page: Path, look: Look, file: Path) -> None:
+    seen = visit(browser, page, look.width, reduced_motion="reduce", **look.options)
+    if look.name == "print":
+        seen.page.emulate_media(media="print")
+    seen.page.wait_for_load_state("networkidle")
+    seen.page.wait_for_timeout(500)  # what scripts draw is drawn
+    whole = seen.page.evaluate("document.documentElement.scrollHeight")
+    frame = {"x": 0, "y": 0, "width": look.width, "height": min(look.height, whole)}
+    seen.page.screenshot(path=file, full_page=True, clip=frame)  # type: ignore[arg-type]
+    seen.close()
