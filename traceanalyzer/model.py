@@ -581,6 +581,52 @@ class ReadBack(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CopyGroup(_Record):
+    """Ops at one end of copies that are told of as one: of a name scope or of a type.
+
+    ``kind`` is ``op`` for a single op, ``memory`` for the copies of a memory of which no op is
+    known, ``others`` for the small ones of a side that has too many. ``node`` is the node of the
+    copy graph in it that has most copies, ``name`` what it is called.
+    """
+
+    kind: Literal["op", "scope", "type", "memory", "others"]
+    label: str
+    ops: int
+    node: str
+    name: str
+    islands: tuple[int, ...] = ()  # numbers, from 1, of those of ``islands`` that have ops in it
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCopies(_Record):
+    """All copies of one direction from a group of ops to another, between two memories.
+
+    ``source`` and ``target`` are indices into ``sources`` and ``targets``. ``bytes`` are of those
+    whose size is known, None where none is.
+    """
+
+    source: int
+    target: int
+    source_memory: str
+    target_memory: str
+    direction: Direction
+    bytes: int | None
+    unknown_bytes: int  # copies whose size is not known
+    count: int
+    total_us: float | None
+    exposed_us: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyGroups(_Record):
+    """All copies by groups of ops, those that copy and those that take; each is in one flow."""
+
+    sources: tuple[CopyGroup, ...]
+    targets: tuple[CopyGroup, ...]
+    flows: tuple[GroupCopies, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class CopyGraph(_Record):
     """Who copied what to whom: by op, and by device."""
 
@@ -591,6 +637,7 @@ class CopyGraph(_Record):
     storms: tuple[CopyStorm, ...] = ()
     read_backs: tuple[ReadBack, ...] = ()
     read_backs_total: int | None = None  # how many there are where ``read_backs`` was cut
+    groups: CopyGroups | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
 
     from traceanalyzer.copy_graph.traffic import Traffic
 
-__all__ = ["HOST", "Ends", "copy_graph", "device_graph", "memory_ends", "op_ends"]
+__all__ = [
+    "HOST",
+    "Ends",
+    "copy_graph",
+    "device_graph",
+    "edges_between",
+    "memory_ends",
+    "op_ends",
+]
 
 HOST: Final = "host"
 """Node that stands for an unknown op in host memory; `gpu:0` and the like do for devices."""
@@ -71,7 +79,7 @@ def copy_graph(
         waited. Of the others of `count` neither is known.
     """
     ends = op_ends(copies)
-    graph = _aggregate(copies, ends, traffic)
+    graph = edges_between(copies, ends, traffic)
     known = {
         op_id: {"label": f"{name}:{op_type}", "placement": placement}
         for op_id, name, op_type, placement in zip(
@@ -91,7 +99,7 @@ def copy_graph(
 
 def device_graph(copies: pd.DataFrame, traffic: Traffic | None = None) -> nx.MultiDiGraph[str]:
     """Aggregate copies by the memories they go between: `host`, `gpu:0`, ...; edges as above."""
-    graph = _aggregate(copies, memory_ends(copies), traffic)
+    graph = edges_between(copies, memory_ends(copies), traffic)
     for node, attributes in graph.nodes(data=True):
         attributes.update(label=node, placement=node)
     return graph
@@ -153,7 +161,10 @@ def _coded(column: pd.Series[Any]) -> tuple[NDArray[np.int64], list[str]]:
     return codes_of(column), [str(text) for text in column.cat.categories]
 
 
-def _aggregate(copies: pd.DataFrame, ends: Ends, traffic: Traffic | None) -> nx.MultiDiGraph[str]:
+def edges_between(
+    copies: pd.DataFrame, ends: Ends, traffic: Traffic | None = None
+) -> nx.MultiDiGraph[str]:
+    """Aggregate copies by what each goes between: nodes without attributes, edges as above."""
     graph: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     if copies.empty:
         return graph

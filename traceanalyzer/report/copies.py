@@ -5,22 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.copy_graph.graph import device_graph
+from traceanalyzer.copy_graph.groups import copy_groups
 from traceanalyzer.model import (
     CopyEdge,
     CopyGraph,
+    CopyGroup,
+    CopyGroups,
     CopyNode,
     CopyStorm,
     DeviceCopies,
+    GroupCopies,
     ReadBack,
     StormEdge,
 )
+from traceanalyzer.report.islands import MAX_ISLANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import networkx as nx
 
-    from traceanalyzer.copy_graph import read_backs, storms
+    from traceanalyzer.copy_graph import groups, read_backs, storms
     from traceanalyzer.run import Run
 
 __all__ = ["copy_graph"]
@@ -64,7 +69,58 @@ def copy_graph(run: Run) -> CopyGraph | None:
         storms=tuple(map(_storm, costs.storms)),
         read_backs=tuple(map(_read_back, backs)),
         read_backs_total=len(costs.read_backs),
+        groups=_groups(run),
     )
+
+
+def _groups(run: Run) -> CopyGroups:
+    found = copy_groups(run.copies, run.ops)
+    labels = {node: str(told["label"]) for node, told in run.copy_graph.nodes(data=True)}
+    numbers = _island_numbers(run)
+    return CopyGroups(
+        sources=tuple(_group(group, labels, numbers) for group in found.sources),
+        targets=tuple(_group(group, labels, numbers) for group in found.targets),
+        flows=tuple(
+            GroupCopies(
+                source=flow.source,
+                target=flow.target,
+                source_memory=flow.source_memory,
+                target_memory=flow.target_memory,
+                direction=flow.direction,  # type: ignore[arg-type]  # as in the copy table
+                bytes=flow.sums["bytes"],
+                unknown_bytes=flow.sums["unknown_bytes"],
+                count=flow.sums["count"],
+                total_us=_us(flow.sums["total_ps"]),
+                exposed_us=_us(flow.sums["exposed_ps"]),
+            )
+            for flow in found.flows
+        ),
+    )
+
+
+def _group(
+    found: groups.Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]
+) -> CopyGroup:
+    first = found.nodes[0]
+    islands = {number for node in found.nodes for number in numbers.get(node, ())}
+    return CopyGroup(
+        kind=found.kind,
+        label=found.label,
+        ops=len(found.nodes),
+        node=first,
+        name=labels[first],
+        islands=tuple(sorted(islands)),
+    )
+
+
+def _island_numbers(run: Run) -> dict[str, set[int]]:
+    """Return the numbers of the islands that each node of the copy graph has a part in."""
+    numbers: dict[str, set[int]] = {}
+    for number, island in enumerate(run.copy_costs.islands[:MAX_ISLANDS], 1):
+        for op in island.ops:
+            node = f"name:{op.name}" if op.op_id is None else op.op_id
+            numbers.setdefault(node, set()).add(number)
+    return numbers
 
 
 def _device_edges(graph: nx.MultiDiGraph[str]) -> Iterable[DeviceCopies]:

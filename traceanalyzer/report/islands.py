@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
 
-__all__ = ["islands"]
+__all__ = ["MAX_ISLANDS", "islands"]
 
 _PS_PER_US: Final = 1e6
-_MAX_ISLANDS: Final = 50
+MAX_ISLANDS: Final = 50
 _MAX_OPS: Final = 100  # of one
 # The causes that hold an op on the CPU whatever device the program asks for.
 _CANNOT_MOVE: Final = frozenset(
@@ -44,7 +44,7 @@ def islands(
     cannot_move = _cannot_move(diagnosis)
     return tuple(
         _island(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.copy_costs.islands[:_MAX_ISLANDS]
+        for found in diagnosis.run.copy_costs.islands[:MAX_ISLANDS]
     )
 
 
