@@ -885,6 +885,19 @@ class EventTimeline(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Scopes(_Record):
+    """Time by name scope, over the whole recording: the tree that the names of ops make.
+
+    A row of ``nodes`` names the row of the node above it (``parent``), which comes before it. Times
+    are of all that is below: ``cpu_us`` on host threads by ops on the CPU, ``device_us`` in kernels,
+    ``launch_us`` on host threads by ops on devices. ``total_rows`` counts the nodes of the whole
+    tree: those left out of a node are one of kind "others".
+    """
+
+    nodes: Table  # parent, name, kind ("scope", "op", "function", "group", "others"), times, ops
+
+
+@dataclass(frozen=True, kw_only=True)
 class InputCure(_Record):
     """A change to an input pipeline. Of several each is an alternative: gains do not add up."""
 
@@ -958,6 +971,7 @@ class Report(_Record):
     on_a_gpu: OnAGpu | None = None
     steps: Steps | None = None
     timeline: Timeline | None = None
+    scopes: Scopes | None = None
     critical_path: tuple[CriticalPath, ...] = ()
     copy_graph: CopyGraph | None = None
     islands: tuple[Island, ...] = ()

@@ -40,12 +40,13 @@ from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost,
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.islands import islands
 from traceanalyzer.report.memory import memory
+from traceanalyzer.report.ops import all_ops, dearest_ops
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.report.verdict import verdict
+from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.tracer import logical_devices
-from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.wording import counted
 
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["assemble"]
 
 _PS_PER_US: Final = 1e6
-_MAX_OPS: Final = 500  # rows of each of the two halves of the op table, and ops of a finding
+_MAX_OPS: Final = 500  # ops of a finding
 _MAX_ROWS: Final = 500  # rows of the other tables, and edges of the copy graph
 
 
@@ -70,6 +71,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     run = diagnosis.run
     devices = _devices(run)
     steps = steps_of(run)
+    titles = {rule.id: rule.title for rule in all_rules()}
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=_run_info(run, devices, steps),
@@ -78,7 +80,8 @@ def assemble(diagnosis: Diagnosis) -> Report:
         findings=tuple(_finding(f, run, diagnosis.costs) for f in diagnosis.findings),
         unexplained=_unexplained(diagnosis),
         rules=tuple(
-            RuleStatus(cause=o.cause, status=o.status, reason=o.reason) for o in diagnosis.outcomes
+            RuleStatus(cause=o.cause, status=o.status, reason=o.reason, title=titles.get(o.cause))
+            for o in diagnosis.outcomes
         ),
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
@@ -92,6 +95,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         beliefs=beliefs(run),
         tables=Tables(
             ops=_op_table(run),
+            all_ops=all_ops(diagnosis),
             copies=_copy_table(run),
             steps=_cut(_in_us(run.steps, _origin(run)), _MAX_ROWS),
             kernels=_kernel_table(run.kernels),
@@ -332,18 +336,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
 
 
 def _op_table(run: Run) -> Table:
-    """Cut the op table to its dearest rows: those on the CPU by host time, the rest by any time."""
-    ops = run.ops
-    time = ops["host_self_ps"] + ops["kernel_ps"]
-    on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
-    order = time.sort_values(ascending=False, kind="stable").index
-    ranked = ops.loc[order]
-    chosen = pd.concat(
-        [ranked[on_cpu.loc[order]].head(_MAX_OPS), ranked[~on_cpu.loc[order]].head(_MAX_OPS)]
-    )
-    files = shown_files(chosen["source_file"], run)
-    chosen = chosen.assign(source_file=pd.Series(files, index=chosen.index, dtype=object))
-    return _table(_in_us(chosen), len(ops))
+    return _table(_in_us(dearest_ops(run)), len(run.ops))
 
 
 def _copy_table(run: Run) -> Table:
