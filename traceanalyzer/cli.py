@@ -409,6 +409,11 @@ def explain(cause: str | None, *, as_data: bool) -> None:
 @click.option(
     "--device-tracer/--no-device-tracer", default=True, help="Record what runs on GPUs (it does)."
 )
+@click.option(
+    "--source/--no-source",
+    default=True,
+    help="Keep the text of the script's lines that made ops (it does): reports show them.",
+)
 def capture(  # noqa: PLR0913 - as many as it has options
     *,
     script: str,
@@ -425,6 +430,7 @@ def capture(  # noqa: PLR0913 - as many as it has options
     host_tracer_level: int,
     python_tracer: bool,
     device_tracer: bool,
+    source: bool,
 ) -> int:
     """Run a script under TensorFlow's profiler: the trace, the evidence, and the report.
 
@@ -447,6 +453,7 @@ def capture(  # noqa: PLR0913 - as many as it has options
         device_tracer=device_tracer,
         window=_window(steps, after, for_s),
         report=None if no_report else _not_over(_writable(page), program.sources),
+        source=source,
     )
     return end_like(record(request, _tell))
 

@@ -40,6 +40,7 @@ def sample() -> Sidecar:
         tool="0.1.0",
         host="h",
         complete=True,
+        command=("traceanalyzer", "capture", "train.py"),
         environment={"tensorflow": {"version": "2.21.0"}},
         devices={"soft_device_placement": True},
         gpus=({"name": "H100", "memory_bytes": 85_899_345_920},),
@@ -78,7 +79,9 @@ def sample() -> Sidecar:
             ),
         ),
         frames=(
-            Frame(file="/project/train.py", line=11, code="step", is_user=True),
+            Frame(
+                file="/project/train.py", line=11, code="step", is_user=True, text="return x @ x"
+            ),
             Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
         ),
         scopes=(Scope(device="/CPU:0", frame=0),),
@@ -260,7 +263,12 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
     frames = draw(
         _tuples(
             st.builds(
-                Frame, file=_texts, line=st.integers(0, 9), code=_texts, is_user=st.booleans()
+                Frame,
+                file=_texts,
+                line=st.integers(0, 9),
+                code=_texts,
+                is_user=st.booleans(),
+                text=st.none() | _texts,
             )
         )
     )
@@ -351,6 +359,7 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
         tool=draw(_texts),
         host=draw(_texts),
         complete=draw(st.booleans()),
+        command=draw(st.none() | _tuples(_texts)),
         environment=draw(st.none() | _objects),
         devices=draw(st.none() | _objects),
         gpus=draw(_tuples(_objects)),

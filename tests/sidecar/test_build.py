@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from traceanalyzer.sidecar.document import (
     Signature,
     Tensor,
 )
+from traceanalyzer.sidecar.source_lines import SourceLines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,6 +154,18 @@ def session(trace: Path | None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
 
 def finished(*records: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     return (*records, {"kind": "finished", "reason": "exit"})
+
+
+def raised_at(file: Path, line: int) -> dict[str, Any]:
+    return {
+        "kind": "error",
+        "where": "tf.config",
+        "type": "RuntimeError",
+        "message": "too late",
+        "raised": [[str(file), line, "<module>", 1]],
+        "handler": None,
+        "call": "set_visible_devices",
+    }
 
 
 def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
@@ -284,6 +298,38 @@ def test_graphs_and_signatures_share_the_attributes(tmp_path: Path) -> None:
     assert function is not None
     assert function.instances[0].input.attributes == (0,)
     assert found.signatures[0].attributes == 0
+
+
+class TestSource:
+    def test_the_lines_of_the_program_are_read_when_asked_for(self, tmp_path: Path) -> None:
+        program = tmp_path / "train.py"
+        program.write_text("import tensorflow as tf\n\n  x = tf.ones([2])  # here\n")
+        write_journal(tmp_path, *finished(raised_at(program, 3)))
+        since_s = time.time() + 60
+
+        with_text = build(tmp_path, "h", source=SourceLines(since_s=since_s))
+        without = build(tmp_path, "h")
+
+        assert with_text.line_text(str(program), 3) == "x = tf.ones([2])  # here"
+        assert without.line_text(str(program), 3) is None
+        assert with_text.notes == without.notes == ()
+
+    def test_a_file_that_was_changed_is_noted(self, tmp_path: Path) -> None:
+        program = tmp_path / "train.py"
+        program.write_text("x = 1\n")
+        write_journal(tmp_path, *finished(raised_at(program, 1)))
+
+        found = build(tmp_path, "h", source=SourceLines(since_s=program.stat().st_mtime - 1))
+
+        assert [note.id for note in found.notes] == ["source_changed"]
+        assert found.line_text(str(program), 1) is None
+
+    def test_no_secret_of_the_command_is_kept(self, tmp_path: Path) -> None:
+        write_journal(tmp_path, *finished())
+        words = ["traceanalyzer", "capture", "train.py", "--token", "abc"]
+
+        assert build(tmp_path, "h").command is None
+        assert build(tmp_path, "h", command=words).command == (*words[:-1], "***")
 
 
 class TestSessions:

@@ -83,6 +83,8 @@ def test_any_sidecar_comes_back_as_it_was(file: Path, sidecar: Sidecar) -> None:
 
     assert found is not None
     assert document_of(found) == document_of(sidecar)
+    assert found.frames == sidecar.frames
+    assert found.command == sidecar.command
     assert found.definitions == sidecar.definitions
     assert found.resources == sidecar.resources
     assert found.session_configs == sidecar.session_configs
@@ -182,6 +184,7 @@ class TestDamage:
         may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
         may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
         may_be_missing |= {"session_configs", "memory_fraction", "kernels"}
+        may_be_missing |= {"command", "frame_texts"}
         may_be_missing |= {"attributes"}  # of a graph
         # What these hold is open.
         evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})
@@ -199,6 +202,23 @@ class TestDamage:
                 del container[key]
                 write_document(file, document)
                 assert error_of(file)
+
+    def test_an_older_one_has_no_texts_and_no_command(self, file: Path) -> None:
+        document = document_of(sample())
+        del document["frame_texts"], document["command"]
+        write_document(file, document)
+
+        found = files.read(file)
+
+        assert found is not None
+        assert found.frames == tuple(replace(f, text=None) for f in sample().frames)
+        assert found.command is None
+
+    @pytest.mark.parametrize("texts", [[], ["one"], ["one", 2], "text", None])
+    def test_texts_that_fit_no_frames_are_told(self, file: Path, texts: Any) -> None:  # noqa: ANN401
+        write_document(file, {**document_of(sample()), "frame_texts": texts})
+
+        assert "frame_texts" in error_of(file)
 
     @pytest.mark.parametrize(
         ("content", "words"),

@@ -52,8 +52,13 @@ class Program:
     @property
     def words(self) -> list[str]:
         """The command line, as without the capture."""
+        return [*self.interpreter, *self.words_of_script]
+
+    @property
+    def words_of_script(self) -> list[str]:
+        """What follows the interpreter and its options."""
         target = ["-m", self.target] if self.is_module else [self.target]
-        return [*self.interpreter, *target, *self.arguments]
+        return [*target, *self.arguments]
 
     @property
     def sources(self) -> tuple[Path, ...]:

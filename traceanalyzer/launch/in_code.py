@@ -21,6 +21,7 @@ from traceanalyzer.launch.gpus import GpuWatch
 from traceanalyzer.launch.journal import read_journal
 from traceanalyzer.launch.own_stderr import filtered_stderr
 from traceanalyzer.launch.page import page_command, reason_of
+from traceanalyzer.launch.process_start import process_start_s
 from traceanalyzer.launch.sessions import recorded_sessions, session_to_report
 from traceanalyzer.launch.stderr import StderrFilter
 
@@ -47,12 +48,18 @@ class Capture:
     _under_way: ClassVar[Capture | None] = None
 
     def __init__(
-        self, logdir: str | os.PathLike[str], run: str | None, levels: dict[str, int]
+        self,
+        logdir: str | os.PathLike[str],
+        run: str | None,
+        levels: dict[str, int],
+        *,
+        source: bool = True,
     ) -> None:
         """Prepare; `capture` makes these."""
         self._logdir = Path(logdir)
         self._run = run
         self._levels = levels
+        self._source = source
         self._stack = contextlib.ExitStack()
         self._attachment: Any = None
         self._gpus = GpuWatch()
@@ -171,6 +178,7 @@ class Capture:
     def _conclude(self) -> None:
         from traceanalyzer.sidecar.build import build  # noqa: PLC0415 - loads numpy: not before
         from traceanalyzer.sidecar.files import path_beside, write  # noqa: PLC0415
+        from traceanalyzer.sidecar.source_lines import SourceLines  # noqa: PLC0415
 
         self._attachment.finish("until its end")
         gpus = self._gpus.finish()
@@ -184,6 +192,9 @@ class Capture:
         chosen = session_to_report(sessions)
         self.trace = chosen.trace if chosen else None
         log = self._filter.log
+        source = (
+            SourceLines(since_s=process_start_s(), of_this_process=True) if self._source else None
+        )
         for session in sessions:
             sidecar = build(
                 self._work,
@@ -192,17 +203,19 @@ class Capture:
                 log_source="script" if log else "none",
                 gpus=gpus,
                 folder=session.trace.parent,
+                source=source,
             )
             write(sidecar, path_beside(session.trace))
 
 
-def capture(
+def capture(  # noqa: PLR0913 - one for each thing to choose
     logdir: str | os.PathLike[str],
     run: str | None = None,
     *,
     host_tracer_level: int = 2,
     python_tracer_level: int = 0,
     device_tracer_level: int = 1,
+    source: bool = True,
 ) -> Capture:
     """Record what TensorFlow does in a `with` block, and the evidence of its placement.
 
@@ -223,13 +236,15 @@ def capture(
             makes a training loop slower by up to a fifth.
         python_tracer_level: 1 to record calls of Python functions.
         device_tracer_level: 0 to leave out what GPUs do.
+        source: Whether the text of your lines that made ops is kept, for the report to show; False
+            for code that is not to leave the machine.
     """
     levels = {
         "host_tracer_level": host_tracer_level,
         "python_tracer_level": python_tracer_level,
         "device_tracer_level": device_tracer_level,
     }
-    return Capture(logdir, run, levels)
+    return Capture(logdir, run, levels, source=source)
 
 
 def capture_callback(

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import signal
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -56,6 +57,7 @@ class Request:
         device_tracer: Whether kernels and copies on the GPU are recorded.
         window: What part of the script is recorded, as the recorder takes it.
         report: The page to write; None for none.
+        source: Whether the text of the program's lines is kept in the evidence.
     """
 
     program: Program
@@ -66,6 +68,27 @@ class Request:
     device_tracer: bool = True
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
     report: Path | None = None
+    source: bool = True
+
+    @property
+    def words(self) -> list[str]:
+        """The command line that asks for the same again, wherever the files are to go."""
+        return ["traceanalyzer", "capture", *self._options(), *self.program.words_of_script]
+
+    def _options(self) -> Iterator[str]:
+        window = self.window
+        if window["kind"] == "steps":
+            yield from ("--steps", f"{window['first']}:{window['last']}")
+        elif window["kind"] == "time":
+            yield from ("--after", f"{window['after_s']:g}s", "--for", f"{window['for_s']:g}s")
+        if self.host_tracer_level != Request.host_tracer_level:
+            yield from ("--host-tracer-level", str(self.host_tracer_level))
+        if self.python_tracer:
+            yield "--python-tracer"
+        if not self.device_tracer:
+            yield "--no-device-tracer"
+        if not self.source:
+            yield "--no-source"
 
 
 def record(request: Request, say: Callable[[str], None]) -> int:
@@ -106,6 +129,7 @@ class _Capture:
     folder: Path
     mask: set[signal.Signals]
     filter: StderrFilter | None = None
+    started_s: float = 0.0
     gpus: list[dict[str, Any]] = field(default_factory=list)
     journal: list[dict[str, Any]] = field(default_factory=list)
 
@@ -120,6 +144,7 @@ class _Capture:
             settings = self._write_settings(token, is_filtered=channel is not None)
             variables = command.environment(os.environ, settings)
         watch = GpuWatch()
+        self.started_s = time.time()
         try:
             status = run(program.words, variables, self.mask, channel, started=watch.start)
         except OSError as error:
@@ -224,6 +249,7 @@ class _Capture:
         """Write the evidence beside each trace; return what has to be told."""
         from traceanalyzer.sidecar.build import build  # noqa: PLC0415 - loads numpy: not before
         from traceanalyzer.sidecar.files import path_beside, write  # noqa: PLC0415
+        from traceanalyzer.sidecar.source_lines import SourceLines  # noqa: PLC0415
 
         log, source, lines = self._log(status)
         without_trace = self.folder / f"{host_name()}.xplane.pb"
@@ -236,6 +262,8 @@ class _Capture:
                     log_source=source,
                     gpus=self.gpus,
                     folder=trace.parent,
+                    source=SourceLines(since_s=self.started_s) if self.request.source else None,
+                    command=self.request.words,
                 )
                 write(sidecar, path_beside(trace))
             except (OSError, TraceAnalyzerError) as error:

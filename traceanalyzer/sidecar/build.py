@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.sidecar.command_words import without_secrets
 from traceanalyzer.sidecar.decode import DamagedDocumentError, Decoder
 from traceanalyzer.sidecar.document import Definition, Levels, Note, Session, Sidecar
 from traceanalyzer.sidecar.dumps import read_dumps
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Json
     from traceanalyzer.sidecar.journal import Journal
+    from traceanalyzer.sidecar.source_lines import SourceLines
 
     _Object: TypeAlias = dict[str, Json]
     _Record = TypeVar("_Record")
@@ -56,6 +58,8 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     log_source: str = "none",
     gpus: Sequence[Mapping[str, Json]] = (),
     folder: Path | None = None,
+    source: SourceLines | None = None,
+    command: Sequence[str] | None = None,
 ) -> Sidecar:
     """Make the sidecar of a capture; what is missing or broken is told in its notes.
 
@@ -66,6 +70,8 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
         gpus: What NVML says of each GPU.
         folder: Where the sidecar will lie; by default where the first session's trace does.
+        source: What reads the text of the program's lines; None to leave it out.
+        command: The words of the command line that made the capture; None where none did.
 
     Returns:
         The sidecar, within its size limit.
@@ -88,10 +94,12 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         resources=len(eager["resources"]),
         sessions=len(journal.many["session"]),
     )
+    frames, source_notes = source.add(decoder.frames) if source else (decoder.frames, ())
     sidecar = Sidecar(
         tool=version("traceanalyzer"),
         host=host,
         complete="finished" in journal.last,
+        command=None if command is None else without_secrets(command),
         environment=_facts(journal, "environment"),
         devices=_facts(journal, "devices"),
         gpus=tuple(facts(gpu) for gpu in gpus),
@@ -103,7 +111,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         ),
         errors=reader.all_of(errors, decoder.error),
         session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
-        frames=decoder.frames,
+        frames=frames,
         scopes=decoder.scopes,
         attributes=decoder.attributes,
         definitions=definitions,
@@ -114,8 +122,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         sequences=reader.all_of(eager["sequences"], decoder.sequence),
         notes=reader.all_of(journal.many["note"], decoder.note),
     )
-    notes = _notes(journal, pools.damaged + reader.damaged)
-    return bounded(replace(sidecar, notes=(*sidecar.notes, *dumped.notes, *notes)))
+    damage = _notes(journal, pools.damaged + reader.damaged)
+    notes = (*sidecar.notes, *dumped.notes, *damage, *source_notes)
+    return bounded(replace(sidecar, notes=notes))
 
 
 class _Reader:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -74,6 +75,7 @@ def sidecar_of(document: Json) -> Sidecar:
         tool=_text(whole, "tool"),
         host=_text(whole, "host"),
         complete=_flag(whole, "complete"),
+        command=None if whole.get("command") is None else tuple(_texts(whole, "command")),
         environment=_object_or_none(whole, "environment"),
         devices=_object_or_none(whole, "devices"),
         gpus=tuple(_object(gpu, "gpus") for gpu in _list(whole, "gpus")),
@@ -85,7 +87,7 @@ def sidecar_of(document: Json) -> Sidecar:
         session_configs=_each(whole, "session_configs", decoder.session_config)
         if "session_configs" in whole
         else (),
-        frames=decoder.frames,
+        frames=_with_texts(decoder.frames, whole),
         scopes=decoder.scopes,
         attributes=decoder.attributes,
         definitions=_each(whole, "definitions", decoder.definition),
@@ -347,6 +349,20 @@ def _frame(value: Json) -> Frame:
         case [str(file), int(line), str(code), int(is_user)]:
             return Frame(file=file, line=int(line), code=code, is_user=bool(is_user))
     raise DamagedDocumentError(_not_a("frames", "file, line, code name and 0 or 1"))
+
+
+def _with_texts(frames: tuple[Frame, ...], whole: _Object) -> tuple[Frame, ...]:
+    """Return frames with the text of their lines, which older sidecars do not have."""
+    if "frame_texts" not in whole:
+        return frames
+    texts = _list(whole, "frame_texts")
+    _equally_long("frame_texts", frames, texts)
+    if not set(map(type, texts)) <= {str, type(None)}:
+        raise DamagedDocumentError(_not_a("frame_texts", "list of texts and nulls"))
+    return tuple(
+        frame if text is None else replace(frame, text=text)  # type: ignore[arg-type]
+        for frame, text in zip(frames, texts, strict=True)
+    )
 
 
 def _levels(record: _Object, key: str) -> Levels | None:

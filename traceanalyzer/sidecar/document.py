@@ -7,6 +7,7 @@ refuses another `format` or `version` and ignores keys it does not know.
 {"format": "traceanalyzer.placement", "version": 1,
  "tool": version of traceanalyzer, "host": name of the host, as in the trace's file name,
  "complete": whether the recorder came to its end (false: the script was killed),
+ "command": [text, a word of the command line that made it] | null,                may be missing
  "environment": {...} | null, "devices": {...} | null, "gpus": [{...}],     open, see `Sidecar`
  "log": [text], "log_source": "script" | "probe" | "script+probe" | "none",
  "sessions": [{"trace": path relative to the sidecar | null, "method": "server" | "api" | "script",
@@ -24,6 +25,7 @@ refuses another `format` or `version` and ignores keys it does not know.
  "strings": [text],                              pool of the texts in columns, marked STRING below
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
+ "frame_texts": [the line's text | null, one for each frame],                      may be missing
  "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
  "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
                   "scopes": [[SCOPE, outermost first] | null]}],
@@ -127,12 +129,14 @@ class Frame:
         line: Line, from 1.
         code: Name of the code object: a function, `<module>`, `<lambda>`.
         is_user: Whether it is the user's own: not of the standard library, nor site-packages.
+        text: What stands on that line; None where it is not known, see `source_lines`.
     """
 
     file: str
     line: int
     code: str
     is_user: bool
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -489,6 +493,8 @@ class Sidecar:
         tool: Version of traceanalyzer that wrote it.
         host: Name of the host.
         complete: Whether the recorder came to its end.
+        command: The words of the command line that made the capture, secrets in them masked (see
+            `command_words`); None where it was made in code, or by an older version.
         environment: Versions of Python, TensorFlow and Keras, build info, platform, command line,
             variables of the environment that concern TensorFlow; None where not recorded.
         devices: Physical, visible and logical devices, soft placement, strategies, options of
@@ -517,6 +523,7 @@ class Sidecar:
     tool: str
     host: str
     complete: bool
+    command: tuple[str, ...] | None = None
     environment: Mapping[str, Json] | None = None
     devices: Mapping[str, Json] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()
@@ -536,6 +543,7 @@ class Sidecar:
     kernels: tuple[RegisteredKernel, ...] = ()
     sequences: tuple[EagerSequence, ...] = ()
     omitted: Mapping[str, int] = field(default_factory=dict)
+    _texts: dict[tuple[str, int], str] = field(default_factory=dict, init=False, repr=False)
     _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _functions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
 
@@ -559,6 +567,14 @@ class Sidecar:
     def frame(self, index: int) -> Frame | None:
         """Return the frame at an index, None for -1."""
         return None if index == UNKNOWN else self.frames[index]
+
+    def line_text(self, file: str, line: int) -> str | None:
+        """Return what stands on a line of the program, or None where that is not known."""
+        if not self._texts:
+            for frame in self.frames:
+                if frame.text is not None:
+                    self._texts.setdefault((frame.file, frame.line), frame.text)
+        return self._texts.get((file, line))
 
     def attribute_set(self, index: int) -> Attributes:
         """Return the attributes at an index, none for -1."""

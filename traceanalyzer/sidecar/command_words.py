@@ -1,0 +1,86 @@
+"""A command line that may be shown to others: without secrets, and naming no folder of its author.
+
+Which arguments are secrets can only be guessed, from their names and from the form of keys that
+well-known services give out. What is masked without need still shows what to fill in.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["MASK", "shown_command", "without_secrets"]
+
+MASK: Final = "***"
+_MOST: Final = 200  # words
+_LONGEST: Final = 300  # characters of a word; a command is to be read, and searched in no time
+_CUT: Final = "..."
+
+# `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. That `monkey` is one of them
+# does no harm.
+_TELLING: Final = r"(?i:token|password|passwd|passphrase|pwd|secrets?|credentials?|key|auth|bearer|cookie)(?![a-z])"
+_NAMED: Final = re.compile(
+    rf"""(?P<name>[\w.-]*{_TELLING}[\w.-]*["']?\s*[:=]\s*["']?)[^\s"',;&}}]+"""
+)
+_NEXT: Final = re.compile(rf"--?[\w.-]*{_TELLING}[\w.-]*")  # an option whose value is the next word
+_IN_URL: Final = re.compile(r"(?P<scheme>://)[^/\s@]+@")
+# Of Hugging Face, GitHub, OpenAI and others, Slack, AWS; JSON web tokens; long random text.
+_KEYS: Final = re.compile(
+    r"\b(?:hf_|gh[pousr]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|ASIA|eyJ)[\w.=-]{8,}"
+    r"|\b(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[A-Za-z\d]{32,}"
+)
+_SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
+
+
+def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command line, what looks like a secret masked.
+
+    What is very long is cut.
+
+    Args:
+        words: The words, as a program gets them.
+    """
+    found = []
+    is_secret = False
+    for whole in words[:_MOST]:
+        word = whole if len(whole) <= _LONGEST else whole[:_LONGEST] + _CUT
+        if is_secret and not word.startswith("-"):
+            found.append(MASK)
+            is_secret = False
+            continue
+        found.append(_masked(word))
+        is_secret = _NEXT.fullmatch(word) is not None
+    return (*found, _CUT) if len(words) > _MOST else tuple(found)
+
+
+def shown_command(words: Sequence[str]) -> str:
+    """Return a command line as it is shown: secrets masked, folders named by their last part.
+
+    Paths relative to where the program was started stay: they name folders of the program.
+
+    Args:
+        words: The words, as a program gets them.
+    """
+    text = shlex.join(_without_folders(word) for word in without_secrets(words))
+    return text.replace(f"'{MASK}'", MASK)  # a word to fill in, read more easily so
+
+
+def _masked(word: str) -> str:
+    word = _IN_URL.sub(rf"\g<scheme>{MASK}@", word)
+    word = _NAMED.sub(rf"\g<name>{MASK}", word)
+    return _KEYS.sub(MASK, word)
+
+
+def _without_folders(word: str) -> str:
+    return "".join(map(_last_part, _SEPARATORS.split(word)))
+
+
+def _last_part(text: str) -> str:
+    path = text.replace("\\", "/")
+    parts = [part for part in path.split("/") if part]
+    is_elsewhere = path.startswith(("/", "~")) or ".." in parts
+    return parts[-1] if is_elsewhere and parts else text
