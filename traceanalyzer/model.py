@@ -69,6 +69,7 @@ __all__ = [
     "RuleStatus",
     "RuledOut",
     "RunInfo",
+    "Scopes",
     "Severity",
     "SidecarWhere",
     "SourceWhere",
@@ -199,6 +200,9 @@ class RunInfo(_Record):
     duration_us: float | None
     steps: int | None
     devices: tuple[DeviceInfo, ...]
+    command: str | None = None  # what to type for the same: the capture, or the report of a trace
+    recorded_at: str | None = None  # when the recording began, in UTC: 2026-01-31 12:00:00
+    host_tracer_level: int | None = None  # that was in force; None where nothing tells
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,6 +256,7 @@ class OpRef(_Record):
     placement: str
     file: str | None = None
     line: int | None = None
+    source: str | None = None  # what stands on that line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,6 +279,7 @@ class SourceWhere(_Record):
 
     file: str
     line: int | None
+    source: str | None = None  # what stands on that line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -889,9 +895,9 @@ class Scopes(_Record):
     """Time by name scope, over the whole recording: the tree that the names of ops make.
 
     A row of ``nodes`` names the row of the node above it (``parent``), which comes before it. Times
-    are of all that is below: ``cpu_us`` on host threads by ops on the CPU, ``device_us`` in kernels,
-    ``launch_us`` on host threads by ops on devices. ``total_rows`` counts the nodes of the whole
-    tree: those left out of a node are one of kind "others".
+    are of all that is below: ``cpu_us`` on host threads by ops on the CPU, ``device_us`` in
+    kernels, ``launch_us`` on host threads by ops on devices. ``total_rows`` counts the nodes of the
+    whole tree: those left out of a node are one of kind "others".
     """
 
     nodes: Table  # parent, name, kind ("scope", "op", "function", "group", "others"), times, ops

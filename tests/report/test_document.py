@@ -66,6 +66,7 @@ def test_keys_stand_in_the_contracts_order() -> None:
         "on_a_gpu",
         "steps",
         "timeline",
+        "scopes",
         "critical_path",
         "copy_graph",
         "islands",

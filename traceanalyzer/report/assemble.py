@@ -41,6 +41,7 @@ from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.islands import islands
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.ops import all_ops, dearest_ops
+from traceanalyzer.report.scopes import scopes
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
@@ -86,6 +87,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
         timeline=timeline(run),
+        scopes=scopes(run),
         critical_path=critical_paths(diagnosis.costs),
         copy_graph=copy_graph(run),
         islands=islands(diagnosis, partial(_refs_of, run)),
