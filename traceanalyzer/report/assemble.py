@@ -41,8 +41,9 @@ from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.islands import islands
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.ops import all_ops, dearest_ops
+from traceanalyzer.report.origin import command, host_tracer_level, recorded_at
 from traceanalyzer.report.scopes import scopes
-from traceanalyzer.report.sources import shown_files
+from traceanalyzer.report.sources import line_text, line_texts, shown_files
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.report.verdict import verdict
@@ -117,6 +118,9 @@ def _run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInf
         duration_us=run.duration_ps / _PS_PER_US,
         steps=steps.count or None,
         devices=devices,
+        command=command(run),
+        recorded_at=recorded_at(run),
+        host_tracer_level=host_tracer_level(run),
     )
 
 
@@ -258,7 +262,14 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
 def _as_shown(evidence: Sequence[Evidence], run: Run) -> tuple[Evidence, ...]:
     """Name the files of evidence by no folder of their author."""
     return tuple(
-        replace(e, where=replace(e.where, file=shown_files([e.where.file], run)[0] or e.where.file))
+        replace(
+            e,
+            where=replace(
+                e.where,
+                file=shown_files([e.where.file], run)[0] or e.where.file,
+                source=line_text(e.where.file, e.where.line, run),
+            ),
+        )
         if isinstance(e.where, SourceWhere)
         else e
         for e in evidence
@@ -296,11 +307,12 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
 def _refs(rows: pd.DataFrame, run: Run) -> list[dict[str, Any]]:
     columns = ("op_id", "name", "type", "host", "placement")
     return [
-        dict(zip(columns, values, strict=True)) | {"file": file, "line": line}
-        for values, file, line in zip(
+        dict(zip(columns, values, strict=True)) | {"file": file, "line": line, "source": source}
+        for values, file, line, source in zip(
             rows[list(columns)].itertuples(index=False),
             shown_files(rows["source_file"], run),
             rows["source_line"],
+            line_texts(rows, run),
             strict=True,
         )
     ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traceanalyzer.run import Run
 
-__all__ = ["shown_files"]
+__all__ = ["line_text", "line_texts", "shown_files"]
 
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
@@ -28,6 +30,37 @@ def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
         known.setdefault(file, _shown(file, roots)) if isinstance(file, str) else None
         for file in files
     ]
+
+
+def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
+    """Return what stands on the line that made each op, as far as a capture kept it.
+
+    Args:
+        ops: Rows of the op table.
+        run: The run, whose sidecars have the text.
+    """
+    sidecars = {host.name: host.sidecar for host in run.hosts}
+    columns = (ops["host"], ops["source_file"], ops["source_line"])
+    return [
+        sidecar.line_text(file, int(line))
+        if (sidecar := sidecars.get(str(host))) and isinstance(file, str) and not pd.isna(line)
+        else None
+        for host, file, line in zip(*columns, strict=True)
+    ]
+
+
+def line_text(file: str, line: int | None, run: Run) -> str | None:
+    """Return what stands on a line of the program, as far as a capture kept it.
+
+    Args:
+        file: Its path, as Python had it.
+        line: The line; None where unknown.
+        run: The run, whose sidecars have the text.
+    """
+    if line is None:
+        return None
+    told = (host.sidecar.line_text(file, line) for host in run.hosts if host.sidecar)
+    return next((text for text in told if text is not None), None)
 
 
 def _roots(run: Run) -> list[PurePath]:

@@ -22,7 +22,10 @@ _CUT: Final = "..."
 
 # `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. That `monkey` is one of them
 # does no harm.
-_TELLING: Final = r"(?i:token|password|passwd|passphrase|pwd|secrets?|credentials?|key|auth|bearer|cookie)(?![a-z])"
+_TELLING: Final = (
+    r"(?i:token|password|passwd|passphrase|pwd|secrets?|credentials?|key|auth|bearer|cookie)"
+    r"(?![a-z])"
+)
 _NAMED: Final = re.compile(
     rf"""(?P<name>[\w.-]*{_TELLING}[\w.-]*["']?\s*[:=]\s*["']?)[^\s"',;&}}]+"""
 )
