@@ -127,7 +127,7 @@ def test_a_bar_is_as_wide_as_its_shares() -> None:
 def test_the_page_shows_devices_and_path(run: Run) -> None:
     page = render_page(assemble(diagnose(run)))
 
-    section = page[page.index('id="time"') : page.index('id="top-ops"')]
+    section = page[page.index('id="time"') : page.index('id="copies"')]
     assert section.count('class="phases"') == 3  # of two devices and the path
     assert "The busiest device computed" in section
     assert "waiting for an op" in section

@@ -55,7 +55,20 @@ def test_pipeline_and_runtime_are_not_cpu_ops() -> None:
     run = replace(run, tables=replace(run.tables, ops=ops), summary=replace(run.summary, cpu_ops=1))
     shown = views.cpu_ops_grid(run)
     assert [row["name"] for row in shown.rows] == ["Cast"]
-    assert [row["name"] for row in views.top_ops_grid(run).rows] == ["Map", "Run", "Conv2D", "Cast"]
+    assert [row["name"] for row in views.ops_grid(run).rows] == ["Cast", "Map", "Run", "Conv2D"]
+
+
+def test_ops_that_are_not_on_the_cpu_are_shown_however_many_are() -> None:
+    columns = ("op_id", "name", "placement", "host_self_us")
+    rows = tuple((f"{k}", f"op{k}", "cpu" if k < 600 else "gpu:0", float(k)) for k in range(1200))
+    run = gpu_run()
+    run = replace(
+        run, tables=replace(run.tables, ops=Table(columns=columns, rows=rows, total_rows=1200))
+    )
+    shown = views.ops_grid(run)
+    assert [row["name"] for row in shown.rows[:2]] == ["op599", "op598"]
+    assert [row["name"] for row in shown.rows[399:402]] == ["op200", "op1199", "op1198"]
+    assert (len(shown.rows), shown.total_rows) == (500, 1200)
 
 
 def test_a_column_without_a_value_is_named_and_left_out() -> None:
@@ -124,9 +137,9 @@ def test_every_op_has_one_home(name: str) -> None:
 
 def test_homes_prefer_the_tables() -> None:
     homes = views.homes(gpu_run())
-    assert homes[PY_FUNC.op_id] == views.Home("cpu-ops", 0)
-    assert homes[GATHER.op_id].place == "cpu-ops"
-    assert homes[CONV.op_id] == views.Home("top-ops", 0)
+    assert homes[PY_FUNC.op_id] == views.Home("ops", 0)
+    assert homes[GATHER.op_id].place == "ops"
+    assert homes[CONV.op_id] == views.Home("ops", 5)
     assert homes["d0000000"].place == "finding-3"
 
 

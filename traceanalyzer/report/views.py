@@ -12,7 +12,16 @@ from urllib.parse import quote
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.model import Cell, CopyEdge, Finding, OpRef, Report, Table
+    from traceanalyzer.model import (
+        Cell,
+        CopyEdge,
+        Finding,
+        OpRef,
+        Report,
+        RuleStatus,
+        Severity,
+        Table,
+    )
 
 __all__ = [
     "Column",
@@ -21,25 +30,33 @@ __all__ = [
     "Home",
     "NumberedFinding",
     "Part",
+    "SourcePlace",
     "cause_title",
     "copy_edges",
     "cpu_ops_grid",
+    "devices_in_short",
     "explained_parts",
     "explanations",
     "finding_labels",
     "fragment",
     "grid",
+    "health_in_short",
     "homes",
+    "host_time",
+    "is_cpu_op",
     "node_labels",
     "numbered_findings",
     "numbered_on_a_gpu",
+    "ops_grid",
     "ops_listed",
-    "top_ops_grid",
+    "source_places",
+    "why_silent",
     "why_unknown",
 ]
 
 ROWS_SHOWN = 100
-TOP_OPS_SHOWN = 25
+OPS_SHOWN = 500
+_OTHER_OPS_SHOWN = 100  # at least, where so many CPU-placed ops come before them
 
 Kind: TypeAlias = Literal[
     "time", "bytes", "share", "count", "number", "name", "word", "op", "causes"
@@ -217,15 +234,17 @@ _CPU_OP_COLUMNS = (
     "input_types",
     "requested_device",
 )
-_TOP_OP_COLUMNS = (
+_OP_COLUMNS = (
     "name",
+    "op_id",
     "placement",
     "occurrences",
     "host_self_us",
+    "exposed_us",
     "kernel_us",
-    "kernels",
     "h2d_bytes",
     "d2h_bytes",
+    "input_types",
 )
 
 
@@ -234,8 +253,8 @@ def _figure(record: Mapping[str, Cell], name: str) -> float:
     return float(cell) if isinstance(cell, int | float) else 0.0
 
 
-def _is_cpu_op(record: Mapping[str, Cell]) -> bool:
-    """The input pipeline and the runtime are not counted among the CPU-placed ops."""
+def is_cpu_op(record: Mapping[str, Cell]) -> bool:
+    """Returns whether an op needs a cause: those of the input pipeline and the runtime do not."""
     if record.get("placement") != "cpu" or record.get("in_input_pipeline") is True:
         return False
     return record.get("role", "compute") == "compute"
@@ -244,27 +263,39 @@ def _is_cpu_op(record: Mapping[str, Cell]) -> bool:
 def cpu_ops_grid(report: Report) -> Grid:
     """Returns the CPU-placed ops, those that the GPU waits for longest first."""
     table = report.tables.ops
-    rows = sorted(
-        filter(_is_cpu_op, table.records()),
+    rows = _cpu_ops(table)
+    return _with_causes(grid(table, _CPU_OP_COLUMNS, rows=rows, total_rows=report.summary.cpu_ops))
+
+
+def ops_grid(report: Report) -> Grid:
+    """Returns the CPU-placed ops, as `cpu_ops_grid` has them, and then the other ops.
+
+    These by host and kernel time together. Some of them are shown however many ops are on the CPU.
+    """
+    table = report.tables.ops
+    first = _cpu_ops(table)
+    others = sorted(
+        (row for row in table.records() if not is_cpu_op(row)),
+        key=lambda row: -(_figure(row, "host_self_us") + _figure(row, "kernel_us")),
+    )
+    at_most = OPS_SHOWN - min(len(others), _OTHER_OPS_SHOWN)
+    rows = [*first[:at_most], *others]
+    return _with_causes(grid(table, _OP_COLUMNS, rows=rows, limit=OPS_SHOWN))
+
+
+def _cpu_ops(table: Table) -> list[dict[str, Cell]]:
+    return sorted(
+        filter(is_cpu_op, table.records()),
         key=lambda row: (-_figure(row, "exposed_us"), -_figure(row, "host_self_us")),
     )
-    shown = grid(table, _CPU_OP_COLUMNS, rows=rows, total_rows=report.summary.cpu_ops)
+
+
+def _with_causes(shown: Grid) -> Grid:
     columns = tuple(
         Column("op_id", "Cause", "causes") if column.name == "op_id" else column
         for column in shown.columns
     )
     return replace(shown, columns=columns, folded=("type", "source_file"))
-
-
-def top_ops_grid(report: Report) -> Grid:
-    """Returns the ops that took most host and kernel time, wherever they ran."""
-    table = report.tables.ops
-    rows = sorted(
-        table.records(),
-        key=lambda row: -(_figure(row, "host_self_us") + _figure(row, "kernel_us")),
-    )
-    shown = grid(table, _TOP_OP_COLUMNS, rows=rows, limit=TOP_OPS_SHOWN)
-    return replace(shown, folded=("type", "source_file"))
 
 
 @dataclass(frozen=True)
@@ -291,6 +322,8 @@ _HARM_ORDER = ("harmful", "harmless", "by_design")
 # What all findings together may list, so that a page of very many stays small.
 _OPS_IN_ALL = 2000
 _OPS_AT_LEAST = 8
+# Beyond these a finding is a row of the table at the top; the document holds it in full.
+FINDINGS_IN_FULL = 200
 
 
 @dataclass(frozen=True)
@@ -333,6 +366,46 @@ def _rank(finding: Finding) -> tuple[int, float, float]:
     return _HARM_ORDER.index(finding.harm), -(waits if gain is None else gain), -took
 
 
+def host_time(entries: Iterable[NumberedFinding]) -> float | None:
+    """Returns the host time of findings together; None where it is known of none."""
+    known = [e.finding.cost.host_us for e in entries if e.finding.cost.host_us is not None]
+    return sum(known) if known else None
+
+
+@dataclass(frozen=True)
+class SourcePlace:
+    """A line of the program, and how many of a finding's ops stand on it."""
+
+    file: str
+    line: int | None
+    text: str | None  # what stands there, where that is known
+    ops: int
+
+
+def source_places(finding: Finding) -> tuple[SourcePlace, ...]:
+    """Returns the lines that a finding's ops stand on, those with the dearest ops first."""
+    counts: dict[tuple[str, int | None], int] = {}
+    texts: dict[tuple[str, int | None], str | None] = {}
+    for op in finding.ops:
+        if op.file is None:
+            continue
+        place = (op.file, op.line)
+        counts[place] = counts.get(place, 0) + 1
+        texts[place] = texts.get(place) or op.source
+    return tuple(SourcePlace(*place, texts[place], ops) for place, ops in counts.items())
+
+
+def why_silent(report: Report, rule: RuleStatus) -> str:
+    """Returns why a rule that found nothing does not apply: by what excludes it, where told."""
+    if rule.reason is not None:
+        return rule.reason
+    excluded = (
+        out.because for f in report.findings for out in f.ruled_out if out.cause == rule.cause
+    )
+    because = next(excluded, None)
+    return because or "It looked at this run and found nothing that it knows by its evidence."
+
+
 def ops_listed(report: Report) -> int:
     """Returns how many ops, and how much evidence, each finding lists at most."""
     count = len(numbered_findings(report)) + len(numbered_on_a_gpu(report))
@@ -366,11 +439,10 @@ def homes(report: Report) -> dict[str, Home]:
 
 
 def _places(report: Report) -> Iterator[tuple[str, Iterable[Cell]]]:
-    yield "cpu-ops", [row.get("op_id") for row in cpu_ops_grid(report).rows]
-    yield "top-ops", [row.get("op_id") for row in top_ops_grid(report).rows]
+    yield "ops", [row.get("op_id") for row in ops_grid(report).rows]
     yield "unexplained", _keys(report.unexplained.ops)
     limit = ops_listed(report)
-    for numbered in numbered_findings(report):
+    for numbered in numbered_findings(report)[:FINDINGS_IN_FULL]:
         yield f"finding-{numbered.label}", _keys(numbered.finding.ops, limit)
         yield f"dragged-{numbered.label}", _keys(numbered.finding.dragged_along, limit)
 
@@ -418,6 +490,23 @@ def _has_gpu(report: Report) -> bool:
 
 def _has_steps(report: Report) -> bool:
     return bool(report.run.steps) or (report.steps is not None and bool(report.steps.count))
+
+
+def devices_in_short(report: Report) -> tuple[tuple[int, str, str | None], ...]:
+    """Returns how many devices there are of each kind and model; accelerators come first."""
+    counts: dict[tuple[str, str | None], int] = {}
+    for device in report.run.devices:
+        kind = (device.kind, device.model)
+        counts[kind] = counts.get(kind, 0) + 1
+    ordered = sorted(counts.items(), key=lambda entry: entry[0][0] == "cpu")
+    return tuple((count, kind, model) for (kind, model), count in ordered)
+
+
+def health_in_short(report: Report) -> tuple[tuple[Severity, int], ...]:
+    """Returns how many remarks on the trace there are of each severity, the worst first."""
+    found = [entry.severity for entry in report.health]
+    severities: tuple[Severity, ...] = ("error", "warning", "info")
+    return tuple((s, found.count(s)) for s in severities if s in found)
 
 
 def why_unknown(report: Report, what: str) -> str | None:

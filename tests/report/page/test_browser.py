@@ -142,7 +142,7 @@ def test_one_type_scale(browser: Browser, pages: dict[str, Path]) -> None:
 def test_figures_of_a_column_end_on_one_line(browser: Browser, pages: dict[str, Path]) -> None:
     seen = visit(browser, pages["gpu"], 1600)
     edges = seen.page.evaluate(
-        "[...document.querySelectorAll('#cpu-ops tbody tr')].map((row) =>"
+        "[...document.querySelectorAll('#ops .ops-static > .scroll tbody tr')].map((row) =>"
         " [...row.querySelectorAll('td.n')].map((c) => c.getBoundingClientRect().right))"
     )
     assert len(edges) == 5

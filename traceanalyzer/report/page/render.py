@@ -14,6 +14,7 @@ from traceanalyzer.report import text, views
 from traceanalyzer.report.page import assets, picture, vendored
 from traceanalyzer.report.page.memory_line import memory_line
 from traceanalyzer.report.page.phases import phase_meaning, phase_name, stacked
+from traceanalyzer.report.page.timeline_link import timeline_link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +26,10 @@ __all__ = ["render_page", "write_page"]
 _PACKAGE = "traceanalyzer.report.page"
 _ALLOCATORS_SHOWN = 10
 _HOLDERS_SHOWN = 15
+# What stands open of a finding; the rest of it is folded.
+_EVIDENCE_OPEN = 4
+_OPS_OPEN = 8
+_PLACES_OPEN = 3
 _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 
 
@@ -112,20 +117,32 @@ def environment() -> Environment:
         content_security_policy=assets.content_security_policy(),
         copy_edges=views.copy_edges,
         copy_picture=picture.copy_picture,
-        cpu_ops_grid=views.cpu_ops_grid,
         directions=text.DIRECTIONS,
         readers=text.READERS,
+        devices_in_short=views.devices_in_short,
+        evidence_open=_EVIDENCE_OPEN,
         explained_parts=views.explained_parts,
         explanations=views.explanations,
+        findings_in_full=views.FINDINGS_IN_FULL,
         fragment=views.fragment,
         grid=views.grid,
+        health_in_short=views.health_in_short,
         homes=views.homes,
+        is_cpu_op=views.is_cpu_op,
         node_labels=views.node_labels,
+        numbered_findings=views.numbered_findings,
+        numbered_on_a_gpu=views.numbered_on_a_gpu,
+        ops_listed=views.ops_listed,
+        ops_open=_OPS_OPEN,
+        places_open=_PLACES_OPEN,
+        ops_grid=views.ops_grid,
         rows_shown=views.ROWS_SHOWN,
         libraries=vendored.packages(),
         pairs_shown=picture.PAIRS_SHOWN,
+        source_places=views.source_places,
         step_strip=picture.step_strip,
-        top_ops_grid=views.top_ops_grid,
+        timeline_link=timeline_link,
+        why_silent=views.why_silent,
         why_unknown=views.why_unknown,
     )
     made.filters.update(
@@ -135,6 +152,7 @@ def environment() -> Environment:
         cut=text.cut,
         cut_long=text.cut_long,
         duration=text.duration,
+        host_time=views.host_time,
         paragraphs=paragraphs,
         part=text.share,
         phase_meaning=phase_meaning,
