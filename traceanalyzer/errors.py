@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AcceptancesError",
     "SidecarError",
     "TraceAnalyzerError",
     "TraceFormatError",
@@ -29,3 +30,7 @@ class TraceTooLargeError(TraceFormatError):
 
 class SidecarError(TraceAnalyzerError):
     """The evidence beside a trace is of another version, or cannot be read."""
+
+
+class AcceptancesError(TraceAnalyzerError):
+    """A file of acceptances cannot be read, or says something that none can mean."""
