@@ -91,6 +91,10 @@ def test_captures_a_block(tmp_path: Path) -> None:
     assert [f.name.startswith("__inference_during_") for f in sidecar.functions] == [True]
     assert "captured_in_code" in {note.id for note in sidecar.notes}
     assert {s.op for s in sidecar.signatures} >= {"Cos"}
+    assert {"tf.cos(x)", 'return tf.sin(x, name="in_the_block")'} <= {
+        f.text for f in sidecar.frames
+    }
+    assert sidecar.command is None
     assert (tmp_path / "logs" / "plugins" / "profile" / "two").is_dir()
 
 

@@ -137,6 +137,7 @@ def test_a_script_that_is_killed_leaves_its_evidence(folder: Path) -> None:
     sidecar = evidence(folder)
     assert not sidecar.complete
     assert sidecar.functions
+    assert "return tf.reduce_sum(tf.matmul(x, x) + 1.0)" in {f.text for f in sidecar.frames}
     assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
 
 

@@ -100,6 +100,7 @@ PY_FUNC = OpRef(
     placement="cpu",
     file="train/augment.py",
     line=88,
+    source="image = tf.py_function(jitter, [image, seed], tf.float32)",
 )
 UNIQUE = OpRef(
     op_id="7be2d411",
@@ -240,7 +241,11 @@ def _finding_python_callback() -> Finding:
             Evidence(
                 kind="source",
                 text="tf.py_function(blur, [image], tf.float32)",
-                where=SourceWhere(file="train/augment.py", line=88),
+                where=SourceWhere(
+                    file="train/augment.py",
+                    line=88,
+                    source="image = tf.py_function(jitter, [image, seed], tf.float32)",
+                ),
             ),
             Evidence(
                 kind="placement",
@@ -751,6 +756,9 @@ def gpu_run() -> Report:
                     busy_share=0.002464,
                 ),
             ),
+            command="traceanalyzer capture --steps 10:130 train/main.py --token ***",
+            recorded_at="2026-11-20 17:04:31",
+            host_tracer_level=3,
         ),
         health=(
             Health(
@@ -1093,7 +1101,13 @@ def hostile_run() -> Report:
     run = gpu_run()
     long_name = "n" * 100_000
     op = OpRef(
-        op_id=HOSTILE, name=HOSTILE, type=HOSTILE, host=HOSTILE, placement="cpu", file=HOSTILE
+        op_id=HOSTILE,
+        name=HOSTILE,
+        type=HOSTILE,
+        host=HOSTILE,
+        placement="cpu",
+        file=HOSTILE,
+        source=HOSTILE,
     )
     long_op = replace(op, op_id="long", name=long_name, type=long_name, file=long_name, line=1)
     finding = replace(
@@ -1106,7 +1120,11 @@ def hostile_run() -> Report:
         ops=(op, long_op),
         dragged_along=(op,),
         evidence=(
-            Evidence(kind=HOSTILE, text=HOSTILE, where=SourceWhere(file=HOSTILE, line=None)),
+            Evidence(
+                kind=HOSTILE,
+                text=HOSTILE,
+                where=SourceWhere(file=HOSTILE, line=None, source=HOSTILE),
+            ),
             Evidence(kind=HOSTILE, text=long_name, where=SidecarWhere(sidecar=HOSTILE)),
             Evidence(
                 kind=HOSTILE,

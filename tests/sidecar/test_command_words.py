@@ -74,6 +74,8 @@ def test_masking_twice_is_masking_once() -> None:
         (["C:\\Users\\ann\\..\\x.py"], "C:x.py"),
         (["--title", "two words"], "--title 'two words'"),
         (["--key", "abc"], "--key ***"),
+        (["--key=abc"], "--key=***"),
+        (["--key=abc", "*.py"], "--key=*** '*.py'"),
         (["/"], "/"),
         ([], ""),
     ],

@@ -68,14 +68,19 @@ def shown_command(words: Sequence[str]) -> str:
     Args:
         words: The words, as a program gets them.
     """
-    text = shlex.join(_without_folders(word) for word in without_secrets(words))
-    return text.replace(f"'{MASK}'", MASK)  # a word to fill in, read more easily so
+    return " ".join(_quoted(_without_folders(word)) for word in without_secrets(words))
 
 
 def _masked(word: str) -> str:
     word = _IN_URL.sub(rf"\g<scheme>{MASK}@", word)
     word = _NAMED.sub(rf"\g<name>{MASK}", word)
     return _KEYS.sub(MASK, word)
+
+
+def _quoted(word: str) -> str:
+    """Return a word as it is typed; the mask is to be filled in, and is no reason for quotes."""
+    filled_in = word.replace(MASK, "x")
+    return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 
 
 def _without_folders(word: str) -> str:
