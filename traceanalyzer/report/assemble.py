@@ -37,6 +37,7 @@ from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.report.copies import copy_graph
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
+from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.input_pipeline import input_pipeline
 from traceanalyzer.report.islands import islands
 from traceanalyzer.report.memory import memory
@@ -96,6 +97,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),
+        trace=event_timeline(diagnosis),
         tables=Tables(
             ops=_op_table(run),
             all_ops=all_ops(diagnosis),

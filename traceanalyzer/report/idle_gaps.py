@@ -1,0 +1,233 @@
+"""The largest stretches in which a device ran nothing, and what it waited for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.model import IdleGap
+from traceanalyzer.report.text import DIRECTIONS
+from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
+from traceanalyzer.tables.main_steps import main_steps
+from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.timeline.walk import program_lane
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.device_work import DeviceWork
+    from traceanalyzer.timeline.walk import Parts
+
+__all__ = ["idle_gaps"]
+
+_PS_PER_US: Final = 1e6
+_MAX_GAPS: Final = 50
+_RUNS: Final = (Phase.COMPUTE, Phase.COPY)
+_WAITS: Final = (Doing.WAIT, Doing.CALL)
+
+
+class _Found(NamedTuple):
+    """A gap before it is told: whose it is, from when to when, and what it waited for."""
+
+    host: Host
+    device: int  # among those of the host that ran kernels, -1 for the program
+    start_ps: int
+    end_ps: int
+    parts: Parts
+
+
+def idle_gaps(
+    run: Run, origin_ps: int, finding_of: Mapping[str, str]
+) -> tuple[tuple[IdleGap, ...], int]:
+    """Return the largest gaps, and how many there are.
+
+    Args:
+        run: The run.
+        origin_ps: Its first event.
+        finding_of: The finding that each op is part of, where one is marked.
+    """
+    found: list[_Found] = []
+    total = 0
+    for host in run.hosts:
+        for number, device in enumerate(host.timeline.devices):
+            start, end = _idle(device.parts)
+            total += len(start)
+            found += _largest(host, number, start, end, device.parts)
+        program = host.timeline.program
+        if program is not None:
+            start, end = _waiting(host)
+            total += len(start)
+            found += _largest(host, -1, start, end, program)
+    found = sorted(found, key=lambda gap: gap.start_ps - gap.end_ps)[:_MAX_GAPS]
+    ran = _ordered(found)
+    steps = {host.name: _steps(host) for host in run.hosts}
+    told = []
+    for gap in found:
+        around = _around(gap, ran.get((gap.host.name, gap.device)))
+        step = _step_at(steps[gap.host.name], gap.start_ps)
+        told.append(_told(gap, origin_ps, finding_of, step, around))
+    return tuple(told), total
+
+
+def _idle(parts: Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the stretches of parts in which the device ran nothing."""
+    idle = ~np.isin(parts.phase, _RUNS)
+    return _runs_of(parts.start_ps[idle], parts.end_ps[idle])
+
+
+def _waiting(host: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the stretches in which the program's thread waited for others."""
+    lanes = host.tables.lanes
+    lane = program_lane(lanes)
+    if lanes is None or lane == DEVICE_LANE:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    own = slice(int(lanes.begin[lane]), int(lanes.begin[lane + 1]))
+    waits = np.isin(lanes.doing[own], _WAITS)
+    return _runs_of(lanes.start_ps[own][waits], lanes.end_ps[own][waits])
+
+
+def _runs_of(
+    start: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return stretches, those that follow on each other as one; they are in order of time."""
+    if not len(start):
+        return start, end
+    is_first = np.concatenate([[True], start[1:] > end[:-1]])
+    first = np.flatnonzero(is_first)
+    last = np.append(first[1:], len(start)) - 1
+    return start[first], end[last]
+
+
+def _largest(
+    host: Host, device: int, start: NDArray[np.int64], end: NDArray[np.int64], parts: Parts
+) -> Iterator[_Found]:
+    took = end - start
+    largest = np.argsort(-took, kind="stable")[:_MAX_GAPS]
+    for k in largest[took[largest] > 0].tolist():
+        yield _Found(host, device, int(start[k]), int(end[k]), parts)
+
+
+def _told(
+    gap: _Found,
+    origin_ps: int,
+    finding_of: Mapping[str, str],
+    step: str | None,
+    around: tuple[str | None, str | None],
+) -> IdleGap:
+    host, ops = gap.host, gap.host.tables.ops
+    phase, phase_ps, row = _waited_for(gap)
+    op_id = None if row < 0 else str(ops["op_id"].iloc[row])
+    return IdleGap(
+        host=host.name,
+        device=None if gap.device < 0 else host.timeline.devices[gap.device].device,
+        start_us=max(0, gap.start_ps - origin_ps) / _PS_PER_US,
+        duration_us=(gap.end_ps - gap.start_ps) / _PS_PER_US,
+        step=step,
+        phase=phase,
+        phase_us=phase_ps / _PS_PER_US,
+        op_id=op_id,
+        op=None if row < 0 else _op_name(host, row),
+        finding_id=None if op_id is None else finding_of.get(op_id),
+        before=around[0],
+        after=around[1],
+    )
+
+
+def _waited_for(gap: _Found) -> tuple[str | None, int, int]:
+    """Return the phase that most of a gap was, how long, and the row of the op of most of it."""
+    parts = gap.parts
+    low = int(np.searchsorted(parts.end_ps, gap.start_ps, side="right"))
+    high = int(np.searchsorted(parts.start_ps, gap.end_ps))
+    if low >= high:
+        return None, 0, -1
+    took = np.minimum(parts.end_ps[low:high], gap.end_ps)
+    took = took - np.maximum(parts.start_ps[low:high], gap.start_ps)
+    by_phase = np.bincount(parts.phase[low:high], took, max(Phase) + 1)
+    phase = int(by_phase.argmax())
+    # The op is one of that phase: what merely stood on the way to it explains less of the gap.
+    named = (parts.row[low:high] >= 0) & (parts.phase[low:high] == phase)
+    if not named.any():
+        return Phase(phase).name.lower(), int(by_phase[phase]), -1
+    rows, code = np.unique(parts.row[low:high][named], return_inverse=True)
+    longest = int(rows[np.bincount(code, took[named]).argmax()])
+    return Phase(phase).name.lower(), int(by_phase[phase]), longest
+
+
+class _Steps(NamedTuple):
+    """The main steps of a host, by start."""
+
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    label: list[str]
+
+
+def _steps(host: Host) -> _Steps:
+    steps = main_steps(host.tables.steps).sort_values("start_ps", kind="stable")
+    start = steps["start_ps"].to_numpy(np.int64)
+    end = start + steps["duration_ps"].to_numpy(np.int64)
+    pairs = zip(steps["name"].astype(str), steps["step"], strict=True)
+    return _Steps(start, end, [f"{name} {number}" for name, number in pairs])
+
+
+def _step_at(steps: _Steps, at_ps: int) -> str | None:
+    """Name the step that a moment is in, of several that began last; between two, none."""
+    last = int(np.searchsorted(steps.start_ps, at_ps, side="right")) - 1
+    return steps.label[last] if last >= 0 and at_ps < steps.end_ps[last] else None
+
+
+class _Work(NamedTuple):
+    """What ran on a device, in two orders; indices into the host's device work.
+
+    Attributes:
+        by_start: By when it began.
+        by_end: By when it ended.
+    """
+
+    by_start: NDArray[np.int64]
+    by_end: NDArray[np.int64]
+
+
+def _ordered(gaps: list[_Found]) -> dict[tuple[str, int], _Work]:
+    """Return what ran on the devices of some gaps."""
+    found = {}
+    for host, device in {(gap.host, gap.device) for gap in gaps}:
+        work = host.timeline.work
+        if work is None or device < 0:
+            continue
+        own = np.flatnonzero(work.device == device)
+        found[host.name, device] = _Work(
+            own[np.argsort(work.start_ps[own], kind="stable")],
+            own[np.argsort(work.end_ps[own], kind="stable")],
+        )
+    return found
+
+
+def _around(gap: _Found, ran: _Work | None) -> tuple[str | None, str | None]:
+    """Name what ran before a gap of a device, and after."""
+    work = gap.host.timeline.work
+    if ran is None or work is None:
+        return None, None
+    ended = int(np.searchsorted(work.end_ps[ran.by_end], gap.start_ps, side="right")) - 1
+    began = int(np.searchsorted(work.start_ps[ran.by_start], gap.end_ps))
+    before = None if ended < 0 else _device_event(gap.host, work, int(ran.by_end[ended]))
+    if began == len(ran.by_start):
+        return before, None
+    return before, _device_event(gap.host, work, int(ran.by_start[began]))
+
+
+def _device_event(host: Host, work: DeviceWork, event: int) -> str:
+    copy, row = int(work.copy[event]), int(work.row[event])
+    if copy >= 0:
+        direction = str(host.tables.copies["direction"].iloc[copy])
+        return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+    return _op_name(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])
+
+
+def _op_name(host: Host, row: int) -> str:
+    op = host.tables.ops.iloc[row]
+    name, kind = str(op["name"]), str(op["type"])
+    return name if name == kind else f"{name}:{kind}"

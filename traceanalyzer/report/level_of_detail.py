@@ -1,0 +1,142 @@
+"""Fewer events that look the same: short ones that follow on each other stand together as one.
+
+Which stand together is told by a threshold: both last less than it, the second begins less than it
+after the first has ended, on the same lane and in the same stretch of at most four thresholds. So
+no event is left out, no place moves by more than that, and what is long stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Events", "Kinds", "threshold", "together"]
+
+# Thresholds in picoseconds: 2, 3, 4, 6, 8, 12 ... times the half of the first.
+_FINEST: Final = 1024
+_COUNT: Final = 102
+_STRETCH: Final = 2  # four times the power of two in the threshold
+_LOW: Final = 0xFFFF  # of a key that holds a duration and what is of that duration
+_LONGEST: Final = 1 << 46  # 70 seconds: all that is longer counts as that long
+
+
+class Events(NamedTuple):
+    """Events by lane, and within a lane by start.
+
+    Attributes:
+        begin: First event of each lane, one longer; int64.
+        start_ps: Starts, int64.
+        end_ps: Ends, int64, none before its start.
+        what: What each is, an index into `Kinds`; int64.
+        count: How many events each stands for, int64.
+        stays: Which are to stay by themselves, bool.
+    """
+
+    begin: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    what: NDArray[np.int64]
+    count: NDArray[np.int64]
+    stays: NDArray[np.bool_]
+
+
+class Kinds(NamedTuple):
+    """What events can be.
+
+    Attributes:
+        kind: The kind of each, below 256; int64.
+        finding: The finding that it is part of, -1 for none; int64.
+    """
+
+    kind: NDArray[np.int64]
+    finding: NDArray[np.int64]
+
+
+def threshold(events: Events, most: int) -> int | None:
+    """Return the least threshold that leaves at most so many events, or the largest there is.
+
+    Returns:
+        Picoseconds, a power of two or three halves of one; None where no event needs to stand with
+        another.
+    """
+    if len(events.start_ps) <= most:
+        return None
+    low, high = 0, _COUNT
+    while low < high:
+        middle = (low + high) // 2
+        if len(events.start_ps) - np.count_nonzero(_joined(events, _threshold(middle))) <= most:
+            high = middle
+        else:
+            low = middle + 1
+    return _threshold(low)
+
+
+def _threshold(number: int) -> int:
+    return (2 + number % 2) * (_FINEST // 2) << (number // 2)
+
+
+def together(events: Events, below_ps: int, kinds: Kinds) -> tuple[Events, Kinds]:
+    """Put short events together.
+
+    Args:
+        events: The events.
+        below_ps: The threshold.
+        kinds: What they are.
+
+    Returns:
+        The fewer events, and what they are: events of one and the same remain what they were.
+        Others are added to `kinds`: of the kind of the longest of them, and with the finding of the
+        longest that has any.
+    """
+    first = np.flatnonzero(np.concatenate([[True], ~_joined(events, below_ps)]))
+    what, added = _what(events, first, kinds)
+    return (
+        Events(
+            begin=np.searchsorted(first, events.begin),
+            start_ps=events.start_ps[first],
+            end_ps=np.maximum.reduceat(events.end_ps, first),
+            what=what,
+            count=np.add.reduceat(events.count, first),
+            stays=events.stays[first],
+        ),
+        added,
+    )
+
+
+def _joined(events: Events, below_ps: int) -> NDArray[np.bool_]:
+    """Tell for each event but the first whether it stands with the one before."""
+    start, end = events.start_ps, events.end_ps
+    is_short = (end - start < below_ps) & ~events.stays
+    stretch = start >> (below_ps.bit_length() - 1 + _STRETCH)
+    joined: NDArray[np.bool_] = is_short[1:] & is_short[:-1]
+    joined &= stretch[1:] == stretch[:-1]
+    joined &= start[1:] - end[:-1] < below_ps
+    inner = events.begin[(events.begin > 0) & (events.begin < len(start))]
+    joined[inner - 1] = False
+    return joined
+
+
+def _what(
+    events: Events, first: NDArray[np.int64], kinds: Kinds
+) -> tuple[NDArray[np.int64], Kinds]:
+    what = events.what
+    found = what[first]
+    is_mixed = np.minimum.reduceat(what, first) != np.maximum.reduceat(what, first)
+    if not is_mixed.any():
+        return found, kinds
+    took = (events.end_ps - events.start_ps).clip(0, _LONGEST) << 16
+    longest = np.maximum.reduceat(took | kinds.kind[what], first)
+    marked = np.where(kinds.finding[what] >= 0, took | (kinds.finding[what] + 1).clip(0, _LOW), 0)
+    finding = (np.maximum.reduceat(marked, first) & _LOW) - 1
+    key = ((longest & _LOW)[is_mixed] << 16) | (finding[is_mixed] + 1)
+    keys, code = np.unique(key, return_inverse=True)
+    found = found.copy()
+    found[is_mixed] = len(kinds.kind) + code
+    return found, Kinds(
+        kind=np.concatenate([kinds.kind, keys >> 16]),
+        finding=np.concatenate([kinds.finding, (keys & _LOW) - 1]),
+    )
