@@ -8,6 +8,7 @@ import pytest
 
 from tests.report.examples import EXAMPLES
 from tests.report.page.browsing import ARGUMENTS, NAMES, chromium
+from tests.samples import CASES
 from traceanalyzer.report.page import write_page
 
 if TYPE_CHECKING:
@@ -37,3 +38,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for name, build in EXAMPLES.items():
         write_page(build(), folder / f"{name}.html")
     return {name: folder / f"{name}.html" for name in EXAMPLES}
+
+
+@pytest.fixture(scope="session")
+def sample_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The reports of the sample traces, made anew."""
+    folder = tmp_path_factory.mktemp("samples")
+    for case in CASES:
+        case.write(folder / case.name)
+    return {case.name: folder / case.name / "report.html" for case in CASES}
