@@ -45,7 +45,7 @@ def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: An
 
 
 def test_the_command_is_that_of_the_capture(tmp_path: Path) -> None:
-    words = ("traceanalyzer", "capture", "/home/ann/train.py", "--key", "abc")
+    words = ("traceanalyzer", "capture", "/srv/ann/train.py", "--key", "abc")
     assert command(run_of(tmp_path, command=words)) == "traceanalyzer capture train.py --key ***"
 
 

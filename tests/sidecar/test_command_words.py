@@ -65,12 +65,12 @@ def test_masking_twice_is_masking_once() -> None:
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
-        (["/home/ann/train.py"], "train.py"),
+        (["/srv/ann/train.py"], "train.py"),
         (["~ann/train.py"], "train.py"),
         (["../ann/train.py"], "train.py"),
         (["src/train.py"], "src/train.py"),
-        (["--data=/home/ann/data/"], "--data=data"),
-        (["--dirs=/home/ann/a,/home/ann/b"], "--dirs=a,b"),
+        (["--data=/srv/ann/data/"], "--data=data"),
+        (["--dirs=/srv/ann/a,/srv/ann/b"], "--dirs=a,b"),
         (["C:\\Users\\ann\\..\\x.py"], "C:x.py"),
         (["--title", "two words"], "--title 'two words'"),
         (["--key", "abc"], "--key ***"),
