@@ -35,6 +35,7 @@ UNEXPLAINED_SHOWN = 5
 COPIES_SHOWN = 8
 READ_BACKS_SHOWN = 3
 REMARKS_SHOWN = 5
+_SOURCE_SHOWN = 100  # characters of a line of the program
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
 _TINY = 30  # characters below which one figure stands beside each name
 
@@ -166,9 +167,7 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     figures += words.size(cost.copy_bytes) + words(" · GPU waits ")
     figures += words.time(cost.exposed_us_per_step)
     yield figures + words(" per step" if cost.exposed_us_per_step is not None else "")
-    source = _source(finding)
-    if source is not None:
-        yield words.name(source)
+    yield from _source(finding, words)
     for fix in finding.fixes[:1]:
         yield words("Change: ", "bold") + words.prose(fix.text)
         yield from _code(fix, words)
@@ -180,9 +179,15 @@ def _code(fix: Fix, words: Words) -> Iterator[Text]:
             yield words("    " + line.rstrip("\r").expandtabs(4))
 
 
-def _source(finding: Finding) -> str | None:
-    places = (_place(op.file, op.line) for op in finding.ops)
-    return next((place for place in places if place is not None), None)
+def _source(finding: Finding, words: Words) -> Iterator[Text]:
+    """Names the first line of the program that is known, and says what stands on it."""
+    for op in finding.ops:
+        place = _place(op.file, op.line)
+        if place is not None:
+            yield words.name(place)
+            if op.source is not None:
+                yield words(f"    {text.cut(op.source, _SOURCE_SHOWN)}")
+            return
 
 
 def _place(file: Cell, line: Cell) -> str | None:
