@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from traceanalyzer.model import (
     AllocatorMemory,
@@ -11,6 +15,8 @@ from traceanalyzer.model import (
     Cell,
     CopyEdge,
     CopyGraph,
+    CopyGroup,
+    CopyGroups,
     CopyNode,
     CopyStorm,
     Cost,
@@ -21,6 +27,7 @@ from traceanalyzer.model import (
     Finding,
     Fix,
     Gain,
+    GroupCopies,
     Health,
     InputCure,
     InputHost,
@@ -35,6 +42,7 @@ from traceanalyzer.model import (
     MovedOp,
     OnAGpu,
     OpRef,
+    PackedTable,
     ReadBack,
     Report,
     RuledOut,
@@ -54,6 +62,11 @@ from traceanalyzer.model import (
     Unexplained,
     UnexplainedOp,
 )
+from traceanalyzer.report import views
+from traceanalyzer.report.ops import pack_ops
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 HOST = "trainer-0"
 TOOL = ToolInfo(version="0.1.0")
@@ -145,6 +158,44 @@ CONV = OpRef(
     file="train/backbone.py",
     line=27,
 )
+
+
+def _with_all_ops(build: Callable[[], Report]) -> Callable[[], Report]:
+    """Has a report hold the ops of its table packed too, as `assemble` does."""
+
+    @wraps(build)
+    def built() -> Report:
+        report = build()
+        ops = report.tables.ops
+        return replace(report, tables=replace(report.tables, all_ops=packed_ops(report, ops)))
+
+    return built
+
+
+def packed_ops(report: Report, ops: Table) -> PackedTable:
+    """Packs rows of ops, with the causes that the report's findings give them."""
+    frame = pd.DataFrame(ops.records(), columns=[*ops.columns], dtype=object)
+    found = views.explanations(report)
+    unexplained = {op.op_id for op in report.unexplained.ops}
+    for name in ("cause", "certainty", "findings"):
+        frame[name] = ""
+    for row, op_id in enumerate(frame["op_id"]):
+        told = found.get(op_id, [])
+        causes = [
+            f"{'dragged_along_by_' if e.dragged_along else ''}{e.finding.cause}" for e in told
+        ]
+        if not told and op_id in unexplained:
+            causes = ["unexplained"]
+        frame.loc[row, "cause"] = " | ".join(causes)
+        frame.loc[row, "certainty"] = " | ".join(e.finding.certainty for e in told)
+        frame.loc[row, "findings"] = " | ".join(e.finding.id for e in told)
+    lines = frame["source_line"].map(lambda line: "" if line is None else f":{line}")
+    frame["source"] = (frame["source_file"] + lines).where(frame["source_file"].notna(), None)
+    for name in ("is_eager", "in_input_pipeline"):
+        frame[name] = frame[name].map({True: "yes", False: "no"})
+    frame["role"] = "compute"
+    frame["host_nested_us"] = frame["host_total_us"] - frame["host_self_us"]
+    return pack_ops(frame, ops.total_rows)
 
 
 def _op_row(op: OpRef, **figures: Cell) -> tuple[Cell, ...]:
@@ -566,6 +617,50 @@ def _gpu_copy_graph() -> CopyGraph:
             ),
         ),
         edges_total=61,
+        groups=_gpu_copy_groups(),
+    )
+
+
+def _gpu_copy_groups() -> CopyGroups:
+    def group(op: OpRef, *, islands: tuple[int, ...] = ()) -> CopyGroup:
+        return CopyGroup(
+            kind="op", label=op.name, ops=1, node=op.op_id, name=op.name, islands=islands
+        )
+
+    scope = CopyGroup(
+        kind="scope", label="model/head", ops=12, node=MATMUL.op_id, name=MATMUL.name, islands=(1,)
+    )
+    rest = CopyGroup(kind="others", label="", ops=31, node=CAST.op_id, name=CAST.name)
+
+    def memory(name: str) -> CopyGroup:
+        return CopyGroup(kind="memory", label=name, ops=1, node=name, name=name)
+
+    flow = GroupCopies(
+        source=0,
+        target=0,
+        source_memory="host",
+        target_memory="gpu:0",
+        direction="h2d",
+        bytes=2_411_724_800,
+        unknown_bytes=0,
+        count=240,
+        total_us=201_477.0,
+        exposed_us=0.0,
+    )
+    there = replace(flow, bytes=629_145_600, count=120, total_us=52_428.8)
+    back = replace(there, direction="d2h", source_memory="gpu:0", target_memory="host")
+    unsized = replace(flow, bytes=None, unknown_bytes=12, count=12, total_us=41.2)
+    peer = replace(there, source_memory="gpu:0", target_memory="gpu:1", direction="p2p")
+    return CopyGroups(
+        sources=(memory("host"), group(CONV), group(PY_FUNC, islands=(1, 2)), scope, rest),
+        targets=(memory("gpu:0"), group(PY_FUNC, islands=(1, 2)), memory("gpu:1")),
+        flows=(
+            flow,
+            replace(back, source=1, target=1),
+            replace(there, source=2, target=0),
+            replace(unsized, source=3, target=2, target_memory="gpu:1"),
+            replace(peer, source=4, target=2, bytes=94_371_840, total_us=4_194.0),
+        ),
     )
 
 
@@ -700,6 +795,7 @@ def _gpu_memory() -> Memory:
     )
 
 
+@_with_all_ops
 def gpu_run() -> Report:
     """A training run on a GPU with some ops on the CPU, one of them unexplained."""
     steps = tuple(
@@ -849,6 +945,7 @@ def _table(columns: tuple[str, ...]) -> Table:
     return Table(columns=columns, rows=(), total_rows=0)
 
 
+@_with_all_ops
 def cpu_only_run() -> Report:
     """A run in which TensorFlow saw no GPU."""
     finding = Finding(
@@ -997,6 +1094,9 @@ HOSTILE = (
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" ' `{{ 7 * 7 }}` [bold red]"
     "\u2028\u2029\u202egnp.exe\u2066\u200b\ufeff\x00\x07\x1b[31m\x9b31m\ud800"
 )
+# Names whose characters come out wider than letters do, and such as are read from the right.
+EMOJI = "模型/編碼器/\U0001f469\u200d\U0001f680\ufdfd\ufdfd\ufdfd" * 9
+RIGHT_TO_LEFT = "שכבה/רכיב/الطبقة الأولى/مقياس" * 3
 
 
 def _storms() -> tuple[CopyStorm, ...]:
@@ -1096,6 +1196,7 @@ def _islands() -> tuple[Island, ...]:
     return first, second, third, replace(third, move=None)
 
 
+@_with_all_ops
 def hostile_run() -> Report:
     """The GPU run, each text in it replaced by something that tries to act."""
     run = gpu_run()
@@ -1156,6 +1257,36 @@ def hostile_run() -> Report:
                 count=1,
                 total_us=1.0,
             ),
+        ),
+    )
+    groups = CopyGroups(
+        sources=(
+            CopyGroup(kind="op", label=HOSTILE, ops=1, node=HOSTILE, name=HOSTILE, islands=(1, 9)),
+            CopyGroup(kind="scope", label=long_name, ops=9, node="long", name=long_name),
+            CopyGroup(kind="type", label=RIGHT_TO_LEFT, ops=2, node="x", name=EMOJI),
+        ),
+        targets=(
+            CopyGroup(kind="memory", label=HOSTILE, ops=1, node=HOSTILE, name=HOSTILE),
+            CopyGroup(kind="op", label=EMOJI, ops=1, node="y", name=EMOJI),
+        ),
+        flows=tuple(
+            GroupCopies(
+                source=source,
+                target=target,
+                source_memory=memory,
+                target_memory=long_name,
+                direction="unknown",
+                bytes=size,
+                unknown_bytes=1,
+                count=10**15,
+                total_us=us,
+                exposed_us=None,
+            )
+            for source, target, memory, size, us in (
+                (0, 0, HOSTILE, None, -1.0),
+                (1, 0, EMOJI, 10**30, 1e300),
+                (2, 1, RIGHT_TO_LEFT, 1, None),
+            )
         ),
     )
     pipeline = InputPipeline(
@@ -1240,7 +1371,7 @@ def hostile_run() -> Report:
         ),
         rules=(RuleStatus(cause=HOSTILE, status="failed", reason=HOSTILE),),
         steps=Steps(source="missing", note=HOSTILE),
-        copy_graph=replace(graph, storms=(storm,), read_backs=(back,)),
+        copy_graph=replace(graph, storms=(storm,), read_backs=(back,), groups=groups),
         islands=(island,),
         input_pipeline=pipeline,
         memory=replace(memory, remarks=(HOSTILE,), allocators=(allocator,)),

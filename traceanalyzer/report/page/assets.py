@@ -17,6 +17,7 @@ _PACKAGE: Final = "traceanalyzer.report.page"
 _STYLES: Final = (
     "base.css",
     "sheet.css",
+    "contents.css",
     "marks.css",
     "tables.css",
     "verdict.css",
@@ -26,6 +27,7 @@ _STYLES: Final = (
     "time.css",
     "method.css",
     "tools.css",
+    "ops.css",
     "width.css",
     "print.css",
 )
@@ -37,11 +39,17 @@ _SCRIPTS: Final = (
     "state.js",
     "keys.js",
     "theme.js",
+    "contents.js",
+    "copies.js",
     "notes.js",
     "copying.js",
     "paper.js",
     "charts.js",
     "scopes.js",
+    "query.js",
+    "ops_data.js",
+    "ops_grid.js",
+    "ops_table.js",
     "start.js",
 )
 

@@ -3,6 +3,7 @@
 
 const state = (() => {
   const listeners = new Map();
+  const guides = new Map();
   let anchor = "";
   let choices = new Map();
 
@@ -12,9 +13,9 @@ const state = (() => {
     anchor = first.includes("=") ? "" : first;
     choices = new Map();
     for (const entry of entries) {
-      const [name, value = ""] = entry.split("=", 2);
+      const [name, ...value] = entry.split("=");
       try {
-        choices.set(decodeURIComponent(name), decodeURIComponent(value));
+        choices.set(decodeURIComponent(name), decodeURIComponent(value.join("=")));
       } catch {
         // Not written by this page: passed over.
       }
@@ -25,11 +26,16 @@ const state = (() => {
     const told = [...choices].map(([name, value]) =>
       `${encodeURIComponent(name)}=${encodeURIComponent(value)}`);
     const hash = [anchor, ...told].filter(Boolean).join("&");
-    history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    try {
+      history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);
+    } catch {
+      // Browsers refuse what comes too often, or is too long: the address stays behind.
+    }
   }
 
   /** Leads to the anchor, opening what it is folded in. */
   function go() {
+    for (const [prefix, lead] of guides) if (anchor.startsWith(prefix) && lead(anchor)) return;
     const target = anchor && document.getElementById(decodeAnchor());
     if (!target) return;
     for (let e = target; e; e = e.parentElement) if (e.localName === "details") e.open = true;
@@ -70,6 +76,13 @@ const state = (() => {
     },
     /** Has a function called with the choice (or null) when the address changes from outside. */
     watch: (name, changed) => listeners.set(name, changed),
+    /**
+     * Has a function lead to the anchors that begin so, such as rows that are not drawn; it
+     * returns whether it did.
+     */
+    guide: (prefix, lead) => guides.set(prefix, lead),
+    /** Returns the id that the address leads to, or "". */
+    anchor: decodeAnchor,
     go,
   };
 })();
