@@ -158,6 +158,16 @@ def test_on_its_own_machine_and_on_one_with_a_gpu() -> None:
     assert "[program.py:100]" in said(without_a_gpu(), "^TopKV2$")
 
 
+def test_a_line_of_evidence_is_shown_where_the_capture_kept_it() -> None:
+    diagnosis = without_a_gpu()
+    (host,) = diagnosis.run.hosts
+    assert host.sidecar is not None
+    frames = tuple(replace(f, text=f"line {f.line} \x1b[31m") for f in host.sidecar.frames)
+    kept = replace(host, sidecar=replace(host.sidecar, frames=frames))
+    text = said(replace(diagnosis, run=replace(diagnosis.run, hosts=(kept,))), "^TopKV2$")
+    assert "[program.py:100] line 100 ⟨U+001B⟩[31m" in text
+
+
 def test_what_moves_to_a_gpu_is_not_said_to_stay() -> None:
     (found,) = of(without_a_gpu(), "^Sigmoid$")
     assert found.on_a_gpu is not None

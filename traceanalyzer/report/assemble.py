@@ -22,7 +22,6 @@ from traceanalyzer.model import (
     Report,
     RuleStatus,
     RunInfo,
-    SourceWhere,
     Steps,
     StepTime,
     Summary,
@@ -44,7 +43,7 @@ from traceanalyzer.report.memory import memory
 from traceanalyzer.report.ops import all_ops, dearest_ops
 from traceanalyzer.report.origin import command, host_tracer_level, recorded_at
 from traceanalyzer.report.scopes import scopes
-from traceanalyzer.report.sources import line_text, line_texts, shown_files
+from traceanalyzer.report.sources import evidence_shown, line_texts, shown_files
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.report.verdict import verdict
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from traceanalyzer import findings
     from traceanalyzer.costs import Costs
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
 
 __all__ = ["assemble"]
@@ -247,8 +245,10 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
         ops=tuple(OpRef(**ref) for ref in _refs(rows.head(_MAX_OPS), run)),
         ops_total=len(rows),
         dragged_along=tuple(OpRef(**ref) for ref in _refs(_dearest(found.dragged_along, run), run)),
-        blockers=tuple(replace(b, evidence=_as_shown(b.evidence, run)) for b in found.blockers),
-        evidence=_as_shown(found.evidence, run),
+        blockers=tuple(
+            replace(b, evidence=evidence_shown(b.evidence, run)) for b in found.blockers
+        ),
+        evidence=evidence_shown(found.evidence, run),
         ruled_out=found.ruled_out,
         fixes=found.fixes,
         cost=joint_cost(rows, run.copies, costs),
@@ -258,23 +258,6 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
         if costs is None or found.harm == "by_design" or rows["in_input_pipeline"].all()
         else gain(found.op_ids, costs),
         path_us_per_step=None if costs is None else path_us(found.op_ids, costs),
-    )
-
-
-def _as_shown(evidence: Sequence[Evidence], run: Run) -> tuple[Evidence, ...]:
-    """Name the files of evidence by no folder of their author."""
-    return tuple(
-        replace(
-            e,
-            where=replace(
-                e.where,
-                file=shown_files([e.where.file], run)[0] or e.where.file,
-                source=line_text(e.where.file, e.where.line, run),
-            ),
-        )
-        if isinstance(e.where, SourceWhere)
-        else e
-        for e in evidence
     )
 
 

@@ -20,7 +20,7 @@ from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
-from traceanalyzer.report.sources import shown_files
+from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.wording import counted, listed
@@ -383,7 +383,7 @@ class _Reasoner:
             title=words.title,
             why=words.why,
             tie=_tie(held),
-            evidence=self._shown(mark.evidence),
+            evidence=evidence_shown(mark.evidence, self._run),
             fixes=words.fixes,
         )
 
@@ -396,17 +396,8 @@ class _Reasoner:
             title=finding.title,
             why=finding.why,
             tie="",
-            evidence=self._shown(finding.evidence),
+            evidence=evidence_shown(finding.evidence, self._run),
             fixes=finding.fixes,
-        )
-
-    def _shown(self, evidence: Iterable[Evidence]) -> tuple[Evidence, ...]:
-        """Name the files of evidence as their author knows them."""
-        return tuple(
-            replace(e, where=replace(e.where, file=_one(shown_files([e.where.file], self._run))))
-            if isinstance(e.where, SourceWhere)
-            else e
-            for e in evidence
         )
 
     def _devices(self, host: Host) -> Sequence[str]:
@@ -457,10 +448,6 @@ def _device(row: Any) -> str:  # noqa: ANN401 - a row of the op table
             ", computed on the host" if row.placement == "host_memory" else ""
         )
     return _PLACEMENTS.get(str(row.placement), str(row.placement))
-
-
-def _one(files: Sequence[str | None]) -> str:
-    return files[0] or ""
 
 
 def _split(types: str) -> list[str]:

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from traceanalyzer.model import SourceWhere
 from traceanalyzer.report import text
 from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words
@@ -26,6 +27,7 @@ __all__ = ["print_reasonings"]
 
 _EVIDENCE_SHOWN: Final = 6
 _CODE_LINES: Final = 8
+_SOURCE_SHOWN: Final = 100  # characters of a line of the program
 _ALONE: Final = "Nothing else keeps it: without that, a replay of the placer puts it on the GPU."
 _ALL: Final = (
     "Each of them alone keeps it, and nothing else does: with all of them gone, a replay of the "
@@ -150,6 +152,8 @@ def _evidence(reason: Reason, words: Words) -> list[RenderableType]:
         place = place_of(evidence)
         line = words("- ") + words.prose(evidence.text)
         shown.append(line + words(f" [{text.cut(place)}]", QUIET) if place else line)
+        if isinstance(evidence.where, SourceWhere) and evidence.where.source is not None:
+            shown.append(words(f"      {text.cut(evidence.where.source, _SOURCE_SHOWN)}"))
     left = len(reason.evidence) - _EVIDENCE_SHOWN
     if left > 0:
         shown.append(words(f"- and {left} more like these", QUIET))

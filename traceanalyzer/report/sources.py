@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from traceanalyzer.model import SourceWhere
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
-__all__ = ["line_text", "line_texts", "shown_files"]
+__all__ = ["evidence_shown", "line_text", "line_texts", "shown_files"]
 
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
@@ -30,6 +34,19 @@ def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
         known.setdefault(file, _shown(file, roots)) if isinstance(file, str) else None
         for file in files
     ]
+
+
+def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
+    """Return evidence as a report shows it: files as above, with what stands on each line."""
+    return tuple(
+        replace(e, where=_where_shown(e.where, run)) if isinstance(e.where, SourceWhere) else e
+        for e in evidence
+    )
+
+
+def _where_shown(where: SourceWhere, run: Run) -> SourceWhere:
+    file = shown_files([where.file], run)[0] or where.file
+    return replace(where, file=file, source=line_text(where.file, where.line, run))
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
