@@ -33,16 +33,6 @@ function showKeys() {
 
 begin(() => {
   keys.add("?", "Show the keys", showKeys);
-  const sections = () => [...document.querySelectorAll("main > section, article.finding")];
-  const step = (direction) => {
-    const tops = sections().map((s) => [s, s.getBoundingClientRect().top]);
-    const next = direction > 0
-      ? tops.find(([, top]) => top > 40)
-      : tops.findLast(([, top]) => top < -8);
-    next?.[0].scrollIntoView();
-  };
-  keys.add("j", "Next section or finding", () => step(1));
-  keys.add("k", "Section or finding before", () => step(-1));
   document.getElementById("close-keys")?.addEventListener("click", (event) => {
     event.target.closest("dialog").close();
   });

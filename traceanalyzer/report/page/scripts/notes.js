@@ -318,14 +318,14 @@ function noteTools() {
 
 function tellInContents(articles) {
   const link = document.querySelector('.contents a[href="#findings"]');
-  link.parentElement.querySelector(".note-count")?.remove();
+  link.querySelector(".note-count")?.remove();
   const held = new Set();
   for (const article of articles) {
     const { accepted } = notes.of(article.dataset.finding);
     if (accepted && !hasExpired(accepted)) held.add(article.dataset.finding);
   }
   if (held.size === 0) return;
-  link.parentElement.append(
+  link.append(
     make("span", { class: "tally note-count" }, ` ${held.size} accepted`));
 }
 
