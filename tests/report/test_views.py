@@ -140,7 +140,7 @@ def test_homes_prefer_the_tables() -> None:
     assert homes[PY_FUNC.op_id] == views.Home("ops", 0)
     assert homes[GATHER.op_id].place == "ops"
     assert homes[CONV.op_id] == views.Home("ops", 5)
-    assert homes["d0000000"].place == "finding-3"
+    assert homes["d0000000"].place == "finding-4"
 
 
 def test_why_a_figure_is_unknown() -> None:

@@ -24,6 +24,42 @@ ARGUMENTS = (
     "--disable-sync",
 )
 
+# The ratio of luminance, WCAG 2, of each text to the nearest ground painted behind it.
+CONTRASTS = """
+() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const luminance = ([r, g, b]) =>
+    0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
+  const ground = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const painted = channels(getComputedStyle(e).backgroundColor);
+      if (painted.length < 4 || painted[3] === 1) return painted;
+    }
+    return [255, 255, 255];
+  };
+  const found = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const element = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || element.closest("svg, defs, title")) continue;
+    const own = luminance(channels(getComputedStyle(element).color));
+    const behind = luminance(ground(element));
+    const ratio = (Math.max(own, behind) + 0.05) / (Math.min(own, behind) + 0.05);
+    found.push([ratio, walker.currentNode.data.trim().slice(0, 40)]);
+  }
+  return found;
+}
+"""
+
+# Elements that reach beyond the right edge of the window, but for what scrolls in its own box.
+OVERFLOWING = """
+() => [...document.querySelectorAll("body *")]
+  .filter((e) => !e.closest(".scroll, pre, .skip, svg, .said"))
+  .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
+  .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`)
+"""
+
 
 def chromium() -> str | None:
     """Returns the browser that CHROMIUM names, or the first on PATH."""

@@ -7,48 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.report.examples import EXAMPLES
-from tests.report.page.browsing import visit
+from tests.report.page.browsing import CONTRASTS, OVERFLOWING, visit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser
-
-# The ratio of luminance, WCAG 2, of each text to the nearest ground painted behind it.
-_CONTRASTS = """
-() => {
-  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
-  const linear = (c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  const luminance = ([r, g, b]) =>
-    0.2126 * linear(r) + 0.7152 * linear(g) + 0.0722 * linear(b);
-  const ground = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const painted = channels(getComputedStyle(e).backgroundColor);
-      if (painted.length < 4 || painted[3] === 1) return painted;
-    }
-    return [255, 255, 255];
-  };
-  const found = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const element = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || element.closest("svg, defs, title")) continue;
-    const own = luminance(channels(getComputedStyle(element).color));
-    const behind = luminance(ground(element));
-    const ratio = (Math.max(own, behind) + 0.05) / (Math.min(own, behind) + 0.05);
-    found.push([ratio, walker.currentNode.data.trim().slice(0, 40)]);
-  }
-  return found;
-}
-"""
-
-# Elements that reach beyond the right edge of the window, but for what scrolls in its own box.
-_OVERFLOWING = """
-() => [...document.querySelectorAll("body *")]
-  .filter((e) => !e.closest(".scroll, pre, .skip, svg, .said"))
-  .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
-  .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`)
-"""
 
 # Words of the picture that leave it, or that lie upon another word of it.
 _PICTURE_FAULTS = """
@@ -100,7 +64,7 @@ def test_page_is_never_wider_than_its_window(
     seen = visit(browser, pages[name], width)
     seen.page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
-    assert seen.page.evaluate(_OVERFLOWING) == []
+    assert seen.page.evaluate(OVERFLOWING) == []
     seen.close()
 
 
@@ -110,7 +74,7 @@ def test_text_stands_out_from_its_ground(
     browser: Browser, pages: dict[str, Path], name: str, scheme: str
 ) -> None:
     seen = visit(browser, pages[name], color_scheme=scheme)
-    contrasts = seen.page.evaluate(_CONTRASTS)
+    contrasts = seen.page.evaluate(CONTRASTS)
     assert len(contrasts) > 50
     assert [entry for entry in contrasts if entry[0] < 4.5] == []
     ground = seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
