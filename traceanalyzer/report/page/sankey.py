@@ -108,9 +108,11 @@ def lay_out(
         columns: The keys of the nodes of each column, in the order that they have where nothing
             speaks for another.
         flows: What goes from a node to one of the next column; values are finite and not negative.
+            Their own order does not matter.
         shape: How large all is.
         last: Nodes that stay at the end of their columns.
     """
+    flows = sorted(flows, key=lambda flow: flow.key)
     widths = _widths(columns, flows, shape)
     needs = _needs(columns, flows, widths)
     order = _ordered(columns, flows, widths, frozenset(last))
