@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from traceanalyzer.launch.command import (
     interpreter,
     obstacle,
 )
+from traceanalyzer.launch.orchestrate import Request
 
 
 @pytest.mark.parametrize(
@@ -104,3 +106,28 @@ def test_where_its_code_may_lie() -> None:
     assert sources("a/b.py", is_module=False) == ["a/b.py", "a/b.py/__main__.py"]
     assert sources("a.b", is_module=True) == ["a/b.py", "a/b/__main__.py"]
     assert sources("a", is_module=True) == ["a.py", "a/__main__.py"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({}, ""),
+        ({"window": {"kind": "steps", "first": 10, "last": 20}}, "--steps 10:20 "),
+        ({"window": {"kind": "time", "after_s": 30.0, "for_s": 2.5}}, "--after 30s --for 2.5s "),
+        ({"host_tracer_level": 3}, "--host-tracer-level 3 "),
+        (
+            {"python_tracer": True, "device_tracer": False, "source": False},
+            "--python-tracer --no-device-tracer --no-source ",
+        ),
+        ({"run": "mine", "logdir": Path("logs"), "report": Path("page.html")}, ""),
+    ],
+)
+@pytest.mark.parametrize(("is_module", "target"), [(False, "train.py"), (True, "-m train.py")])
+def test_what_was_asked_for_can_be_typed_again(
+    asked: dict[str, Any], words: str, target: str, *, is_module: bool
+) -> None:
+    program = Program(
+        interpreter=("python", "-u"), target="train.py", is_module=is_module, arguments=("-x", "1")
+    )
+    request = Request(**{"program": program, "logdir": Path("elsewhere"), **asked})
+    assert " ".join(request.words) == f"traceanalyzer capture {words}{target} -x 1"

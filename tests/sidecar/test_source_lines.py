@@ -106,6 +106,16 @@ def test_a_time_that_was_set_back_deceives_nobody(program: Path) -> None:
     assert texts(frame(program, 1), reader=SourceLines(since_s=since_s)) == [None]
 
 
+def test_a_link_that_leads_elsewhere_since_is_left_out(program: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.py"
+    since_s = program.stat().st_ctime + 0.01
+    while time.time() < since_s + 0.05:
+        time.sleep(0.01)
+    link.symlink_to(program)
+    reader = SourceLines(since_s=since_s)
+    assert texts(frame(program, 1), frame(link, 1), reader=reader) == ["import tf", None]
+
+
 def test_of_many_changed_files_the_first_are_named(tmp_path: Path) -> None:
     files = [tmp_path / f"m{k}.py" for k in range(6)]
     for file in files:
@@ -149,6 +159,16 @@ def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.Monkey
     here = SourceLines(since_s=LATER.since_s, of_this_process=True)
     assert texts(frame(name, 2), reader=here) == ["y = tf.cos(x)"]
     assert texts(frame(name, 2)) == [None]
+
+
+def test_a_cell_that_a_debugger_wrote_down_is_no_changed_file(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = (6, None, ["x = 2\n"], str(program))
+    monkeypatch.setitem(linecache.cache, str(program), entry)
+    here = SourceLines(since_s=0, of_this_process=True)
+    assert texts(frame(program, 1), reader=here) == ["x = 2"]
+    assert notes(frame(program, 1), reader=here) == {}
 
 
 def test_what_linecache_read_from_a_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

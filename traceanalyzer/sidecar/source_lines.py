@@ -81,7 +81,8 @@ class _Reading:
 
     def text(self, file: str, line: int) -> str | None:
         if file not in self.files:
-            self.files[file] = self._lines_of(file) if self.lines_left else None
+            lines = self._cell(file) or self._lines_of(file) if self.lines_left else None
+            self.files[file] = lines
         lines = self.files[file]
         if file in self.too_large or not self.lines_left:
             self.left_out += 1
@@ -122,15 +123,17 @@ class _Reading:
         path = Path(file)
         try:
             if not path.is_absolute() or not path.exists():
-                return self._cell(file)
-            status = path.stat()
+                return None
+            status, link = path.stat(), path.lstat()
             if not stat.S_ISREG(status.st_mode):
                 return None
             if status.st_size > min(_MAX_FILE_BYTES, self.bytes_left):
                 self.too_large.add(file)
                 return None
-            # Tools that set the time of modification back leave that of the last change.
-            if max(status.st_mtime, status.st_ctime) > self.of.since_s:
+            # Tools that set the time of modification back leave that of the last change; a link
+            # that was made to lead elsewhere has times of its own.
+            times = (status.st_mtime, status.st_ctime, link.st_mtime, link.st_ctime)
+            if max(times) > self.of.since_s:
                 self.changed.append(file)
                 return None
             self.bytes_left -= status.st_size
