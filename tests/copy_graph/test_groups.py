@@ -1,0 +1,107 @@
+"""Copies by groups of ops: each is in one flow, and the large ones can be told apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.copy_graph.made import made
+from tests.traces import copy, executor, gpu, host, old_copy, op, stream, thread, us
+from traceanalyzer.copy_graph.groups import Groups, copy_groups
+
+if TYPE_CHECKING:
+    from tests.traces import Event
+
+NAMES = st.lists(st.sampled_from(["a", "b", "c", "long/er", ""]), min_size=1, max_size=4).map(
+    "/".join
+)
+
+
+def between(pairs: list[tuple[str, str, int]], *more: Event) -> Groups:
+    """The groups of copies to the device, by the names at both ends and the bytes."""
+    copies = [
+        old_copy("H2D", size, us(k, 1), f"{a}/_{k}:_Send", producer=a, consumer=b)
+        for k, (a, b, size) in enumerate(pairs)
+    ]
+    found = made(gpu(0)(stream(9)(*copies, *more)))
+    return copy_groups(found.copies, found.ops)
+
+
+def labels(groups: Groups) -> list[tuple[str, str, int]]:
+    return [(group.kind, group.label, len(group.nodes)) for group in groups.sources]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.tuples(NAMES, NAMES, st.integers(0, 10**9)), min_size=1, max_size=120))
+def test_every_copy_is_in_one_flow(pairs: list[tuple[str, str, int]]) -> None:
+    groups = between(pairs)
+    assert sum(flow.sums["bytes"] for flow in groups.flows) == sum(size for _, _, size in pairs)
+    assert sum(flow.sums["count"] for flow in groups.flows) == len(pairs)
+    for side, ends in ((groups.sources, "source"), (groups.targets, "target")):
+        assert 0 < len(side) <= 24
+        held = Counter(node for group in side for node in group.nodes)
+        assert set(held.values()) == {1}
+        assert {getattr(flow, ends) for flow in groups.flows} == set(range(len(side)))
+    assert between(pairs) == groups
+
+
+def test_heavy_scopes_are_divided_and_light_ones_are_not() -> None:
+    heavy = [(f"model/block_{k}/MatMul", "x", 10**6) for k in range(20)]
+    light = [(f"other/layer/Op_{k}", "x", 1) for k in range(30)]
+    found = labels(between([*heavy, *light]))
+    assert ("scope", "other/layer", 30) in found
+    assert [entry for entry in found if entry[0] == "op"] == [
+        ("op", f"model/block_{k}/MatMul", 1) for k in sorted(range(20), key=str)
+    ]
+
+
+def test_what_there_is_no_room_for_is_one_group() -> None:
+    found = labels(between([(f"s{k}/a/x", "y", 1000 - k) for k in range(40)]))
+    assert len(found) == 24
+    assert found[0] == ("op", "s0/a/x", 1)
+    assert found[-1] == ("others", "", 17)
+
+
+def test_a_few_bytes_every_step_are_not_among_the_others() -> None:
+    large = [(f"s{k}/a", "y", 10**6) for k in range(40)]
+    small = [("loss/scalar", "y", 4)] * 60
+    assert labels(between([*large, *small]))[0] == ("op", "loss/scalar", 1)
+
+
+def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() -> None:
+    ops = [op(f"Cast_{k}", "Cast", us(k, 1)) for k in range(40)]
+    copies = [
+        *(
+            old_copy("H2D", 8, us(50 + k, 1), f"Cast_{k}/_{k}:_Send", producer=f"Cast_{k}")
+            for k in range(40)
+        ),
+        copy("H2D", 64, us(200, 1)),
+    ]
+    found = made(
+        host(thread("tf_Compute", 1)(executor(us(0, 300))(*ops))), gpu(0)(stream(9)(*copies))
+    )
+    groups = copy_groups(found.copies, found.ops)
+    assert sorted(labels(groups)) == [("memory", "host", 1), ("type", "Cast", 40)]
+    (flow,) = [f for f in groups.flows if groups.sources[f.source].kind == "memory"]
+    assert (flow.source_memory, flow.target_memory, flow.direction) == ("host", "gpu:0", "h2d")
+    assert flow.sums["bytes"] == 64
+
+
+def test_devices_are_told_apart_whatever_the_group() -> None:
+    def its(name: str) -> Event:
+        return old_copy("H2D", 8, us(1, 1), "a/_1:_Send", producer="a", consumer=name)
+
+    found = made(gpu(0)(stream(9)(its("b"))), gpu(1)(stream(9)(its("b"))))
+    groups = copy_groups(found.copies, found.ops)
+    assert len(groups.sources) == len(groups.targets) == 1
+    assert [flow.target_memory for flow in groups.flows] == ["gpu:0", "gpu:1"]
+
+
+@pytest.mark.parametrize("name", ["/", "//a", "a//", "/".join("a" * 200), "a" * 100_000])
+def test_odd_names(name: str) -> None:
+    groups = between([(name, name, 1), (f"{name}2", name, 2)])
+    assert sum(flow.sums["bytes"] for flow in groups.flows) == 3
