@@ -20,8 +20,10 @@ from traceanalyzer.model import (
     CopyNode,
     CopyStorm,
     Cost,
+    CriticalPath,
     DeviceCopies,
     DeviceInfo,
+    DeviceTimeline,
     Evidence,
     ExplainedShares,
     Finding,
@@ -43,11 +45,14 @@ from traceanalyzer.model import (
     OnAGpu,
     OpRef,
     PackedTable,
+    PathOp,
+    PhaseTime,
     ReadBack,
     Report,
     RuledOut,
     RuleStatus,
     RunInfo,
+    Scopes,
     SidecarWhere,
     SourceWhere,
     Steps,
@@ -57,6 +62,7 @@ from traceanalyzer.model import (
     Table,
     Tables,
     TfVersion,
+    Timeline,
     ToolInfo,
     TraceWhere,
     Unexplained,
@@ -113,7 +119,7 @@ PY_FUNC = OpRef(
     placement="cpu",
     file="train/augment.py",
     line=88,
-    source="image = tf.py_function(jitter, [image, seed], tf.float32)",
+    source="image = tf.py_function(blur, [image], tf.float32)",
 )
 UNIQUE = OpRef(
     op_id="7be2d411",
@@ -295,7 +301,7 @@ def _finding_python_callback() -> Finding:
                 where=SourceWhere(
                     file="train/augment.py",
                     line=88,
-                    source="image = tf.py_function(jitter, [image, seed], tf.float32)",
+                    source="image = tf.py_function(blur, [image], tf.float32)",
                 ),
             ),
             Evidence(
@@ -795,6 +801,62 @@ def _gpu_memory() -> Memory:
     )
 
 
+def phases(**shares: float) -> tuple[PhaseTime, ...]:
+    return tuple(PhaseTime(phase=k, us=14_000.0 * v, share=v) for k, v in shares.items())
+
+
+def _gpu_timeline() -> Timeline:
+    return Timeline(
+        devices=(
+            DeviceTimeline(
+                host=HOST,
+                device="/device:GPU:0",
+                steps=118,
+                us_per_step=14_000.0,
+                phases=phases(compute=0.6, copy=0.05, host_op=0.15, input=0.1, launch=0.1),
+                overlap_share=0.42,
+            ),
+        ),
+    )
+
+
+def _gpu_path() -> CriticalPath:
+    return CriticalPath(
+        host=HOST,
+        steps=118,
+        us_per_step=14_000.0,
+        proved_share=0.92,
+        phases=phases(compute=0.5, host_op=0.4, program=0.1),
+        ops=(
+            PathOp(
+                op_id=MATMUL.op_id,
+                name=MATMUL.name,
+                type=MATMUL.type,
+                placement=MATMUL.placement,
+                us_per_step=5_600.0,
+                share=0.4,
+            ),
+        ),
+    )
+
+
+SCOPES_COLUMNS = ("parent", "name", "kind", "cpu_us", "device_us", "launch_us", "ops")
+
+
+def _gpu_scopes() -> Scopes:
+    rows = (
+        (None, "model", "scope", 30_000.0, 900_000.0, 45_000.0, 40),
+        (0, "backbone", "scope", 0.0, 700_000.0, 30_000.0, 20),
+        (0, "ranker", "scope", 30_000.0, 200_000.0, 15_000.0, 18),
+        (1, "Conv2D", "op", 0.0, 700_000.0, 30_000.0, 1),
+        (None, "augment", "scope", 182_412.25, 0.0, 0.0, 1),
+        (2, "scores", "scope", 30_000.0, 0.0, 0.0, 1),
+        (None, "train_step", "function", 2_000.0, 20_000.0, 5_000.0, 9),
+        (None, "300 smaller", "others", 100.0, 50.0, 10.0, 700),
+    )
+    return Scopes(nodes=Table(columns=SCOPES_COLUMNS, rows=rows, total_rows=1_234))
+
+
 @_with_all_ops
 def gpu_run() -> Report:
     """A training run on a GPU with some ops on the CPU, one of them unexplained."""
@@ -915,6 +977,9 @@ def gpu_run() -> Report:
             median_us=14_405.0,
             p95_us=14_886.4,
         ),
+        timeline=_gpu_timeline(),
+        scopes=_gpu_scopes(),
+        critical_path=(_gpu_path(),),
         copy_graph=replace(
             _gpu_copy_graph(), storms=_storms(), read_backs=_read_backs(), read_backs_total=180
         ),
@@ -1371,6 +1436,26 @@ def hostile_run() -> Report:
         ),
         rules=(RuleStatus(cause=HOSTILE, status="failed", reason=HOSTILE),),
         steps=Steps(source="missing", note=HOSTILE),
+        timeline=Timeline(
+            devices=tuple(
+                DeviceTimeline(
+                    host=name, device=name, steps=None, us_per_step=1.0, phases=phases(copy=1.0)
+                )
+                for name in (HOSTILE, long_name, "/device:GPU:0", "/device:GPU:1")
+            ),
+        ),
+        scopes=Scopes(
+            nodes=Table(
+                columns=SCOPES_COLUMNS,
+                rows=(
+                    (None, HOSTILE, "scope", 5.0, 5.0, 1.0, 2),
+                    (0, long_name, "op", 5.0, 0.0, 1.0, 1),
+                    (0, HOSTILE, "op", 0.0, 5.0, 0.0, 1),
+                ),
+                total_rows=3,
+            )
+        ),
+        critical_path=(replace(_gpu_path(), host=HOSTILE),),
         copy_graph=replace(graph, storms=(storm,), read_backs=(back,), groups=groups),
         islands=(island,),
         input_pipeline=pipeline,

@@ -12,7 +12,7 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import StepKinds, Steps
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.page import render_page
-from traceanalyzer.report.page.picture import step_strip
+from traceanalyzer.report.page.step_strip import step_strip
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.run import load
 
@@ -170,7 +170,7 @@ def test_bars_of_steps_that_are_left_out_say_so(tmp_path: Path) -> None:
     strip = step_strip(assemble(diagnose(run)))
 
     assert strip is not None
-    assert [bar.label for bar in strip.bars] == ["0, warm_up", "1", "2", "3"]
+    assert [bar.label for bar in strip.bars] == ["0, warm-up", "1", "2", "3"]
 
 
 def test_the_page_explains_the_kinds_that_occur(tmp_path: Path) -> None:

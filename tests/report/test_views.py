@@ -213,13 +213,3 @@ def test_all_sizes_unknown_or_zero() -> None:
     drawn = picture.copy_picture(with_devices(("host", "gpu:0", None), ("gpu:0", "host", 0)))
     assert drawn is not None
     assert {lane.width for lane in drawn.lanes} == {picture.NARROWEST}
-
-
-def test_step_strip() -> None:
-    strip = picture.step_strip(gpu_run())
-    assert strip is not None
-    assert len(strip.bars) == 40
-    assert max(bar.height for bar in strip.bars) == 40
-    assert all(bar.x + bar.width <= 100 for bar in strip.bars)
-    assert strip.median_y is not None
-    assert picture.step_strip(empty_run()) is None

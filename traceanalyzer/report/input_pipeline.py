@@ -25,8 +25,8 @@ _MAX_STEPS: Final = 500
 _INJECTED: Final = "inject/"  # inject_prefetch.cc: what tf.data added of its own
 _WRAPPERS: Final = ("Root", "Model")  # around a pipeline, and called as its last stage
 _STAGE_COLUMNS: Final = (
-    "host", "pipeline", "stage", "type", "name", "elements", "request_us", "self_us", "input_us",
-    "calls", "call_us", "python_us", "ops", "parallelism", "autotune", "buffer_size",
+    "host", "pipeline", "stage", "type", "name", "is_async", "elements", "request_us", "self_us",
+    "input_us", "calls", "call_us", "python_us", "ops", "parallelism", "autotune", "buffer_size",
     "element_bytes", "threads", "source", "function",
 )  # fmt: skip
 _WAIT_COLUMNS: Final = ("host", "step", "name", "duration_us", "wait_us", "wait_before_us", "kind")

@@ -97,7 +97,7 @@ def test_links_lead_to_places_on_the_page(page: str) -> None:
 def test_every_section_stands_in_its_order(page: str) -> None:
     main = read(page).one("main")
     ids = [s.attributes.get("id") for s in main.children if isinstance(s, Element)]
-    optional = {"on-a-gpu", "input-pipeline", "islands", "beliefs", "memory"}
+    optional = {"on-a-gpu", "input-pipeline", "islands", "beliefs", "memory", "time"}
     assert [name for name in ids if name not in optional] == SECTIONS
 
 
@@ -388,7 +388,10 @@ def test_unknown_is_never_zero() -> None:
 
 def test_a_run_without_a_gpu_shows_what_one_would_change() -> None:
     section = read(render_page(cpu_only_run())).one("section", id="on-a-gpu")
-    assert "a replay of TensorFlow\N{RIGHT SINGLE QUOTATION MARK}s placer, not a measurement" in section.text
+    assert (
+        "a replay of TensorFlow\N{RIGHT SINGLE QUOTATION MARK}s placer, not a measurement"
+        in section.text
+    )
     assert section.one("article", id="on-a-gpu-finding-0be77d53")
     assert "train/main.py:12 asks whether a GPU is listed" in section.text
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from traceanalyzer.report.packed import Numbers, pack
+from traceanalyzer.report.page.axes import Tick, size_ticks, time_ticks
 
 if TYPE_CHECKING:
-    from traceanalyzer.model import AllocatorMemory
+    from collections.abc import Sequence
 
-__all__ = ["MemoryLine", "memory_line"]
+    from traceanalyzer.model import AllocatorMemory, Memory, PackedTable
+
+__all__ = ["MemoryLine", "memory_data", "memory_line", "memory_span"]
 
 WIDTH: Final = 100.0
 HEIGHT: Final = 40.0
 _DECIMALS: Final = 2
+_NEAR: Final = 0.4  # of the limit: what stays below leaves the limit out of the picture
+_LEAST_TO_DRAW: Final = 2
 
 
 @dataclass(frozen=True)
@@ -23,49 +32,104 @@ class MemoryLine:
         line: The path of the line.
         area: The path of what lies below it.
         peak_x: Where the peak is.
+        peak_y: Its height from above.
+        limit_y: The height of the limit, or None where it is unknown or far above.
         lowest_bytes: The least that is drawn.
-        highest_bytes: The most, which is at the height 0.
+        highest_bytes: The most.
+        top_bytes: What the height 0 stands for: the most, or the limit.
         start_us: Where the line begins.
         end_us: Where it ends.
+        ticks: Marks of the axis of sizes.
+        labels: Marks of the axis of times, from the left edge.
     """
 
     line: str
     area: str
     peak_x: float
+    peak_y: float
+    limit_y: float | None
     lowest_bytes: int
     highest_bytes: int
+    top_bytes: int
     start_us: float
     end_us: float
+    ticks: tuple[Tick, ...]
+    labels: tuple[Tick, ...]
 
 
-def memory_line(allocator: AllocatorMemory) -> MemoryLine | None:
-    """Return the picture, or None where fewer than two moments are told or nothing was in use."""
-    points = [
-        (float(at_us), int(size))
-        for at_us, size in allocator.timeline.rows
-        if isinstance(at_us, int | float) and isinstance(size, int | float)
-    ]
+def memory_span(memory: Memory) -> tuple[float, float] | None:
+    """Returns the first and the last moment of all allocators: their pictures share an axis."""
+    moments = [at_us for allocator in memory.allocators for at_us, _ in _points(allocator)]
+    return (min(moments), max(moments)) if moments else None
+
+
+def memory_line(
+    allocator: AllocatorMemory, span: tuple[float, float] | None = None
+) -> MemoryLine | None:
+    """Return the picture, or None where fewer than two moments are told or nothing was in use.
+
+    Args:
+        allocator: Whose memory.
+        span: The moments at the left and the right edge; without it, the first and the last.
+    """
+    points = _points(allocator)
     highest = max((size for _, size in points), default=0)
-    start, end = (points[0][0], points[-1][0]) if points else (0.0, 0.0)
-    if highest <= 0 or end <= start:
+    if len(points) < _LEAST_TO_DRAW or highest <= 0:
         return None
+    start, end = span or (points[0][0], points[-1][0])
+    if points[-1][0] <= points[0][0] or end <= start:
+        return None
+    limit = allocator.limit_bytes
+    is_near = limit is not None and _NEAR * limit <= highest <= limit
+    top = limit if limit is not None and is_near else highest
     drawn = [
         (
             round(WIDTH * (at_us - start) / (end - start), _DECIMALS),
-            round(HEIGHT * (1 - size / highest), _DECIMALS),
+            round(HEIGHT * (1 - size / top), _DECIMALS),
         )
         for at_us, size in points
     ]
     # What was in use stays so until the next record: to the right first, then up or down.
     steps = "".join(f"H{x:g}V{y:g}" for x, y in drawn[1:])
     line = f"M{drawn[0][0]:g} {drawn[0][1]:g}{steps}"
-    at_peak = next(x for (x, _), (_, size) in zip(drawn, points, strict=True) if size == highest)
+    at_peak = next(k for k, (_, size) in enumerate(points) if size == highest)
     return MemoryLine(
         line=line,
-        area=f"{line}V{HEIGHT:g}H0Z",
-        peak_x=at_peak,
+        area=f"{line}V{HEIGHT:g}H{drawn[0][0]:g}Z",
+        peak_x=drawn[at_peak][0],
+        peak_y=drawn[at_peak][1],
+        limit_y=0.0 if is_near else None,
         lowest_bytes=min(size for _, size in points),
         highest_bytes=highest,
-        start_us=start,
-        end_us=end,
+        top_bytes=top,
+        start_us=points[0][0],
+        end_us=points[-1][0],
+        ticks=size_ticks(top),
+        labels=time_ticks(end - start, parts=2),
     )
+
+
+def memory_data(memory: Memory, allocators: int) -> PackedTable | None:
+    """Returns the first allocators' records for the charts that scripts draw; None for none."""
+    told = [
+        (index, at_us, size)
+        for index, allocator in enumerate(memory.allocators[:allocators])
+        for at_us, size in _points(allocator)
+    ]
+    if not told:
+        return None
+    index, at_us, size = (np.array(column) for column in zip(*told, strict=True))
+    columns: dict[str, Any] = {
+        "allocator": Numbers(index),
+        "at_us": Numbers(at_us, per=1000),
+        "bytes": Numbers(size),
+    }
+    return pack(columns, len(told))
+
+
+def _points(allocator: AllocatorMemory) -> Sequence[tuple[float, int]]:
+    return [
+        (float(at_us), int(size))
+        for at_us, size in allocator.timeline.rows
+        if isinstance(at_us, int | float) and isinstance(size, int | float)
+    ]

@@ -10,9 +10,21 @@ from traceanalyzer.report.text import duration, share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.model import PhaseTime
+    from traceanalyzer.model import DeviceTimeline, PhaseTime
 
-__all__ = ["Piece", "phase_meaning", "phase_name", "stacked"]
+__all__ = [
+    "DEVICES_APART",
+    "Piece",
+    "phase_meaning",
+    "phase_name",
+    "phases_seen",
+    "shares_by_phase",
+    "stacked",
+]
+
+DEVICES_APART: Final = 3
+"""Up to so many devices stand one below the other; more are compared in a table."""
+
 
 _WORDS: Final = {
     "compute": ("computing", "Some kernel ran on it."),
@@ -75,3 +87,14 @@ def stacked(phases: Sequence[PhaseTime]) -> list[Piece]:
         pieces.append(Piece(phase.phase, round(at, 3), round(width, 3), label))
         at += width
     return pieces
+
+
+def phases_seen(devices: Sequence[DeviceTimeline]) -> list[str]:
+    """Return the phases that any of the devices was in, in the order of the words above."""
+    seen = {phase.phase for device in devices for phase in device.phases}
+    return [phase for phase in _WORDS if phase in seen]
+
+
+def shares_by_phase(device: DeviceTimeline) -> dict[str, float]:
+    """Return the share of each phase that a device was in."""
+    return {phase.phase: phase.share for phase in device.phases}

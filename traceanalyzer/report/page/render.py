@@ -11,10 +11,27 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from traceanalyzer.report import text, views
-from traceanalyzer.report.page import assets, picture, vendored
-from traceanalyzer.report.page.memory_line import memory_line
-from traceanalyzer.report.page.phases import phase_meaning, phase_name, stacked
-from traceanalyzer.report.page.timeline_link import timeline_link
+from traceanalyzer.report.page import (
+    assets,
+    device_copies,
+    group_copies,
+    icicle,
+    timeline_picture,
+    vendored,
+)
+from traceanalyzer.report.page.input_stages import stage_pipelines
+from traceanalyzer.report.page.memory_line import memory_data, memory_line, memory_span
+from traceanalyzer.report.page.phases import (
+    DEVICES_APART,
+    phase_meaning,
+    phase_name,
+    phases_seen,
+    shares_by_phase,
+    stacked,
+)
+from traceanalyzer.report.page.round_trip import round_trips
+from traceanalyzer.report.page.step_strip import chart_data, kind_word, step_strip, wait_strip
+from traceanalyzer.report.page.timeline_link import place_link, timeline_link
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,16 +126,21 @@ def environment() -> Environment:
     made.globals.update(
         allocators_shown=_ALLOCATORS_SHOWN,
         memory_holders_shown=_HOLDERS_SHOWN,
+        devices_apart=DEVICES_APART,
+        icicle=icicle.icicle,
+        memory_data=memory_data,
         memory_line=memory_line,
+        memory_span=memory_span,
         # Our own files, no report's text.
         style=Markup(assets.style()),  # noqa: S704
         early_script=Markup(assets.early_script()),  # noqa: S704
         script=Markup(assets.script()),  # noqa: S704
         content_security_policy=assets.content_security_policy(),
         copy_edges=views.copy_edges,
-        copy_picture=picture.copy_picture,
+        copy_group_rows=group_copies.group_rows,
         directions=text.DIRECTIONS,
         readers=text.READERS,
+        device_pictures=device_copies.device_pictures,
         devices_in_short=views.devices_in_short,
         evidence_open=_EVIDENCE_OPEN,
         explained_parts=views.explained_parts,
@@ -127,6 +149,7 @@ def environment() -> Environment:
         fragment=views.fragment,
         grid=views.grid,
         health_in_short=views.health_in_short,
+        group_pictures=group_copies.group_pictures,
         homes=views.homes,
         is_cpu_op=views.is_cpu_op,
         node_labels=views.node_labels,
@@ -138,10 +161,25 @@ def environment() -> Environment:
         ops_grid=views.ops_grid,
         rows_shown=views.ROWS_SHOWN,
         libraries=vendored.packages(),
-        pairs_shown=picture.PAIRS_SHOWN,
+        round_trips=round_trips,
         source_places=views.source_places,
-        step_strip=picture.step_strip,
+        phases_seen=phases_seen,
+        scope_data=icicle.scope_data,
+        scope_levels=icicle.LEVELS,
+        shares_by_phase=shares_by_phase,
+        stage_pipelines=stage_pipelines,
+        step_data=chart_data,
+        step_strip=step_strip,
+        wait_strip=wait_strip,
+        place_link=place_link,
+        timeline_finding_data=timeline_picture.finding_table,
+        timeline_hatches=timeline_picture.HATCHES,
+        timeline_height=timeline_picture.kind_height,
+        timeline_kinds=timeline_picture.KIND_WORDS,
+        timeline_labels=timeline_picture.finding_names,
+        timeline_lane_data=timeline_picture.lane_table,
         timeline_link=timeline_link,
+        timeline_picture=timeline_picture.timeline_picture,
         why_silent=views.why_silent,
         why_unknown=views.why_unknown,
     )
@@ -152,7 +190,9 @@ def environment() -> Environment:
         cut=text.cut,
         cut_long=text.cut_long,
         duration=text.duration,
+        gap_words=timeline_picture.gap_words,
         host_time=views.host_time,
+        kind_word=kind_word,
         paragraphs=paragraphs,
         part=text.share,
         phase_meaning=phase_meaning,

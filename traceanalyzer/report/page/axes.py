@@ -1,0 +1,67 @@
+"""Axes of pictures: which values are marked, and how they are written."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.report.text import duration, size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceanalyzer.report.text import Quantity
+
+__all__ = ["Tick", "size_ticks", "time_ticks"]
+
+_ROUND: Final = (1.0, 2.0, 5.0, 10.0)
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A marked value.
+
+    Attributes:
+        at: Where it lies, as a part of the axis from 0 to 1.
+        label: The value, with its unit.
+    """
+
+    at: float
+    label: str
+
+
+def time_ticks(highest_us: float, parts: int = 3) -> tuple[Tick, ...]:
+    """Returns marks at round times, from 0 to at most the end of the axis.
+
+    Args:
+        highest_us: The end of the axis.
+        parts: At least how many parts they divide the axis into.
+    """
+    return _ticks(highest_us, duration, parts)
+
+
+def size_ticks(highest_bytes: float, parts: int = 3) -> tuple[Tick, ...]:
+    """Returns marks at round sizes."""
+    return _ticks(highest_bytes, size, parts)
+
+
+def _ticks(highest: float, said: Callable[[float], Quantity], parts: int) -> tuple[Tick, ...]:
+    if not (highest > 0 and math.isfinite(highest)):
+        return (Tick(0.0, _label(said(0))),)
+    step = _step(highest / parts)
+    values = [k * step for k in range(int(highest / step * (1 + 1e-9)) + 1)]
+    return tuple(Tick(round(value / highest, 5), _label(said(value))) for value in values)
+
+
+def _step(wanted: float) -> float:
+    """Returns the largest round number that is no more than what is wanted."""
+    power = 10.0 ** math.floor(math.log10(wanted))
+    return max(r * power for r in _ROUND if r * power <= wanted * (1 + 1e-9))
+
+
+def _label(value: Quantity) -> str:
+    if value.figure == "0":
+        return "0"
+    figure = value.figure.rstrip("0").rstrip(".") if "." in value.figure else value.figure
+    return f"{figure}\N{NO-BREAK SPACE}{value.unit}"

@@ -1,0 +1,205 @@
+"""The picture of step times: a bar a step, told apart by kind, with axes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.page.axes import Tick, time_ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traceanalyzer.model import Cell, PackedTable, Report, Table
+
+__all__ = ["Bar", "StepStrip", "chart_data", "kind_word", "step_strip", "wait_strip"]
+
+STEPS_SHOWN: Final = 200
+_LABELS: Final = 6  # below the bars
+_FILLED: Final = 0.8  # of the room a bar has
+_DECIMALS: Final = 3
+_WORDS: Final = {"warm_up": "warm-up", "partial": "cut short", "outlier": "outlying"}
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A step's time; `x` and `width` in hundredths, `height` as a part of the whole.
+
+    Attributes:
+        label: The step's number and what kind of step it was.
+        kind: That kind.
+        us: How long it took.
+        x: Where the bar begins.
+        width: How wide it is.
+        height: How high it is.
+        wait_us: How much of it the program waited for input, where that is told.
+        wait_height: The height of that part, from below.
+    """
+
+    label: str
+    kind: str
+    us: float
+    x: float
+    width: float
+    height: float
+    wait_us: float = 0.0
+    wait_height: float = 0.0
+
+
+@dataclass(frozen=True)
+class StepStrip:
+    """Steps as bars from zero.
+
+    Attributes:
+        name: What the steps are called; empty where nothing tells.
+        bars: One a step.
+        longest_us: The top of the axis.
+        median: The median's height, or None.
+        ticks: Marks of the axis of times.
+        labels: Marks below the bars: numbers of steps.
+        kinds: How many bars there are of each kind, the regular ones first.
+        total: How many steps there are; the bars may be fewer.
+    """
+
+    name: str
+    bars: tuple[Bar, ...]
+    longest_us: float
+    median: float | None
+    ticks: tuple[Tick, ...]
+    labels: tuple[Tick, ...]
+    kinds: tuple[tuple[str, int], ...]
+    total: int
+
+
+def kind_word(kind: str) -> str:
+    """Returns the word for a kind of step."""
+    return _WORDS.get(kind, kind.replace("_", " "))
+
+
+def step_strip(report: Report) -> StepStrip | None:
+    """Returns the picture of step times, or None where there are fewer than two.
+
+    Of several hosts, or several kinds of loop, the steps are those that took most time together.
+    """
+    rows = _main(report.tables.steps.records())
+    median = report.steps.median_us if report.steps is not None else None
+    name = " ".join(str(rows[0][k]) for k in ("host", "name") if k in rows[0]) if rows else ""
+    return _strip(rows, [0.0] * len(rows), name, median, _total(report.tables.steps, rows))
+
+
+def wait_strip(report: Report) -> StepStrip | None:
+    """Returns the picture of waits for input within steps, or None where nothing was waited."""
+    if report.input_pipeline is None:
+        return None
+    waits = report.input_pipeline.waits
+    rows, lengths = [], []
+    for row in _main(waits.records()):
+        wait = _number(row.get("wait_us")) + _number(row.get("wait_before_us"))
+        whole = _number(row.get("duration_us")) + _number(row.get("wait_before_us"))
+        rows.append({**row, "duration_us": whole})
+        lengths.append(min(wait, whole))
+    if not any(lengths):
+        return None
+    return _strip(rows, lengths, "", None, _total(waits, rows))
+
+
+def _main(rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
+    """Returns the steps of the host and name that took most time."""
+    took: Counter[tuple[Cell, Cell]] = Counter()
+    for row in rows:
+        took[row.get("host"), row.get("name")] += _number(row.get("duration_us"))  # type: ignore[assignment]
+    if not took:
+        return []
+    longest = max(took, key=lambda key: took[key])
+    return [
+        row
+        for row in rows
+        if (row.get("host"), row.get("name")) == longest and _number(row.get("duration_us")) > 0
+    ]
+
+
+def _total(table: Table, rows: Sequence[Mapping[str, Cell]]) -> int:
+    """Returns how many steps there are, where that is known."""
+    return table.total_rows if len(rows) == len(table.rows) else len(rows)
+
+
+def _number(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
+def _strip(
+    rows: Sequence[Mapping[str, Cell]],
+    waits: Sequence[float],
+    name: str,
+    median_us: float | None,
+    total: int,
+) -> StepStrip | None:
+    shown = rows[:STEPS_SHOWN]
+    longest = max((_number(row.get("duration_us")) for row in shown), default=0.0)
+    if len(shown) < 2 or longest <= 0:  # noqa: PLR2004 - of one step there is nothing to compare
+        return None
+    pitch = 100.0 / len(shown)
+    bars = tuple(
+        _bar(row, wait, index, pitch, longest)
+        for index, (row, wait) in enumerate(zip(shown, waits, strict=False))
+    )
+    kinds = Counter(bar.kind for bar in bars)
+    return StepStrip(
+        name=name,
+        bars=bars,
+        longest_us=longest,
+        median=None if median_us is None or median_us > longest else median_us / longest,
+        ticks=time_ticks(longest),
+        labels=_labels([str(row.get("step", i)) for i, row in enumerate(shown)]),
+        kinds=tuple(sorted(kinds.items(), key=lambda item: (item[0] != "regular", item[0]))),
+        total=max(total, len(shown)),
+    )
+
+
+def _bar(row: Mapping[str, Cell], wait_us: float, index: int, pitch: float, longest: float) -> Bar:
+    kind, us = str(row.get("kind") or "regular"), _number(row.get("duration_us"))
+    number = str(row.get("step", index))
+    return Bar(
+        label=number if kind == "regular" else f"{number}, {kind_word(kind)}",
+        kind=kind,
+        us=us,
+        x=round((index + (1 - _FILLED) / 2) * pitch, _DECIMALS),
+        width=round(pitch * _FILLED, _DECIMALS),
+        height=us / longest,
+        wait_us=wait_us,
+        wait_height=wait_us / longest,
+    )
+
+
+def _labels(numbers: Sequence[str]) -> tuple[Tick, ...]:
+    every = -(-len(numbers) // _LABELS)
+    return tuple(
+        Tick((index + 0.5) / len(numbers), numbers[index])
+        for index in range(0, len(numbers), every)
+    )
+
+
+def chart_data(report: Report) -> PackedTable | None:
+    """Returns the steps for the chart that scripts draw, or None where there are none."""
+    rows = _main(report.tables.steps.records())
+    if len(rows) < 2:  # noqa: PLR2004
+        return None
+    kinds, codes = _coded(str(row.get("kind") or "regular") for row in rows)
+    labels, numbers = _coded(str(row.get("step", i)) for i, row in enumerate(rows))
+    took = np.array([_number(row.get("duration_us")) for row in rows])
+    columns: dict[str, Any] = {
+        "step": Texts(numbers, labels),
+        "kind": Texts(codes, kinds),
+        "duration_us": Numbers(took, per=1000),
+    }
+    return pack(columns, len(rows))
+
+
+def _coded(texts: Iterable[str]) -> tuple[list[str], Any]:
+    known: dict[str, int] = {}
+    codes = [known.setdefault(text, len(known)) for text in texts]
+    return list(known), np.array(codes, np.int64)
