@@ -47,7 +47,7 @@ def test_what_a_reader_needs_first(width: int) -> None:
         "1. A Python function runs inside every step",
         "certain, harmful · python_callback/eager_py_func · 1 op",
         "host 182 ms · copied 1.26 GB · GPU waits 1.70 ms per step",
-        "train/augment.py:88 image = tf.py_function(jitter, [image, seed], tf.float32)",
+        "train/augment.py:88 image = tf.py_function(blur, [image], tf.float32)",
         "Change: Write the blur with TensorFlow ops",
         "host 40.1 ms · copied unknown · GPU waits 212 µs per step",
         "certain, by design · host_pipeline · 212 ops",
