@@ -12,7 +12,9 @@ from traceanalyzer.report import text
     ("us", "shown"),
     [
         (0, "0 µs"),
-        (0.0004, "0.000 µs"),
+        (0.0004, "<0.001 µs"),
+        (0.0005, "0.001 µs"),
+        (-0.0004, "0.000 µs"),
         (0.512, "0.512 µs"),
         (1, "1.00 µs"),
         (9.994, "9.99 µs"),
@@ -34,6 +36,8 @@ def test_durations(us: float, shown: str) -> None:
 def test_the_exact_figure_stays_in_reach() -> None:
     assert text.duration(12_412.339).exact == "12,412.339 µs"
     assert text.duration(1500.0).exact == "1,500 µs"
+    assert text.duration(0.0004).exact == "0.0004 µs"
+    assert text.duration(0).exact == "0 µs"
     assert text.size(1_258_291_200).exact == "1,258,291,200 bytes"
     assert text.share(0.977599).exact == "97.7599 %"
 

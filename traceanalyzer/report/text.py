@@ -43,6 +43,7 @@ READERS = {
 
 _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
 _TIME_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
+_THOUSANDTH = 0.001
 _SIZE_UNITS = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 
 
@@ -120,29 +121,30 @@ def count(number: float) -> str:
 
 def duration(us: float) -> Quantity:
     """Returns microseconds in the unit that suits their size."""
-    exact = f"{us:,.3f}".rstrip("0").rstrip(".")
+    decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds
+    exact = _fixed(us, decimals).rstrip("0").rstrip(".") if us else "0"
     return _scaled(us, _TIME_UNITS, f"{exact} µs")
 
 
 def size(size_bytes: float) -> Quantity:
     """Returns bytes in decimal units: 1 kB is 1000 bytes."""
     if size_bytes < _SIZE_UNITS[1][1]:
-        return Quantity(f"{size_bytes:,.0f}", "B", f"{size_bytes:,.0f} bytes")
-    return _scaled(size_bytes, _SIZE_UNITS, f"{size_bytes:,.0f} bytes")
+        return Quantity(_fixed(size_bytes, 0), "B", f"{_fixed(size_bytes, 0)} bytes")
+    return _scaled(size_bytes, _SIZE_UNITS, f"{_fixed(size_bytes, 0)} bytes")
 
 
 def share(part: float) -> Quantity:
     """Returns a fraction in percent; only nothing is 0 % and only everything 100 %."""
     percent = part * 100
-    exact = f"{percent:.4f}".rstrip("0").rstrip(".") + " %"
+    exact = _fixed(percent, 4).rstrip("0").rstrip(".") + " %"
     if percent in (0, 100):
-        figure = f"{percent:.0f}"
+        figure = _fixed(percent, 0)
     elif 0 < percent < 0.05:  # noqa: PLR2004 - would be rounded to 0.0
         figure = "<0.1"
     elif 99.95 <= percent < 100:  # noqa: PLR2004 - would be rounded to 100.0
         figure = ">99.9"
     else:
-        figure = f"{percent:.1f}"
+        figure = _fixed(percent, 1)
     return Quantity(figure, "%", exact)
 
 
@@ -159,10 +161,18 @@ def _three_digits(value: float) -> str:
     magnitude = abs(value)
     if magnitude == 0:
         return "0"
+    if 0 < value < _THOUSANDTH / 2:
+        return "<0.001"
     if magnitude < 0.9995:  # noqa: PLR2004 - as it will be rounded
-        return f"{value:.3f}"
+        return _fixed(value, 3)
     if magnitude < 9.995:  # noqa: PLR2004 - below, two decimals make three digits
-        return f"{value:.2f}"
+        return _fixed(value, 2)
     if magnitude < 99.95:  # noqa: PLR2004
-        return f"{value:.1f}"
-    return f"{value:,.0f}"
+        return _fixed(value, 1)
+    return _fixed(value, 0)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """Returns a number with so many decimals and its thousands apart; nothing is ``-0``."""
+    figure = f"{value:,.{decimals}f}"
+    return figure if figure.strip("-0.,") else figure.lstrip("-")

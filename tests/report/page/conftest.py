@@ -32,12 +32,22 @@ def browser() -> Iterator[Browser]:
         started.close()
 
 
+class Pages(dict[str, "Path"]):
+    """The example reports as files, each written when it is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Path:
+        self[name] = self._folder / f"{name}.html"
+        write_page(EXAMPLES[name](), self[name])
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
-    for name, build in EXAMPLES.items():
-        write_page(build(), folder / f"{name}.html")
-    return {name: folder / f"{name}.html" for name in EXAMPLES}
+    return Pages(tmp_path_factory.mktemp("pages"))
 
 
 @pytest.fixture(scope="session")

@@ -8,3 +8,8 @@ for (const part of parts) {
   }
 }
 state.go();
+
+// For tests, and for readers who look at the data from their browser's console.
+window.traceanalyzer = Object.freeze({
+  countText, cutName, durationParts, packedTable, quantity, shareParts, sizeParts, visible,
+});

@@ -26,13 +26,28 @@ function cutRaw(text, length) {
   return `${text.slice(0, length / 2)}…${text.slice(-length / 2)}`;
 }
 
+// A number with so many decimals and its thousands apart. Halves go to the even digit, as Python
+// rounds; nothing is "-0".
+function fixedText(value, decimals) {
+  const exact = Math.abs(value).toFixed(decimals + 20);
+  let text = Math.abs(value).toFixed(decimals);
+  if (exact.endsWith(`5${"0".repeat(19)}`)) {
+    const below = exact.slice(0, -20).replace(/\.$/, "");
+    if ("02468".includes(below.at(-1))) text = below;
+  }
+  const [whole, ...rest] = text.split(".");
+  const figure = [whole.replace(/\B(?=(\d{3})+$)/g, ","), ...rest].join(".");
+  return value < 0 && /[1-9]/.test(figure) ? `-${figure}` : figure;
+}
+
 function threeDigits(value) {
   const size = Math.abs(value);
   if (size === 0) return "0";
-  if (size < 0.9995) return value.toFixed(3);
-  if (size < 9.995) return value.toFixed(2);
-  if (size < 99.95) return value.toFixed(1);
-  return countText(Math.round(value));
+  if (value > 0 && size < 0.0005) return "<0.001";
+  if (size < 0.9995) return fixedText(value, 3);
+  if (size < 9.995) return fixedText(value, 2);
+  if (size < 99.95) return fixedText(value, 1);
+  return fixedText(value, 0);
 }
 
 function scaled(value, units) {
@@ -43,7 +58,7 @@ function scaled(value, units) {
 
 /** Returns a number with its thousands apart. */
 function countText(number) {
-  return number.toLocaleString("en-US", { maximumFractionDigits: 3 });
+  return (number || 0).toLocaleString("en-US", { maximumFractionDigits: 3 });
 }
 
 /** Returns microseconds as [figure, unit]. */
@@ -53,16 +68,16 @@ function durationParts(us) {
 
 /** Returns bytes as [figure, unit]; 1 kB is 1000 bytes. */
 function sizeParts(bytes) {
-  return bytes < 1000 ? [countText(Math.round(bytes)), "B"] : scaled(bytes, SIZE_UNITS);
+  return bytes < 1000 ? [fixedText(bytes, 0), "B"] : scaled(bytes, SIZE_UNITS);
 }
 
 /** Returns a fraction as [figure, "%"]; only nothing is 0 % and only everything 100 %. */
 function shareParts(part) {
   const percent = part * 100;
-  if (percent === 0 || percent === 100) return [percent.toFixed(0), "%"];
+  if (percent === 0 || percent === 100) return [fixedText(percent, 0), "%"];
   if (percent > 0 && percent < 0.05) return ["<0.1", "%"];
   if (percent >= 99.95 && percent < 100) return [">99.9", "%"];
-  return [percent.toFixed(1), "%"];
+  return [fixedText(percent, 1), "%"];
 }
 
 /** Returns figure and unit held together by a no-break space. */
