@@ -3,6 +3,7 @@
 // In rem, and how many are drawn above and below what is seen.
 const OPS_ROW_REM = 1.75;
 const OPS_SPARE_ROWS = 8;
+const OPS_WIDEST_REM = 60; // a name of 126 characters
 
 // --- cells -------------------------------------------------------------------------------------
 
@@ -30,7 +31,7 @@ function opsCellText(data, column, row) {
   return visible(column.isId ? value.split(" | ").map(causeWords).join("; ") : value);
 }
 
-function opsCellContent(data, column, row) {
+function opsCellContent(data, column, row, width) {
   const value = data.at(column, row);
   if (value === null) return [make("span", { class: "unknown" }, "unknown")];
   if (column.kind !== OPS_TEXT) {
@@ -45,7 +46,7 @@ function opsCellContent(data, column, row) {
   if (column.name === "cause") return opsCauses(data, value, row);
   if (column.name === "certainty") return value.split(" | ").map(certaintyMark);
   const isName = column.name === "name" || column.name === "source";
-  const length = Math.floor(column.width * 2.1); // as many characters as a cell has room for
+  const length = Math.floor(width * 2.1); // as many characters as a cell has room for
   return [make("bdi", isName ? { class: "name" } : {}, cutName(value, length))];
 }
 
@@ -98,7 +99,7 @@ class OpsGrid {
     this.element.addEventListener("scroll", () => this.drawSoon(), { passive: true });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     this.element.addEventListener("focusin", (event) => this.onFocus(event));
-    new ResizeObserver(() => this.drawSoon()).observe(this.element);
+    new ResizeObserver(() => this.fit()).observe(this.element);
   }
 
   get rowHeight() {
@@ -108,8 +109,7 @@ class OpsGrid {
   /** Shows rows of the table in columns. */
   show({ data, rows, columns, sort }) {
     Object.assign(this, { data, rows, columns });
-    const widths = columns.map((column) => `${column.width}rem`).join(" ");
-    this.element.style.setProperty("--ops-columns", widths);
+    this.widths = this.measured();
     this.element.setAttribute("aria-rowcount", rows.length + 1);
     this.element.setAttribute("aria-colcount", columns.length);
     this.body.style.height = `${rows.length * this.rowHeight}px`;
@@ -133,6 +133,29 @@ class OpsGrid {
       "aria-colindex": place + 1,
       "aria-sort": isSorted ? direction : "none",
     }, button);
+  }
+
+  /** Returns the widths of the columns, in rem: names get the room that is left. */
+  measured() {
+    const rest = this.columns.reduce((sum, column) => sum + column.width, 0);
+    const room = this.element.clientWidth / (this.rowHeight / OPS_ROW_REM);
+    const [name, ...others] = this.columns.map((column) => column.width);
+    const widths = [
+      Math.max(Math.min(name, room * 0.6), Math.min(name + room - rest, OPS_WIDEST_REM)), ...others,
+    ];
+    this.element.style.setProperty("--ops-columns", widths.map((w) => `${w}rem`).join(" "));
+    return widths;
+  }
+
+  // The window has another width.
+  fit() {
+    if (!this.data) return;
+    const before = this.widths;
+    this.widths = this.measured();
+    const hasFocus = this.body.contains(document.activeElement);
+    if (before[0] !== this.widths[0]) this.clear();
+    this.draw();
+    if (hasFocus) this.activeElement()?.focus({ preventScroll: true });
   }
 
   clear() {
@@ -191,7 +214,7 @@ class OpsGrid {
       "aria-colindex": index + 1,
       tabindex: "-1",
       title: text,
-    }, ...opsCellContent(this.data, column, row));
+    }, ...opsCellContent(this.data, column, row, this.widths[index]));
   }
 
   // One cell is what Tab comes to; arrows lead from there.
