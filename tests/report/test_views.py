@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -15,19 +14,8 @@ from tests.report.examples import (
     empty_run,
     gpu_run,
 )
-from traceanalyzer.model import CopyGraph, DeviceCopies, ExplainedShares, Report, Table
+from traceanalyzer.model import ExplainedShares, Table
 from traceanalyzer.report import views
-from traceanalyzer.report.page import picture
-
-
-def with_devices(*devices: tuple[str, str, int | None]) -> Report:
-    copies = tuple(
-        DeviceCopies(
-            source=source, target=target, direction="unknown", bytes=size, count=1, total_us=1.0
-        )
-        for source, target, size in devices
-    )
-    return replace(gpu_run(), copy_graph=CopyGraph(nodes=(), edges=(), devices=copies))
 
 
 def test_cpu_ops_are_those_counted_and_the_dearest_come_first() -> None:
@@ -166,50 +154,3 @@ def test_edges_begin_with_those_the_gpu_waits_for() -> None:
     edges = views.copy_edges(gpu_run())
     assert [edge.source for edge in edges[:2]] == [PY_FUNC.op_id, CONV.op_id]
     assert edges[-1].source == MATMUL.op_id
-
-
-def test_picture_has_a_lane_for_each_direction() -> None:
-    drawn = picture.copy_picture(gpu_run())
-    assert drawn is not None
-    assert [box.label for box in drawn.boxes] == ["gpu:0", "host", "gpu:1", "gpu:0", "gpu:1"]
-    assert [lane.width for lane in drawn.lanes] == [14.0, 4.5, 2.0, 2.4]
-    assert [lane.is_measured for lane in drawn.lanes] == [True, True, False, True]
-    ways = [lane.x_to > lane.x_from for lane in drawn.lanes]
-    assert ways == [True, False, True, True]
-
-
-def test_nothing_in_the_picture_overlaps_or_leaves_it() -> None:
-    pairs: list[tuple[str, str, int | None]] = [("host", f"gpu:{i}", i * 10**6) for i in range(4)]
-    pairs += [(f"gpu:{i}", "host", None) for i in range(4)]
-    pairs += [("gpu:0", "gpu:0", 5), ("gpu:1", "gpu:2", 7), ("gpu:2", "gpu:1", 7)]
-    drawn = picture.copy_picture(with_devices(*pairs))
-    assert drawn is not None
-    assert len(drawn.lanes) == len(pairs)
-    middles = [lane.y for lane in drawn.lanes]
-    assert all(b - a >= picture.LANE_HEIGHT for a, b in itertools.pairwise(middles))
-    for box in drawn.boxes:
-        assert box.x >= 0
-        assert box.x + box.width <= drawn.width
-        assert box.y + box.height < drawn.height
-    for column in (0, 1):
-        boxes = sorted((b.y, b.height) for b in drawn.boxes if (b.x > 100) == bool(column))
-        for (y, height), (below, _) in itertools.pairwise(boxes):
-            assert y + height < below
-
-
-def test_a_big_machine_is_cut_to_what_can_be_read() -> None:
-    drawn = picture.copy_picture(with_devices(*((f"gpu:{i}", "host", 1) for i in range(40))))
-    assert drawn is not None
-    assert drawn.pairs == 40
-    assert len(drawn.lanes) == picture.PAIRS_SHOWN
-
-
-def test_no_copies_no_picture() -> None:
-    assert picture.copy_picture(empty_run()) is None
-    assert picture.copy_picture(with_devices()) is None
-
-
-def test_all_sizes_unknown_or_zero() -> None:
-    drawn = picture.copy_picture(with_devices(("host", "gpu:0", None), ("gpu:0", "host", 0)))
-    assert drawn is not None
-    assert {lane.width for lane in drawn.lanes} == {picture.NARROWEST}
