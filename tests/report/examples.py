@@ -184,7 +184,7 @@ def packed_ops(report: Report, ops: Table) -> PackedTable:
     found = views.explanations(report)
     unexplained = {op.op_id for op in report.unexplained.ops}
     for name in ("cause", "certainty", "findings"):
-        frame[name] = ""
+        frame[name] = pd.Series("", index=frame.index, dtype=object)  # a lone surrogate is no str
     for row, op_id in enumerate(frame["op_id"]):
         told = found.get(op_id, [])
         causes = [
@@ -195,8 +195,11 @@ def packed_ops(report: Report, ops: Table) -> PackedTable:
         frame.loc[row, "cause"] = " | ".join(causes)
         frame.loc[row, "certainty"] = " | ".join(e.finding.certainty for e in told)
         frame.loc[row, "findings"] = " | ".join(e.finding.id for e in told)
-    lines = frame["source_line"].map(lambda line: "" if line is None else f":{line}")
-    frame["source"] = (frame["source_file"] + lines).where(frame["source_file"].notna(), None)
+    places = [
+        file if file is None or line is None else f"{file}:{line}"
+        for file, line in zip(frame["source_file"], frame["source_line"], strict=True)
+    ]
+    frame["source"] = pd.Series(places, index=frame.index, dtype=object)
     for name in ("is_eager", "in_input_pipeline"):
         frame[name] = frame[name].map({True: "yes", False: "no"})
     frame["role"] = "compute"
