@@ -67,10 +67,12 @@ const notes = (() => {
     for (const watcher of watchers) watcher();
   }
 
-  // As JSON within a script element: nothing in it may end that, or begin another.
+  // As JSON within a script element: nothing in it may end that, or begin another; and what does
+  // not show is written so that it does.
   function asData(value) {
-    return JSON.stringify(value).replace(/[<>&\u2028\u2029\u007f-\u009f]/g, (character) =>
-      `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+    const escape = (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`;
+    return JSON.stringify(value).replace(/[<>&]/g, escape)
+      .replace(HIDDEN, (character) => character.split("").map(escape).join(""));
   }
 
   function asMarkup(text) {
