@@ -24,7 +24,7 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -32,17 +32,18 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.model import PackedTable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["Numbers", "Texts", "pack", "unpack"]
+__all__ = ["Numbers", "Texts", "codes", "pack", "unpack"]
 
 _ALIGNMENT: Final = 8
 _LEVEL: Final = 7
 _EXACT: Final = 2**53  # whole numbers up to here are exact as floating-point ones
 _WHOLE: Final = tuple(np.dtype(name) for name in ("<u1", "<u2", "<u4"))
 _MAX_UNPACKED_BYTES: Final = 1 << 30
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,14 +105,31 @@ def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
     Raises:
         TraceFormatError: The data is damaged.
     """
+    return _opened(table, _values)
+
+
+def codes(table: PackedTable) -> dict[str, NDArray[np.int64]]:
+    """Returns the columns of a packed table as whole numbers, quickly: texts by their places.
+
+    They are in steps (`Numbers.per`); none is unknown, but for texts, where that is -1.
+
+    Raises:
+        TraceFormatError: The data is damaged.
+    """
+    return _opened(table, _codes)
+
+
+def _opened(
+    table: PackedTable, read: Callable[[NDArray[Any], dict[str, Any]], _Read]
+) -> dict[str, _Read]:
     try:
-        return _unpacked(table.data)
+        return {head["name"]: read(raw, head) for head, raw in _columns(table.data)}
     except (binascii.Error, zlib.error, struct.error, ValueError, KeyError, IndexError) as error:
         msg = f"a packed table is damaged ({error}); make the report anew"
         raise TraceFormatError(msg) from error
 
 
-def _unpacked(data: str) -> dict[str, list[str | float | None]]:
+def _columns(data: str) -> list[tuple[dict[str, Any], NDArray[Any]]]:
     opened = zlib.decompressobj()
     plain = opened.decompress(base64.b64decode(data, validate=True), _MAX_UNPACKED_BYTES)
     if not opened.eof:
@@ -119,7 +137,7 @@ def _unpacked(data: str) -> dict[str, list[str | float | None]]:
         raise ValueError(msg)
     (length,) = struct.unpack_from("<I", plain)
     header = json.loads(plain[4 : 4 + length])
-    at, found = 4 + length, {}
+    at, found = 4 + length, []
     for head in header["columns"]:
         kind = np.dtype("<" + head["type"])
         size = kind.itemsize * header["rows"]
@@ -127,7 +145,7 @@ def _unpacked(data: str) -> dict[str, list[str | float | None]]:
         raw = np.ascontiguousarray(planes.T).view(kind).reshape(-1)
         if head["delta"]:
             raw = np.cumsum(raw, dtype=kind)
-        found[head["name"]] = _values(raw, head)
+        found.append((head, raw))
         at += size + -size % _ALIGNMENT
     return found
 
@@ -140,6 +158,13 @@ def _values(raw: NDArray[Any], head: dict[str, Any]) -> list[str | float | None]
         return [None if code == none else head["texts"][code] for code in raw.tolist()]
     per, offset = head["per"], head["offset"]
     return [None if value == none else (offset + value) / per for value in raw.tolist()]
+
+
+def _codes(raw: NDArray[Any], head: dict[str, Any]) -> NDArray[np.int64]:
+    whole = raw.astype(np.int64) + head["offset"]
+    if head["texts"] is not None:
+        whole[raw == np.iinfo(raw.dtype).max] = -1
+    return whole
 
 
 def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:

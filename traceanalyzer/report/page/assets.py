@@ -25,6 +25,7 @@ _STYLES: Final = (
     "notes.css",
     "copies.css",
     "time.css",
+    "timeline.css",
     "method.css",
     "tools.css",
     "ops.css",
@@ -50,6 +51,9 @@ _SCRIPTS: Final = (
     "ops_data.js",
     "ops_grid.js",
     "ops_table.js",
+    "timeline_data.js",
+    "timeline_drawing.js",
+    "timeline.js",
     "start.js",
 )
 
