@@ -60,6 +60,27 @@ OVERFLOWING = """
   .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`)
 """
 
+# Words of pictures that leave them, or that lie upon other words.
+PICTURE_FAULTS = """
+() => [...document.querySelectorAll("svg.graph")].filter((svg) => svg.checkVisibility())
+  .flatMap((svg) => {
+    const frame = svg.getBoundingClientRect();
+    const words = [...svg.querySelectorAll("text")]
+      .map((t) => [t.textContent, t.getBoundingClientRect()]);
+    const faults = words
+      .filter(([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
+        || b.top < frame.top - 1 || b.bottom > frame.bottom + 1)
+      .map(([text]) => `${text} leaves the picture`);
+    words.forEach(([text, a], i) => words.slice(i + 1).forEach(([other, b]) => {
+      const beside = a.left >= b.right - 1 || b.left >= a.right - 1;
+      const below = a.top >= b.bottom - 2 || b.top >= a.bottom - 2;
+      if (!beside && !below)
+        faults.push(`${text} lies upon ${other}`);
+    }));
+    return faults;
+  })
+"""
+
 
 def chromium() -> str | None:
     """Returns the browser that CHROMIUM names, or the first on PATH."""

@@ -7,33 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.report.examples import EXAMPLES
-from tests.report.page.browsing import CONTRASTS, OVERFLOWING, visit
+from tests.report.page.browsing import CONTRASTS, OVERFLOWING, PICTURE_FAULTS, visit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from playwright.sync_api import Browser
-
-# Words of the picture that leave it, or that lie upon another word of it.
-_PICTURE_FAULTS = """
-() => {
-  const svg = document.querySelector("svg.graph");
-  const frame = svg.getBoundingClientRect();
-  const words = [...svg.querySelectorAll("text")]
-    .map((t) => [t.textContent, t.getBoundingClientRect()]);
-  const faults = words
-    .filter(([, b]) => b.left < frame.left - 1 || b.right > frame.right + 1
-      || b.top < frame.top - 1 || b.bottom > frame.bottom + 1)
-    .map(([text]) => `${text} leaves the picture`);
-  words.forEach(([text, a], i) => words.slice(i + 1).forEach(([other, b]) => {
-    const beside = a.left >= b.right - 1 || b.left >= a.right - 1;
-    const below = a.top >= b.bottom - 2 || b.top >= a.bottom - 2;
-    if (!beside && !below)
-      faults.push(`${text} lies upon ${other}`);
-  }));
-  return faults;
-}
-"""
 
 
 @pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
@@ -83,12 +62,10 @@ def test_text_stands_out_from_its_ground(
 
 
 @pytest.mark.parametrize("width", [380, 1280])
-def test_words_of_the_picture_lie_apart(
-    browser: Browser, pages: dict[str, Path], width: int
-) -> None:
+def test_words_of_pictures_lie_apart(browser: Browser, pages: dict[str, Path], width: int) -> None:
     for name in ("gpu", "hostile"):
         seen = visit(browser, pages[name], width)
-        assert seen.page.evaluate(_PICTURE_FAULTS) == []
+        assert seen.page.evaluate(PICTURE_FAULTS) == []
         seen.close()
 
 

@@ -26,6 +26,7 @@ __all__ = ["Box", "DevicePicture", "Lane", "device_pictures"]
 _WIDTH: Final = 344.0
 _BOX: Final = 80.0
 _HOST: Final = 40.0
+_PEER: Final = 112.0  # holds "another device"
 _LANE: Final = 58.0
 _GAP: Final = 14.0
 _NARROWEST, _WIDEST = 2.0, 14.0
@@ -172,7 +173,7 @@ def _picture(
 def _frames(row: _Row) -> list[tuple[str, float, float]]:
     """Returns the boxes of a row: name, left edge and width."""
     if row.is_pair:
-        return [(row.left, 1.0, _BOX), (row.right, _WIDTH - _BOX - 1, _BOX)]
+        return [(row.left, 1.0, _PEER), (row.right, _WIDTH - _PEER - 1, _PEER)]
     host = [(row.left, 1.0, _HOST)]
     device = (row.right, (_WIDTH - _BOX) / 2, _BOX)
     return [*host, device, (row.left, _WIDTH - _HOST - 1, _HOST)]
