@@ -426,6 +426,7 @@ class Steps(_Record):
     """Where the steps come from and how long they took; the rows are in ``tables.steps``.
 
     ``count`` and ``kinds`` are of one host; the times are of the regular steps of all hosts.
+    ``times`` has that host's steps where there are more than ``tables.steps`` holds.
     """
 
     source: StepSource
@@ -434,6 +435,7 @@ class Steps(_Record):
     median_us: float | None = None
     p95_us: float | None = None
     kinds: StepKinds | None = None
+    times: PackedTable | None = None  # step, kind, duration_us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -871,7 +873,7 @@ class EventTimeline(_Record):
     """What happened when, by lane: events in columns, the short ones put together where many.
 
     ``names`` has a row for each thing that an event can be: ``name``, ``kind``, ``op_id``,
-    ``finding_id``. ``events`` has a row for each event, lane by lane as ``lanes`` says, by start:
+    ``op`` (that op's name), ``finding_id``. ``events`` has a row for each event, lane by lane as ``lanes`` says, by start:
     ``gap`` from the end of the one before on its lane (of the first: from 0) and ``duration``, both
     in units of ``unit_ns`` from the run's first event; ``what``, a row of ``names``; ``count``, how
     many events it stands for.

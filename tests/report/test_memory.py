@@ -215,7 +215,7 @@ class TestPage:
         assert "GPU_0_bfc was 97 % full at its peak (7.76 GB of 8.00 GB)." in text
         assert "the host's, pinned" in text
         assert "Showing 2 of 3 allocators, those with most records." in text
-        picture = section.one("svg")
+        picture = section.one("svg", role="img")
         assert picture.attributes["aria-label"] == (
             "Memory in use in GPU_0_bfc over 57.6\xa0ms: between 2.00\xa0GB and 7.76\xa0GB, the "
             "most 14.4\xa0ms after the first record"

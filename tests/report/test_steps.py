@@ -180,8 +180,8 @@ def test_the_page_explains_the_kinds_that_occur(tmp_path: Path) -> None:
 
     assert "Kinds of steps" in text
     assert "regular 4 Median and 95th percentile are of these alone." in text
-    assert "warm_up 1 At the start" in text
-    assert "outlier 1 Its time lies far from the median" in text
+    assert "warm-up 1 At the start" in text
+    assert "outlying 1 Its time lies far from the median" in text
     assert "The recording began or ended within it" not in text
 
 

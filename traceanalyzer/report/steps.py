@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
 from traceanalyzer.wording import counted, listed
@@ -14,11 +15,14 @@ from traceanalyzer.wording import counted, listed
 if TYPE_CHECKING:
     import pandas as pd
 
+    from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Run
 
 __all__ = ["steps_of"]
 
 _PS_PER_US: Final = 1e6
+_MAX_SHOWN: Final = 500  # as the table of steps has them
+_MAX_TIMES: Final = 50_000
 _LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
     OUTLIER: "far from the median",
@@ -46,6 +50,7 @@ def steps_of(run: Run) -> Steps:
         # Hosts take the same steps, each for itself.
         count=int(of_one.sum()),
         kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
+        times=_times(rows[rows["host"] == busiest]),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
@@ -59,6 +64,20 @@ def _origin(rows: pd.DataFrame, steps: pd.DataFrame) -> str:
     if not rows["is_inferred"].all():
         return f"marked {name} ({', '.join(sources)}){also}"
     return f"nothing in the trace marks steps; inferred: {_INFERRED[sources[0]].format(name)}{also}"
+
+
+def _times(of_one: pd.DataFrame) -> PackedTable | None:
+    """Return every step of a host, up to a bound, where there are more than a table shows."""
+    if len(of_one) <= _MAX_SHOWN:
+        return None
+    shown = of_one.head(_MAX_TIMES)
+    kinds = shown["kind"].astype("category")
+    columns: dict[str, Numbers | Texts] = {
+        "step": Numbers(shown["step"].to_numpy(np.float64)),
+        "kind": Texts(kinds.cat.codes.to_numpy(), kinds.cat.categories.astype(str).tolist()),
+        "duration_us": Numbers(shown["duration_ps"].to_numpy(np.float64) / _PS_PER_US, per=1000),
+    }
+    return pack(columns, len(of_one))
 
 
 _INFERRED: Final = {

@@ -12,7 +12,7 @@ from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.page.axes import Tick, time_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.model import Cell, PackedTable, Report, Table
 
@@ -61,7 +61,7 @@ class StepStrip:
         median: The median's height, or None.
         ticks: Marks of the axis of times.
         labels: Marks below the bars: numbers of steps.
-        kinds: How many bars there are of each kind, the regular ones first.
+        kinds: How many steps there are of each kind, the regular ones first.
         total: How many steps there are; the bars may be fewer.
     """
 
@@ -147,7 +147,7 @@ def _strip(
         _bar(row, wait, index, pitch, longest)
         for index, (row, wait) in enumerate(zip(shown, waits, strict=False))
     )
-    kinds = Counter(bar.kind for bar in bars)
+    kinds = Counter(str(row.get("kind") or "regular") for row in rows)
     return StepStrip(
         name=name,
         bars=bars,
@@ -176,15 +176,25 @@ def _bar(row: Mapping[str, Cell], wait_us: float, index: int, pitch: float, long
 
 
 def _labels(numbers: Sequence[str]) -> tuple[Tick, ...]:
-    every = -(-len(numbers) // _LABELS)
+    every = next(n for n in _strides() if n * _LABELS >= len(numbers))
     return tuple(
         Tick((index + 0.5) / len(numbers), numbers[index])
         for index in range(0, len(numbers), every)
     )
 
 
+def _strides() -> Iterator[int]:
+    """Walk the distances that marks may have: 1, 2, 5, 10 and so on."""
+    power = 1
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10
+
+
 def chart_data(report: Report) -> PackedTable | None:
     """Returns the steps for the chart that scripts draw, or None where there are none."""
+    if report.steps is not None and report.steps.times is not None:
+        return report.steps.times
     rows = _main(report.tables.steps.records())
     if len(rows) < 2:  # noqa: PLR2004
         return None
