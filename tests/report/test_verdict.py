@@ -15,6 +15,7 @@ from tests.traces import (
     host,
     iterator,
     kernel,
+    launch,
     line,
     op,
     plane,
@@ -133,6 +134,31 @@ def test_only_everything_is_100_percent(
     made = report(host(line("t")(*ops)), BUSY)
 
     assert f"; {share} of that time is explained" in made.summary.verdict
+
+
+def test_what_is_lost_of_each_step_comes_first(report: Any) -> None:  # noqa: ANN401
+    """The GPU waits 40 of 90 us for an op that the host does between two of its kernels."""
+    python, kernels = [], []
+    for number in range(4):
+        at = 100 * number
+        ops = (
+            eager("MatMul", us(at, 10))(launch(us(at + 5, 2), 2 * number + 1)),
+            eager("Eig", us(at + 30, 40)),
+            eager("MatMul", us(at + 80, 10))(launch(us(at + 85, 2), 2 * number + 2)),
+        )
+        python.append(step(number, us(at, 90))(*ops))
+        kernels += [
+            kernel("gemm", us(at + 8, 12), correlation=2 * number + 1),
+            kernel("gemm", us(at + 88, 10), correlation=2 * number + 2),
+        ]
+    made = report(host(line("python")(*python)), gpu(0, stream(13, "Compute")(*kernels)))
+
+    assert made.summary.step_us is not None
+    assert (made.summary.step_us.median, made.summary.exposed_us_per_step) == (90.0, 40.0)
+    assert made.summary.verdict == (
+        "In each step of 90 µs the GPU waits 40 µs (44%) for 1 op on the CPU, first of all: "
+        "Eig has no GPU kernel in TensorFlow; 100% of its time is explained."
+    )
 
 
 def test_a_tpu_is_no_gpu_that_the_machine_has(report: Any) -> None:  # noqa: ANN401

@@ -46,7 +46,8 @@ from traceanalyzer.report.scopes import scopes
 from traceanalyzer.report.sources import evidence_shown, line_texts, shown_files
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
-from traceanalyzer.report.verdict import verdict
+from traceanalyzer.report.verdict import Lost, verdict
+from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.intervals import union
@@ -72,13 +73,14 @@ def assemble(diagnosis: Diagnosis) -> Report:
     run = diagnosis.run
     devices = _devices(run)
     steps = steps_of(run)
+    findings = ranked(_finding(f, run, diagnosis.costs) for f in diagnosis.findings)
     titles = {rule.id: rule.title for rule in all_rules()}
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=_run_info(run, devices, steps),
         health=trace_health(run),
-        summary=_summary(diagnosis, devices, steps),
-        findings=tuple(_finding(f, run, diagnosis.costs) for f in diagnosis.findings),
+        summary=_summary(diagnosis, devices, steps, findings),
+        findings=findings,
         unexplained=_unexplained(diagnosis),
         rules=tuple(
             RuleStatus(cause=o.cause, status=o.status, reason=o.reason, title=titles.get(o.cause))
@@ -198,7 +200,12 @@ def _model(properties: dict[str, str]) -> str | None:
     return ", ".join(parts) or None
 
 
-def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps) -> Summary:
+def _summary(
+    diagnosis: Diagnosis,
+    devices: tuple[DeviceInfo, ...],
+    steps: Steps,
+    findings: tuple[Finding, ...],
+) -> Summary:
     run = diagnosis.run
     on_cpu = cpu_ops(run)
     total_ps = int(on_cpu["host_self_ps"].sum())
@@ -214,8 +221,9 @@ def _summary(diagnosis: Diagnosis, devices: tuple[DeviceInfo, ...], steps: Steps
         d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
     ]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
+    step_ps = None if steps.median_us is None else steps.median_us * _PS_PER_US
     return Summary(
-        verdict=verdict(run, on_cpu, shares, diagnosis.findings, exposed),
+        verdict=verdict(run, on_cpu, shares, findings, Lost(exposed, step_ps)),
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / _PS_PER_US,
         explained=ExplainedShares(**shares),
@@ -276,7 +284,7 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     unmeasured = copies_of_unknown_size(run.copies)
     return OnAGpu(
         assumed=f"the same program, on a machine with {counted(gpus, 'GPU')}",
-        findings=tuple(_finding(f, run, None) for f in assumed.findings),
+        findings=ranked(_finding(f, run, None) for f in assumed.findings),
         unexplained=Unexplained(
             cpu_op_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
             ops=tuple(

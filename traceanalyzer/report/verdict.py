@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.vocabulary import Role
@@ -12,13 +13,27 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.findings import Finding
+    from traceanalyzer.model import Finding
     from traceanalyzer.run import Run
 
-__all__ = ["verdict"]
+__all__ = ["Lost", "verdict"]
 
 _NO_GPU: Final = "no_gpu_visible"
+_NOT_TOLD: Final = "why is not told by the trace"
 _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
+
+
+@dataclass(frozen=True)
+class Lost:
+    """What of each step is lost to ops on the CPU; each None where it is not known.
+
+    Attributes:
+        exposed_ps: How long devices waited for them per step.
+        step_ps: How long a step takes, the median.
+    """
+
+    exposed_ps: float | None
+    step_ps: float | None
 
 
 def verdict(
@@ -26,7 +41,7 @@ def verdict(
     on_cpu: pd.DataFrame,
     explained: Mapping[str, float | None],
     findings: Sequence[Finding],
-    exposed_ps: float | None,
+    lost: Lost,
 ) -> str:
     """Say in one sentence what the run shows, and what of it costs most.
 
@@ -35,7 +50,7 @@ def verdict(
         on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
         explained: Shares of their time by certainty.
         findings: What the rules found, the dearest first.
-        exposed_ps: How long devices waited for these ops per step; None where not known.
+        lost: What of each step these ops take.
     """
     ops = run.ops
     if ops.empty:
@@ -61,12 +76,37 @@ def verdict(
     if on_cpu.empty:
         rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
         return f"No computation of the model is seen on the CPU: {rest}{doubt}."
+    return f"{_beside(run, on_cpu, explained, findings, lost)}{doubt}."
+
+
+def _beside(
+    run: Run,
+    on_cpu: pd.DataFrame,
+    explained: Mapping[str, float | None],
+    findings: Sequence[Finding],
+    lost: Lost,
+) -> str:
+    """Say what ops on the CPU cost beside a device that computed: of each step, where known."""
     share = (explained.get("certain") or 0.0) + (explained.get("likely") or 0.0)
-    why = f"{_share(share)} of that time is explained" if share else "why is not told by the trace"
     dearest = next((f for f in findings if f.harm == "harmful"), None)
     most = "" if dearest is None else f", first of all: {dearest.title}"
-    waits = "" if exposed_ps is None else f", for which it waited {_time(int(exposed_ps))} a step"
-    return f"{ran} beside the accelerator ({took}{waits}); {why}{most}{doubt}."
+    if lost.exposed_ps and lost.step_ps:
+        device = "GPU" if run.gpu_used else "accelerator"
+        part = _share(min(1.0, lost.exposed_ps / lost.step_ps))
+        whose = "its" if len(on_cpu) == 1 else "their"
+        why = f"{_share(share)} of {whose} time is explained" if share else _NOT_TOLD
+        return (
+            f"In each step of {_time(int(lost.step_ps))} the {device} waits "
+            f"{_time(int(lost.exposed_ps))} ({part}) for {counted(len(on_cpu), 'op')} on the "
+            f"CPU{most}; {why}"
+        )
+    took = _time(int(on_cpu["host_self_ps"].sum()))
+    if lost.exposed_ps is not None:
+        took += f", for which it waited {_time(int(lost.exposed_ps))} a step"
+    why = f"{_share(share)} of that time is explained" if share else _NOT_TOLD
+    return (
+        f"{counted(len(on_cpu), 'op')} ran on the CPU beside the accelerator ({took}); {why}{most}"
+    )
 
 
 def _without_gpu(run: Run, findings: Sequence[Finding], ran: str) -> str:

@@ -49,6 +49,7 @@ __all__ = [
     "numbered_on_a_gpu",
     "ops_grid",
     "ops_listed",
+    "ranked",
     "source_places",
     "why_silent",
     "why_unknown",
@@ -354,9 +355,15 @@ def finding_labels(report: Report) -> dict[str, str]:
     return {numbered.finding.id: numbered.label for numbered in numbered_findings(report)}
 
 
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Returns findings in the order of `numbered_findings`; of equals the first stays first."""
+    return tuple(sorted(findings, key=_rank))
+
+
 def _numbered(findings: Sequence[Finding], prefix: str) -> tuple[NumberedFinding, ...]:
-    ranked = sorted(findings, key=_rank)
-    return tuple(NumberedFinding(f"{prefix}{n}", finding) for n, finding in enumerate(ranked, 1))
+    return tuple(
+        NumberedFinding(f"{prefix}{n}", finding) for n, finding in enumerate(ranked(findings), 1)
+    )
 
 
 def _rank(finding: Finding) -> tuple[int, float, float]:
