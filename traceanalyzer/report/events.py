@@ -53,6 +53,7 @@ class _Names(NamedTuple):
     name: list[str | None]
     kind: NDArray[np.int64]
     op_id: list[str | None]
+    op: list[str | None]  # names of those
     finding: NDArray[np.int64]
 
 
@@ -68,7 +69,7 @@ def event_timeline(diagnosis: Diagnosis) -> EventTimeline | None:
     finding_of = marked_findings(diagnosis)
     lanes = _shown(gathered)
     events = _joined([found.lane for found in lanes], origin_ps)
-    called, what = _called(names, events, finding_of)
+    called, what = _called(names, events, finding_of, run.ops)
     events = events._replace(what=what)
     unit_ns = _unit_ns(events)
     fitted, below_ps, kinds = _fitted(events, called, unit_ns)
@@ -138,7 +139,7 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 
 
 def _called(
-    names: Names, events: Events, finding_of: Mapping[str, str]
+    names: Names, events: Events, finding_of: Mapping[str, str], ops: pd.DataFrame
 ) -> tuple[_Names, NDArray[np.int64]]:
     """Return what events are, and what each is: of too many the longest are told by name."""
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names.names))
@@ -157,15 +158,26 @@ def _called(
     place[rest] = len(kept) + code
     told = [names.names[k] for k in kept.tolist()]
     unnamed: list[str | None] = [None] * len(keys)
+    op_names = _op_names(ops, [n.op_id for n in told if n.op_id is not None])
     return (
         _Names(
             name=[None if n.name is None else cut(n.name, _NAME_LENGTH) for n in told] + unnamed,
             kind=np.concatenate([kind[kept], keys >> 32]).astype(np.int64),
             op_id=[n.op_id for n in told] + unnamed,
+            op=[None if n.op_id is None else op_names.get(n.op_id) for n in told] + unnamed,
             finding=np.concatenate([finding[kept], (keys & 0xFFFFFFFF) - 1]).astype(np.int64),
         ),
         place[events.what],
     )
+
+
+def _op_names(ops: pd.DataFrame, op_ids: Sequence[str]) -> dict[str, str]:
+    rows = ops[ops["op_id"].isin(set(op_ids))]
+    texts = zip(rows["op_id"], rows["name"].astype(str), rows["type"].astype(str), strict=True)
+    return {
+        op_id: cut(name if name == of_type else f"{name}:{of_type}", _NAME_LENGTH)
+        for op_id, name, of_type in texts
+    }
 
 
 def _unit_ns(events: Events) -> int:
@@ -235,6 +247,7 @@ def _packed_names(called: _Names, kinds: Kinds, findings: Sequence[str]) -> Pack
             "name": _texts([*called.name, *[None] * unnamed]),
             "kind": Texts(kinds.kind, KINDS),
             "op_id": _texts([*called.op_id, *[None] * unnamed]),
+            "op": _texts([*called.op, *[None] * unnamed]),
             "finding_id": Texts(kinds.finding, findings),
         },
         len(kinds.kind),

@@ -142,7 +142,10 @@ def _columns(data: str) -> list[tuple[dict[str, Any], NDArray[Any]]]:
         kind = np.dtype("<" + head["type"])
         size = kind.itemsize * header["rows"]
         planes = np.frombuffer(plain, "u1", size, at).reshape(kind.itemsize, -1)
-        raw = np.ascontiguousarray(planes.T).view(kind).reshape(-1)
+        raw = np.empty(header["rows"], kind)
+        joined = raw.view("u1").reshape(len(raw), kind.itemsize)
+        for number, plane in enumerate(planes):
+            joined[:, number] = plane
         if head["delta"]:
             raw = np.cumsum(raw, dtype=kind)
         found.append((head, raw))

@@ -298,7 +298,9 @@ function timelineView(figure, data) {
   function find(text) {
     const found = text ? namesWith(data, text) : null;
     isWanted = found?.isWanted ?? null;
-    search.tell(found ? `${countText(found.events)} ${found.events === 1 ? "event" : "events"}` : "");
+    const counted = found && `${countText(found.events)} ${found.events === 1 ? "event" : "events"}`;
+    const besides = figure.dataset.merged ? " of those that have a name" : "";
+    search.tell(found ? counted + besides : "");
     state.set("time.find", text || null);
     redraw();
   }
@@ -468,9 +470,10 @@ function eventDetails(data, event, lane) {
     ["Lasts", data.end[event] > data.start[event] ? took(data.end[event] - data.start[event]) : "no time"],
     ["On", make("bdi", { class: "name" }, cutName([lane.name, lane.device].filter(Boolean).join(" · ")))],
   ];
-  if (names.op(what)) {
-    const address = `#op-${encodeURIComponent(names.op(what))}`;
-    rows.push(["Op", make("a", { href: address }, "in the list of ops")]);
+  if (names.opId(what)) {
+    const address = `#op-${encodeURIComponent(names.opId(what))}`;
+    const op = names.op(what) ?? "in the list of ops";
+    rows.push(["Op", make("a", { href: address, title: visible(op) }, cutName(op, 80))]);
   }
   const finding = data.findings.get(names.finding(what));
   if (finding) {

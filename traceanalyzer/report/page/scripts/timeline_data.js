@@ -61,12 +61,13 @@ async function timelineData(unitNs) {
 
 // What events can be: kind, name, op and finding, each by its place.
 function timelineNames(table) {
-  const { name, kind, op_id: op, finding_id: finding } = table.columns;
+  const { name, kind, op_id: id, op, finding_id: finding } = table.columns;
   return {
     rows: table.rows,
     kinds: kind.texts,
     kind: kind.raw,
     name: (what) => name.at(what),
+    opId: (what) => id.at(what),
     op: (what) => op.at(what),
     finding: (what) => finding.at(what),
     isMarked: Uint8Array.from({ length: table.rows }, (_, what) => Number(!finding.isNone(what))),
@@ -122,12 +123,13 @@ function eventAt(data, lane, moment, within) {
   return best;
 }
 
-/** Returns which names hold a text, and how many events are of these. */
+/** Returns which names, of events or their ops, hold a text; and how many events these are. */
 function namesWith(data, text) {
   const wanted = text.toLowerCase();
   const isWanted = new Uint8Array(data.names.rows);
   for (let what = 0; what < data.names.rows; what += 1) {
-    if (data.names.name(what)?.toLowerCase().includes(wanted)) isWanted[what] = 1;
+    const texts = [data.names.name(what), data.names.op(what)];
+    if (texts.some((name) => name?.toLowerCase().includes(wanted))) isWanted[what] = 1;
   }
   let events = 0;
   for (let k = 0; k < data.rows; k += 1) if (isWanted[data.what[k]]) events += data.count(k);
