@@ -55,7 +55,7 @@ CONTRASTS = """
 # Elements that reach beyond the right edge of the window, but for what scrolls in its own box.
 OVERFLOWING = """
 () => [...document.querySelectorAll("body *")]
-  .filter((e) => !e.closest(".scroll, pre, .skip, svg, .said"))
+  .filter((e) => !e.closest(".scroll, .ops-grid, pre, .skip, svg, .said"))
   .filter((e) => e.getBoundingClientRect().right > document.documentElement.clientWidth + 0.5)
   .map((e) => `${e.tagName}.${e.className} ${e.textContent.slice(0, 40)}`)
 """

@@ -147,7 +147,7 @@ const opsGrammar = (() => {
   for (const column of OPS_COLUMNS) {
     column.query.forEach((name, place) => fields.set(name, { ...column, isAlias: place > 0 }));
   }
-  fields.set("finding", { name: "findings", kind: OPS_TEXT });
+  fields.set("finding", { name: "findings", kind: OPS_TEXT, heading: "Finding’s id" });
   return { fields, plain: { time: "host", bytes: "bytes" } };
 })();
 

@@ -60,21 +60,22 @@ class OpsView {
   }
 
   help() {
-    const fields = (isFigure) => [...opsGrammar.fields]
+    const fields = (isFigure) => make("ul", { class: "ops-fields" }, ...[...opsGrammar.fields]
       .filter(([, field]) => !field.isAlias && (field.kind !== OPS_TEXT) === isFigure)
-      .map(([name]) => name).join(", ");
+      .map(([name, field]) => make("li", {}, make("code", {}, name), ` ${field.heading}`)));
     const entry = ([query, meaning]) => make("div", {},
       make("dt", {}, makeButton(query, () => this.ask(query), { class: "tool ops-example" })),
       make("dd", {}, meaning));
     return make("div", { class: "ops-help" },
       make("p", {}, "A word is looked for in an op’s name, type, function and source. All that is "
         + "written must hold; a - before a term turns it round. Put quotes around spaces."),
-      make("p", {}, `field:text finds texts that hold it, field=text those that are it: `
-        + `${fields(false)}.`),
-      make("p", {}, `Figures are compared by >, >=, <, <= and =: ${fields(true)}. `
-        + ">1ms alone is about host time, >1MB alone about the bytes copied. What is unknown "
-        + "is neither more nor less; field=unknown finds it."),
-      make("dl", {}, ...OPS_EXAMPLES.map(entry)));
+      make("dl", {}, ...OPS_EXAMPLES.map(entry)),
+      make("p", {}, "field:text finds texts that hold it, field=text those that are it. Fields:"),
+      fields(false),
+      make("p", {}, "Figures are compared by >, >=, <, <= and =. >1ms alone is about host time, "
+        + ">1MB alone about the bytes copied. What is unknown is neither more nor less; "
+        + "field=unknown finds it. Figures:"),
+      fields(true));
   }
 
   /** Shows the table once it is opened. */
