@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from tests.report.made_timeline import Made, MadeLane, made_timeline
 from traceanalyzer.model import (
     AllocatorMemory,
     Belief,
@@ -24,6 +25,7 @@ from traceanalyzer.model import (
     DeviceCopies,
     DeviceInfo,
     DeviceTimeline,
+    EventTimeline,
     Evidence,
     ExplainedShares,
     Finding,
@@ -31,6 +33,7 @@ from traceanalyzer.model import (
     Gain,
     GroupCopies,
     Health,
+    IdleGap,
     InputCure,
     InputHost,
     InputPipeline,
@@ -713,15 +716,57 @@ def _gpu_input() -> InputPipeline:
             ),
         ),
         stages=Table(
-            columns=("host", "pipeline", "stage", "type", "elements", "request_us", "parallelism"),
-            rows=(
-                (HOST, 0, "Root::Prefetch", "Prefetch", 120, 744_000.0, None),
-                (HOST, 0, "Root::Prefetch::Map", "Map", 120, 1_710_000.0, 1),
+            columns=(
+                *("host", "pipeline", "stage", "type", "is_async", "elements", "request_us"),
+                *("self_us", "call_us", "parallelism"),
             ),
-            total_rows=2,
+            rows=(
+                (
+                    HOST,
+                    0,
+                    "Root::Prefetch",
+                    "Prefetch",
+                    True,
+                    120,
+                    744_000.0,
+                    744_000.0,
+                    None,
+                    None,
+                ),
+                (
+                    HOST,
+                    0,
+                    "Root::Prefetch::Map",
+                    "Map",
+                    False,
+                    120,
+                    1_710_000.0,
+                    1_610_000.0,
+                    1_600_000.0,
+                    1,
+                ),
+                (
+                    HOST,
+                    0,
+                    "Root::Prefetch::Map::TFRecord",
+                    "TFRecord",
+                    False,
+                    121,
+                    100_000.0,
+                    100_000.0,
+                    None,
+                    None,
+                ),
+            ),
+            total_rows=3,
         ),
         waits=Table(
-            columns=("host", "step", "wait_us"), rows=((HOST, 3, 6_150.25),), total_rows=120
+            columns=("host", "step", "duration_us", "wait_us", "wait_before_us", "kind"),
+            rows=tuple(
+                (HOST, step, 14_000.0 + step, 6_150.25 + step, 50.0, "regular")
+                for step in range(3, 23)
+            ),
+            total_rows=120,
         ),
     )
 
@@ -858,6 +903,60 @@ def _gpu_scopes() -> Scopes:
         (None, "300 smaller", "others", 100.0, 50.0, 10.0, 700),
     )
     return Scopes(nodes=Table(columns=SCOPES_COLUMNS, rows=rows, total_rows=1_234))
+
+
+def _gpu_trace() -> EventTimeline:
+    """Forty steps: the GPU waits for a Python function in the middle of each."""
+    steps: list[Made] = []
+    kernels: list[Made] = []
+    copies: list[Made] = []
+    python: list[Made] = []
+    threads: list[Made] = []
+    input_: list[Made] = []
+    for index in range(40):
+        at = 14_100.0 * index
+        steps.append(Made(at, 14_021.5, f"train {index}", "step"))
+        kernels += [
+            Made(at + 200 + 60 * k, 55, CONV.name, "compute", CONV.op_id) for k in range(100)
+        ]
+        kernels.append(Made(at + 9_000, 4_000, CONV.name, "compute", CONV.op_id))
+        copies.append(Made(at + 6_250, 400, "copy, device to host", "copy", PY_FUNC.op_id))
+        python.append(Made(at + 100, 13_000, None, "call"))
+        threads += [
+            Made(at + 150, 6_000, None, "runtime", count=7),
+            Made(at + 6_700, 2_114, PY_FUNC.name, "host_op", PY_FUNC.op_id, "f3a91c07"),
+            Made(at + 8_850, 120, MATMUL.name, "host_op", MATMUL.op_id, "0be77d52"),
+        ]
+        input_.append(Made(at + 2_000, 7_000, "Iterator::Root::Prefetch", "input"))
+    gaps = [
+        IdleGap(
+            host=HOST,
+            device="/device:GPU:0",
+            start_us=14_100.0 * index + 6_650,
+            duration_us=2_350 - index,
+            step=f"train {index}",
+            phase="host_op",
+            phase_us=2_114,
+            op_id=PY_FUNC.op_id,
+            op=PY_FUNC.name,
+            finding_id="f3a91c07",
+            before="copy, device to host",
+            after=CONV.name,
+        )
+        for index in range(30)
+    ]
+    gpu = "/device:GPU:0"
+    return made_timeline(
+        (
+            MadeLane(HOST, "train", "steps", steps),
+            MadeLane(HOST, "Stream #13(Compute)", "stream", kernels, gpu),
+            MadeLane(HOST, "Stream #14(MemcpyD2H)", "stream", copies, gpu),
+            MadeLane(HOST, "python", "thread", python, is_program=True),
+            MadeLane(HOST, "tf_Compute/2087", "thread", threads),
+            MadeLane(HOST, "tf_data_iterator_resource/2101", "thread", input_),
+        ),
+        gaps,
+    )
 
 
 @_with_all_ops
@@ -1000,6 +1099,7 @@ def gpu_run() -> Report:
                 ),
             ),
         ),
+        trace=_gpu_trace(),
         tables=Tables(
             ops=_gpu_ops(),
             copies=Table(columns=COPIES_COLUMNS, rows=copies, total_rows=612),
@@ -1397,6 +1497,34 @@ def hostile_run() -> Report:
         between=(op,),
         move=move and replace(move, to_gpu=(moved,), to_cpu=(replace(moved, op_id=HOSTILE),)),
     )
+    trace = made_timeline(
+        (
+            MadeLane(HOSTILE, HOSTILE, "steps", [Made(0, 9, HOSTILE, "step")]),
+            MadeLane(HOSTILE, long_name, "stream", [Made(1, 2, long_name, "compute")], HOSTILE),
+            MadeLane(
+                HOSTILE,
+                HOSTILE,
+                "thread",
+                [Made(2, 5, HOSTILE, "host_op", HOSTILE, HOSTILE), Made(2, 0, "", "wait")],
+            ),
+        ),
+        [
+            IdleGap(
+                host=HOSTILE,
+                device=HOSTILE,
+                start_us=3,
+                duration_us=4,
+                step=HOSTILE,
+                phase=HOSTILE,
+                phase_us=1,
+                op_id=HOSTILE,
+                op=long_name,
+                finding_id=HOSTILE,
+                before=HOSTILE,
+                after=long_name,
+            )
+        ],
+    )
     memory = _gpu_memory()
     peak = memory.allocators[0].peak
     allocator = replace(
@@ -1411,6 +1539,7 @@ def hostile_run() -> Report:
     )
     return replace(
         run,
+        trace=trace,
         run=replace(
             run.run,
             name=HOSTILE,

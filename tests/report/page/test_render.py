@@ -97,7 +97,7 @@ def test_links_lead_to_places_on_the_page(page: str) -> None:
 def test_every_section_stands_in_its_order(page: str) -> None:
     main = read(page).one("main")
     ids = [s.attributes.get("id") for s in main.children if isinstance(s, Element)]
-    optional = {"on-a-gpu", "input-pipeline", "islands", "beliefs", "memory", "time"}
+    optional = {"on-a-gpu", "input-pipeline", "islands", "beliefs", "memory", "time", "timeline"}
     assert [name for name in ids if name not in optional] == SECTIONS
 
 
@@ -461,7 +461,7 @@ def test_hostile_names_stay_text() -> None:
     assert page.count("<script") == page.count("</script>") == len(list(document.all("script")))
     assert "49" not in document.one("p", class_="verdict").text
     assert "⟨U+202E⟩gnp.exe" in page
-    assert len(page) - len(assets.script()) - len(assets.style()) < 200_000
+    assert len(page) - len(assets.script()) - len(assets.style()) < 250_000
 
 
 def test_a_title_holds_no_more_than_a_reader_can_use() -> None:
