@@ -132,7 +132,10 @@ def test_page_loads_nothing(page: str) -> None:
 
 
 def test_no_address_outside_the_file(page: str) -> None:
-    assert not re.search(r"(https?:)?//[a-z]", page.replace("//#", ""), re.IGNORECASE)
+    # The name of SVG is no address, and in base64, as packed tables are, anything may stand.
+    told = re.sub(r"(<script type=\"application/octet-stream\"[^>]*>)[^<]*", r"\1", page)
+    told = told.replace("http://www.w3.org/2000/svg", "").replace("//#", "")
+    assert not re.search(r"(https?:)?//[a-z]", told, re.IGNORECASE)
 
 
 def digest(text: str) -> str:
