@@ -191,7 +191,7 @@ def test_verdict_and_key_figures(gpu_page: Element) -> None:
     assert more == [
         "CPU-op time 229 ms in 5 CPU-placed ops",
         "GPU idle 35.7 % of the profiled time, for any reason",
-        "Devices 2 × GPU NVIDIA A100-SXM4-40GB, CPU AMD EPYC 7763 devices",
+        "Devices 2 \N{MULTIPLICATION SIGN} GPU NVIDIA A100-SXM4-40GB, CPU AMD EPYC 7763 devices",
         "Software TensorFlow 2.18.0 from the sidecar",
         "Trace health warning 1 of 2 remarks what limits this trace",
     ]
