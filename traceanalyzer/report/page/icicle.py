@@ -32,7 +32,7 @@ _DECIMALS: Final = 3
 _WIDTHS: Final = {"narrow": 288, "wide": 600, "widest": 880}
 _CHARACTER: Final = 7.6
 _PADDING: Final = 10
-_FEWEST: Final = 6  # characters of a name that was cut: fewer tell nothing
+_FEWEST: Final = 8  # characters of a name that was cut: fewer tell nothing
 _MIXED: Final = 0.02  # share of the time below which it does not count where it ran
 
 
@@ -140,7 +140,7 @@ def _nodes(rows: Sequence[Mapping[str, Cell]]) -> list[_Node]:
     made: list[_Node] = []
     for index, row in enumerate(rows):
         above = row["parent"]
-        path = made[int(above)].path if isinstance(above, int) and above < index else ()
+        path = made[above].path if isinstance(above, int) and 0 <= above < index else ()
         made.append(
             _Node(
                 index,
@@ -171,13 +171,15 @@ def _below(nodes: Sequence[_Node], scopes: Scopes | None) -> dict[int | None, li
 
 def _boxes(below: Mapping[int | None, Sequence[_Node]], whole: float) -> Iterable[ScopeBox]:
     level: list[tuple[float, int | None]] = [(0.0, None)]
+    # Where all are narrow, the widest have a box all the same.
+    narrowest = min(_NARROWEST, 100 * max(node.us for node in below[None]) / whole)
     for depth in range(LEVELS):
         deeper: list[tuple[float, int | None]] = []
         for left, above in level:
             x = left
             for node in below.get(above, ()):
                 width = 100 * node.us / whole
-                if width >= _NARROWEST:
+                if width >= narrowest:
                     yield _box(node, x, width, depth, whole)
                     deeper.append((x, node.index))
                 x += width

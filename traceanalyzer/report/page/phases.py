@@ -81,7 +81,9 @@ def stacked(phases: Sequence[PhaseTime]) -> list[Piece]:
     pieces = []
     at = 0.0
     for phase in phases:
-        width = phase.share * _WHOLE
+        if not phase.share or phase.share < 0:
+            continue
+        width = min(phase.share * _WHOLE, _WHOLE - at)
         time, part = duration(phase.us), share(phase.share)
         label = f"{phase_name(phase.phase)}: {time.figure} {time.unit} ({part.figure}{part.unit})"
         pieces.append(Piece(phase.phase, round(at, 3), round(width, 3), label))

@@ -23,7 +23,7 @@ const scopePicture = (() => {
       table.columns;
     nodes = Array.from({ length: table.rows }, (_, row) => ({
       row,
-      parent: parent.at(row),
+      parent: parent.at(row) < row ? parent.at(row) : null, // none is null, which is less
       name: name.at(row),
       kind: kind.at(row),
       cpu: cpu.at(row) ?? 0,
@@ -105,7 +105,7 @@ const scopePicture = (() => {
     }
     const room = Math.floor((width - 12) / CHARACTER);
     const words = room > 0 ? cutName(node.name, room) : "";
-    if (words && (room >= 6 || words === visible(node.name))) {
+    if (words && (room >= 8 || words === visible(node.name))) {
       parts.push(shape("text", { x: (x + 5).toFixed(2), y: level * ROW + 17 }, words));
     }
     const reach = width >= REACHED ? { tabindex: "-1", role: "button", "aria-label": tell(node) } : {};
@@ -209,8 +209,8 @@ const scopePicture = (() => {
   }
 
   const asked = () => {
-    const row = Number.parseInt(state.get("time.scope") ?? "", 10);
-    return Number.isInteger(row) && nodes[row] ? row : null;
+    const told = state.get("time.scope") ?? "";
+    return /^\d+$/.test(told) && nodes[told] ? Number(told) : null;
   };
 
   return {
