@@ -242,7 +242,8 @@ def _texts(values: Sequence[str | None]) -> Texts:
 def _window(report: Report, trace: EventTimeline) -> _Window:
     """Return the stretch to show: the regular step that is nearest to the median."""
     per_us = 1000 / trace.unit_ns
-    whole = _Window(0.0, max(1.0, trace.end_us * per_us), None)
+    end_us = trace.end_us or 0.0  # no finite number is None
+    whole = _Window(0.0, max(1.0, end_us * per_us), None)
     median = None if report.steps is None else report.steps.median_us
     rows = report.tables.steps.records()
     if median is None or len(rows) <= _FEW_STEPS:
@@ -265,7 +266,7 @@ def _window(report: Report, trace: EventTimeline) -> _Window:
         return whole
     _, start, took, label = min(found)
     margin = took * _MARGIN
-    first, last = max(0.0, start - margin), min(start + took + margin, trace.end_us)
+    first, last = max(0.0, start - margin), min(start + took + margin, end_us)
     if last <= first:
         return whole
     return _Window(first * per_us, last * per_us, label)
@@ -282,7 +283,7 @@ def _within(trace: EventTimeline, window: _Window) -> list[_Lane]:
         own = slice(at, at + lane.rows)
         ends = end[own] - before
         starts = ends - took[own]
-        inside = np.flatnonzero((starts < window.end) & (ends >= window.start))
+        inside = np.flatnonzero((starts <= window.end) & (ends >= window.start))
         found.append(
             _Lane(
                 (starts[inside] - window.start).clip(0).astype(np.float64),
