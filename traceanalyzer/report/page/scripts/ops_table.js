@@ -168,8 +168,9 @@ class OpsView {
     this.show();
     const place = this.columns.indexOf(column);
     this.grid.moveTo(-1, place);
-    const words = this.sort.isDown ? "from the greatest" : "from the least";
-    announce(`Sorted by ${column.heading}, ${words}`);
+    const ends = column.kind === OPS_TEXT ? ["A", "Z"] : ["the least", "the greatest"];
+    if (this.sort.isDown) ends.reverse();
+    announce(`Sorted by ${column.heading}, from ${ends.join(" to ")}`);
   }
 
   show() {
