@@ -320,10 +320,22 @@ def test_copies(gpu_page: Element) -> None:
     found = rows(section, "Copies between devices")
     assert found[0] == ["host", "gpu:0", "host to device", "3.04 GB", "480", "257 ms"]
     assert found[2][3] == "unknown"
-    picture = section.one("svg", class_="graph")
+    shown = [s for s in section.all("svg") if "data-measure" in s.attributes]
+    assert [s.attributes["data-measure"] for s in shown if "hidden" not in s.attributes] == [
+        "bytes",
+        "bytes",
+    ]
+    picture = shown[0]
     assert len(list(picture.all("line"))) == 4
     assert len(list(picture.all("line", class_="shaft unmeasured"))) == 1
     assert "size unknown" in picture.text
+    groups = rows(section, "Copies by groups of ops")
+    assert groups[0][:7] == [
+        *("host, op unknown", "memory", "copied from", "unknown", "2.41 GB", "240", "201 ms"),
+    ]
+    assert groups[3][3:5] == ["12", "unknown"]
+    assert groups[-1][4] == "at least 94.4 MB"
+    assert groups[2][-1] == "R1, R2"
     by_op = rows(section, "Copies by the ops at both ends")
     assert by_op[0] == [
         "augment/EagerPyFunc",

@@ -62,6 +62,7 @@ class Lane:
     width: float
     head: str  # the points of the arrow's head
     middle: float  # where its words stand
+    room: float  # how wide they may be
     is_measured: bool  # whether the width stands for anything
 
 
@@ -222,5 +223,6 @@ class _Lane:
             width=width,
             head=f"{tip:g},{y:g} {base:g},{y - half:g} {base:g},{y + half:g}",
             middle=(left + right) / 2,
+            room=room,
             is_measured=self.value is not None,
         )
