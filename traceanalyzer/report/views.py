@@ -6,6 +6,7 @@ Pure functions from the document to small records; they add no fact to it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -56,6 +57,7 @@ __all__ = [
 ]
 
 ROWS_SHOWN = 100
+_LONGEST_KEY = 200
 OPS_SHOWN = 500
 _OTHER_OPS_SHOWN = 100  # at least, where so many CPU-placed ops come before them
 
@@ -424,7 +426,10 @@ def ops_listed(report: Report) -> int:
 
 def fragment(kind: str, key: str) -> str:
     """Returns the anchor of a finding or an op: the same in every report of the same program."""
-    return f"{kind}-{quote(key, safe='', errors='surrogatepass')}"
+    key = quote(key, safe="", errors="surrogatepass")
+    if len(key) > _LONGEST_KEY:  # none of ours is
+        key = f"{key[:_LONGEST_KEY]}-{sha256(key.encode('ascii')).hexdigest()[:12]}"
+    return f"{kind}-{key}"
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Report, TraceWhere
 
-__all__ = ["place_link", "timeline_link"]
+__all__ = ["finding_link", "findings_shown", "place_link", "timeline_link"]
 
 _PS_PER_US: Final = 1e6
 _MARGIN: Final = 0.5  # of the place's own length, on either side
@@ -42,6 +45,19 @@ def timeline_link(report: Report, where: TraceWhere) -> str | None:
 
 def place_link(start_us: float, duration_us: float) -> str:
     """Return a link to a stretch of time, with some of what is around it."""
+    start_us, duration_us = start_us or 0.0, duration_us or 0.0  # no finite number is None
     margin = max(duration_us * _MARGIN, _NARROWEST_US / 2)
     first, last = max(0.0, start_us - margin), max(0.0, start_us + duration_us) + margin
     return f"#timeline&time.view={first:.3f}-{last:.3f}"
+
+
+def findings_shown(report: Report) -> frozenset[str]:
+    """Return the ids of the findings that have events in the timeline."""
+    if report.trace is None:
+        return frozenset()
+    return frozenset(str(f) for f in unpack(report.trace.names)["finding_id"] if f is not None)
+
+
+def finding_link(finding_id: str) -> str:
+    """Return a link to the events of a finding: `#timeline&time.find=finding:ID`."""
+    return f"#timeline&time.find={quote(f'finding:{finding_id}', safe='', errors='surrogatepass')}"

@@ -1,0 +1,136 @@
+"""Reports with one thing wrong everywhere: each text hostile, or each figure the same number."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import struct
+import zlib
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.model import Cell, PackedTable, Report, Table, ToolInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+HOSTILE_TEXTS = {
+    "script": "</script><script>window.hit=1;alert(1)</script>",
+    "cdata": "]]><!-- --><![CDATA[ <svg onload=window.hit=1>",
+    "comment": "<!--<script>window.hit=1//",
+    "image": "\"><img src=x onerror=window.hit=1> ' ` ${window.hit=1} {{ 7 * 7 }} javascript:",
+    "separators": "a\u2028b\u2029c\u0085d\r\ne\tf",
+    "directions": "\u202egnp.exe\u2066\u2067\u200f\u061c\u200b\ufeff",
+    "nulls": "\x00\x07\x1b[31m\x9b31m\ud800\udfff\uffff",
+    "emoji": "👩‍👩‍👧🏳️‍🌈😀" * 12,
+    "combining": "Z" + "\u0351\u036b\u0343\u032a" * 200,
+    "long": "w" * 100_000,
+    "path": "/".join(["..", "C:\\x", "//evil.example/a?b=c&d=e#f%00"] * 40),
+    "empty": "",
+}
+
+# What this program names itself, though any text would fit.
+_OWN_WORDS = {"placement", "kind", "phase", "basis", "direction", "certainty", "tier", "reader"}
+_OWN_COLUMNS = _OWN_WORDS | {"requested_device", "step_kind"}
+
+
+def with_texts(report: Report, hostile: str) -> Report:
+    """Returns the report with each free text hostile; what was the same stays the same."""
+    known: dict[str, str] = {}
+
+    def change(text: str) -> str:
+        # Unlike ones must stay unlike: ids and names lead from one table to another.
+        return known.setdefault(text, f"{hostile}{len(known)}" if hostile or not known else text)
+
+    changed: Report = _changed(report, change)
+    return changed
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:  # noqa: ANN401
+    if isinstance(value, ToolInfo):
+        return value
+    if isinstance(value, PackedTable):
+        return _packed(value, change)
+    if isinstance(value, Table):
+        return _table(value, change)
+    if isinstance(value, tuple):
+        return tuple(_changed(item, change) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **dict(_fields(value, change)))
+    return value
+
+
+def _fields(record: Any, change: Callable[[str], str]) -> Iterator[tuple[str, Any]]:  # noqa: ANN401
+    for field in fields(record):
+        value = getattr(record, field.name)
+        free = re.search(r"\bstr\b", str(field.type)) and field.name not in _OWN_WORDS
+        if isinstance(value, str):
+            yield field.name, change(value) if free else value
+        elif isinstance(value, tuple) and all(isinstance(item, str) for item in value):
+            yield field.name, tuple(map(change, value)) if free else value
+        else:
+            yield field.name, _changed(value, change)
+
+
+def _table(table: Table, change: Callable[[str], str]) -> Table:
+    def cell(name: str, value: Cell) -> Cell:
+        return change(value) if isinstance(value, str) and name not in _OWN_COLUMNS else value
+
+    rows = tuple(
+        tuple(cell(name, value) for name, value in zip(table.columns, row, strict=True))
+        for row in table.rows
+    )
+    return replace(table, rows=rows)
+
+
+def _packed(table: PackedTable, change: Callable[[str], str]) -> PackedTable:
+    plain = zlib.decompress(base64.b64decode(table.data))
+    (length,) = struct.unpack_from("<I", plain)
+    header = json.loads(plain[4 : 4 + length])
+    for column in header["columns"]:
+        if column.get("texts") and column["name"] not in _OWN_COLUMNS:
+            column["texts"] = [change(text) for text in column["texts"]]
+    written = json.dumps(header, separators=(",", ":")).encode("ascii")
+    written += b" " * (-(4 + len(written)) % 8)
+    body = struct.pack("<I", len(written)) + written + plain[4 + length :]
+    return replace(table, data=base64.b64encode(zlib.compress(body)).decode("ascii"))
+
+
+def kinds_of_records(value: Any) -> set[type]:  # noqa: ANN401
+    """Returns the types of all records in a document."""
+    if isinstance(value, tuple):
+        return set().union(*map(kinds_of_records, value)) if value else set()
+    if not is_dataclass(value) or isinstance(value, type):
+        return set()
+    inner = [kinds_of_records(getattr(value, field.name)) for field in fields(value)]
+    return {type(value)}.union(*inner)
+
+
+def with_numbers(report: Report, number: float, only: type | None = None) -> Report:
+    """Returns the report with each time and share this number, or those of one kind of record."""
+    changed: Report = _numbered(report, number, only)
+    return changed
+
+
+def _numbered(value: Any, number: float, only: type | None) -> Any:  # noqa: ANN401
+    if isinstance(value, tuple):
+        return tuple(_numbered(item, number, only) for item in value)
+    if isinstance(value, PackedTable) or not is_dataclass(value) or isinstance(value, type):
+        return value
+    if isinstance(value, Table):
+        if only not in (None, Table):
+            return value
+        rows = tuple(
+            tuple(number if isinstance(cell, float) else cell for cell in row) for row in value.rows
+        )
+        return replace(value, rows=rows)
+    found = {}
+    for field in fields(value):
+        inner = getattr(value, field.name)
+        is_number = isinstance(inner, float) and "float" in str(field.type)
+        if is_number and only in (None, type(value)):
+            found[field.name] = number
+        else:
+            found[field.name] = _numbered(inner, number, only)
+    return replace(value, **found)

@@ -1,0 +1,141 @@
+"""A correct page of whatever the document holds: hostile texts and impossible numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.report.bad_input import HOSTILE_TEXTS, kinds_of_records, with_numbers, with_texts
+from tests.report.examples import EXAMPLES, empty_run, gpu_run
+from tests.report.markup import Element, read
+from traceanalyzer.model import Table
+from traceanalyzer.report.page import render_page
+from traceanalyzer.report.text import visible
+
+LARGEST = 5_000_000  # characters; the page's budget in bytes
+BUILDS = {name: EXAMPLES[name] for name in ("gpu", "cpu_only")}
+KINDS = sorted(kinds_of_records(gpu_run()), key=lambda kind: kind.__name__)
+
+# Words of programs, which no figure may read as.
+_WRONG = re.compile(
+    r"\b(NaN|nan|undefined|null|None|Infinity|inf|Undefined)\b|(?<![\w.,%])[-\u2212]0(\.0*)?(?![\d.])"
+)
+
+
+def said(page: Element) -> str:
+    """Returns what the page says, without its scripts and code."""
+
+    def words(element: Element) -> str:
+        if element.tag in {"script", "style", "code", "pre", "bdi"}:
+            return ""
+        return " ".join(c if isinstance(c, str) else words(c) for c in element.children)
+
+    return " ".join(words(page).split())
+
+
+def wrong_figures(page: Element) -> list[str]:
+    text = said(page)
+    found = [text[max(0, m.start() - 30) : m.end() + 10] for m in _WRONG.finditer(text)]
+    for element in page.all():
+        for name, value in element.attributes.items():
+            if name not in {"content", "href", "id"} and value and _WRONG.search(value):
+                found.append(f"<{element.tag} {name}={value[:60]}>")
+    return found
+
+
+def wrong_geometry(page: Element) -> list[str]:
+    """Returns what browsers refuse to draw: sizes below nothing, and what is no number."""
+    return [
+        f"<{element.tag} {name}={value}>"
+        for element in page.all()
+        for name, value in element.attributes.items()
+        if name in {"width", "height", "r", "rx"} and value and value.startswith("-")
+    ]
+
+
+@pytest.mark.parametrize("text", sorted(HOSTILE_TEXTS))
+@pytest.mark.parametrize("build", sorted(BUILDS))
+def test_a_hostile_text_everywhere_is_text(build: str, text: str) -> None:
+    report = BUILDS[build]()
+    page = render_page(with_texts(report, HOSTILE_TEXTS[text]))
+    document, usual = read(page), read(render_page(report))
+
+    assert len(page.encode()) <= LARGEST
+    # Whatever shows nothing, or acts, is written as what it is.
+    assert visible(page.replace("\n", "")) == page.replace("\n", "")
+    for tag in ("script", "style", "meta", "section", "article", "table", "input"):
+        assert len(list(document.all(tag))) == len(list(usual.all(tag))), tag
+    tags = {element.tag for element in document.all()}
+    assert tags <= {element.tag for element in usual.all()} | {"wbr"}
+    for element in document.all():
+        assert not [name for name in element.attributes if name.startswith("on")]
+        assert not {"style", "src"} & set(element.attributes)
+        href = element.attributes.get("href")
+        assert href is None or href.startswith("#")
+    ids = [e.attributes["id"] for e in document.all() if "id" in e.attributes]
+    assert len(ids) == len(set(ids))
+    # What follows `&` are choices.
+    led_to = {(a.attributes["href"] or "").partition("&")[0] for a in document.all("a")}
+    assert led_to <= {f"#{name}" for name in ids}
+
+
+def test_hostile_texts_do_reach_the_page() -> None:
+    page = read(render_page(with_texts(gpu_run(), "hostile<b>")))
+    for section in page.one("main").all("section"):
+        if section.attributes.get("id") not in {None, "method", "on-a-gpu"}:
+            assert "hostile<b>" in section.text.lower(), section.attributes
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, -12.5, -0.0, 0.0, 1e-9, 1e18])
+def test_a_number_everywhere_gives_a_correct_page(number: float) -> None:
+    report = gpu_run()
+    for kind in (None, *KINDS):
+        changed = with_numbers(report, number, kind)
+        if changed != report:
+            page = read(render_page(changed))
+            assert wrong_figures(page) == [], kind
+            assert wrong_geometry(page) == [], kind
+
+
+def test_wrong_figures_are_seen() -> None:
+    for words in ("NaN ms", "None", "took -0 s", "is null", "-0.0 %"):
+        assert wrong_figures(read(f"<p>{words}</p>")) != []
+    for words in ("0 ms", "none", "-0.5 ms", "10-0x", "1,000"):
+        assert wrong_figures(read(f"<p>{words}</p>")) == []
+
+
+def test_examples_have_no_wrong_figures() -> None:
+    for build in EXAMPLES.values():
+        page = read(render_page(build()))
+        assert wrong_figures(page) == []
+        assert wrong_geometry(page) == []
+
+
+def test_one_row_in_each_table() -> None:
+    report = gpu_run()
+    tables = {
+        name: replace(table, rows=table.rows[:1], total_rows=1)
+        for name in ("ops", "kernels", "steps")
+        if isinstance(table := getattr(report.tables, name), Table)
+    }
+    page = read(render_page(replace(report, tables=replace(report.tables, **tables))))
+    assert len(list(page.one("main").all("section"))) > 10
+
+
+@pytest.mark.parametrize(
+    "missing", ["steps", "timeline", "copy_graph", "memory", "scopes", "trace"]
+)
+def test_a_part_that_is_missing_leaves_the_others(missing: str) -> None:
+    page = read(render_page(replace(gpu_run(), **{missing: None})))
+    assert wrong_figures(page) == []
+    for name in ("verdict", "findings", "copies", "ops", "steps", "rules", "method"):
+        assert page.one("section", id=name).one("h2").text
+
+
+def test_nothing_at_all_is_a_page() -> None:
+    page = read(render_page(empty_run()))
+    assert wrong_figures(page) == []
+    assert page.one("p", class_="verdict").text
