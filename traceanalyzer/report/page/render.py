@@ -31,7 +31,12 @@ from traceanalyzer.report.page.phases import (
 )
 from traceanalyzer.report.page.round_trip import round_trips
 from traceanalyzer.report.page.step_strip import chart_data, kind_word, step_strip, wait_strip
-from traceanalyzer.report.page.timeline_link import place_link, timeline_link
+from traceanalyzer.report.page.timeline_link import (
+    finding_query,
+    findings_shown,
+    place_link,
+    timeline_link,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,7 +150,9 @@ def environment() -> Environment:
         evidence_open=_EVIDENCE_OPEN,
         explained_parts=views.explained_parts,
         explanations=views.explanations,
+        finding_query=finding_query,
         findings_in_full=views.FINDINGS_IN_FULL,
+        findings_shown=findings_shown,
         fragment=views.fragment,
         grid=views.grid,
         health_in_short=views.health_in_short,

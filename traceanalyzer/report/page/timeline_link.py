@@ -10,7 +10,7 @@ from traceanalyzer.report.packed import unpack
 if TYPE_CHECKING:
     from traceanalyzer.model import Report, TraceWhere
 
-__all__ = ["finding_link", "findings_shown", "place_link", "timeline_link"]
+__all__ = ["finding_query", "findings_shown", "place_link", "timeline_link"]
 
 _PS_PER_US: Final = 1e6
 _MARGIN: Final = 0.5  # of the place's own length, on either side
@@ -58,6 +58,9 @@ def findings_shown(report: Report) -> frozenset[str]:
     return frozenset(str(f) for f in unpack(report.trace.names)["finding_id"] if f is not None)
 
 
-def finding_link(finding_id: str) -> str:
-    """Return a link to the events of a finding: `#timeline&time.find=finding:ID`."""
-    return f"#timeline&time.find={quote(f'finding:{finding_id}', safe='', errors='surrogatepass')}"
+def finding_query(finding_id: str) -> str:
+    """Return what the timeline and the table of ops are searched with for a finding's own.
+
+    As it stands in an address: `#timeline&time.find=QUERY`, `#ops&ops.q=QUERY`.
+    """
+    return quote(f"finding:{finding_id}", safe="", errors="surrogatepass")

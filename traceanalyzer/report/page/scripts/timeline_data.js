@@ -123,12 +123,16 @@ function eventAt(data, lane, moment, within) {
   return best;
 }
 
-/** Returns which names, of events or their ops, hold a text; and how many events these are. */
+/**
+ * Returns which names, of events or their ops, hold a text; and how many events these are. A
+ * finding is searched for as `finding:ID`, as its card links to its events.
+ */
 function namesWith(data, text) {
   const wanted = text.toLowerCase();
   const isWanted = new Uint8Array(data.names.rows);
   for (let what = 0; what < data.names.rows; what += 1) {
-    const texts = [data.names.name(what), data.names.op(what)];
+    const finding = `finding:${data.names.finding(what)}`;
+    const texts = [data.names.name(what), data.names.op(what), finding];
     if (texts.some((name) => name?.toLowerCase().includes(wanted))) isWanted[what] = 1;
   }
   let events = 0;
