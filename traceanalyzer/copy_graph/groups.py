@@ -166,7 +166,8 @@ class _Places:
             name = f"{side}.{number}"
             self.names.append(name)
             self.places[name] = (group, memories[where])
-        return first + place.reshape(-1)
+        numbers: NDArray[np.int64] = first + place.reshape(-1)
+        return numbers
 
 
 def _weights(copies: pd.DataFrame) -> NDArray[np.float64]:
