@@ -1,8 +1,9 @@
 """Flows between columns of nodes, laid out: who gives how much to whom, as a Sankey diagram.
 
-Nothing here knows what flows. The layout is computed without a browser, and the same flows always
-come out the same: columns are put in the order in which fewest bands cross, and nodes are moved
-towards what they are linked with as far as their neighbours let them.
+Nothing here knows what flows. The layout is computed without a browser, so that the page is whole
+without scripts and holds no library for it, and the same flows always come out the same: columns
+are put in the order in which fewest bands cross, and nodes are moved towards what they are linked
+with as far as their neighbours let them.
 """
 
 from __future__ import annotations
