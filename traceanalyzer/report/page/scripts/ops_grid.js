@@ -54,7 +54,7 @@ function opsCauses(data, value, row) {
   if (value === "unexplained") return [make("a", { href: "#unexplained", tabindex: "-1" }, value)];
   const findings = data.packed.findings.at(row).split(" | ");
   return value.split(" | ").flatMap((cause, place) => {
-    const address = `#finding-${encodeURIComponent(findings[place] ?? "")}`;
+    const address = addressOf("finding", findings[place] ?? "");
     const link = make("a", { href: address, tabindex: "-1" }, visible(causeWords(cause)));
     return place ? ["; ", link] : [link];
   });

@@ -471,23 +471,18 @@ function eventDetails(data, event, lane) {
     ["On", make("bdi", { class: "name" }, cutName([lane.name, lane.device].filter(Boolean).join(" · ")))],
   ];
   if (names.opId(what)) {
-    const address = timelineAddress("op", names.opId(what));
+    const address = addressOf("op", names.opId(what));
     const op = names.op(what) ?? "in the list of ops";
     rows.push(["Op", make("a", { href: address, title: visible(op) }, cutName(op, 80))]);
   }
   const finding = data.findings.get(names.finding(what));
   if (finding) {
-    const address = timelineAddress("finding", names.finding(what));
+    const address = addressOf("finding", names.finding(what));
     rows.push(["Finding",
       make("a", { href: address }, `${finding.label}: ${cutName(finding.title, 60)}`)]);
   }
   return make("dl", {}, ...rows.map(([term, told]) =>
     make("div", {}, make("dt", {}, term), " ", make("dd", {}, told))));
-}
-
-// Ids are of the trace: half a surrogate pair in one is no character that an address can hold.
-function timelineAddress(kind, id) {
-  return `#${kind}-${encodeURIComponent(id.replace(/\p{Cs}/gu, "\ufffd"))}`;
 }
 
 function timelineSearch(asked, stepped) {

@@ -6,10 +6,18 @@ const SIZE_UNITS = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9], ["TB", 1e12
 // Characters that do not show, or that act on what stands around them.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
 
+// More marks upon one letter than any script needs.
+const HEAPED = /[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}/gu;
+const MARKS = 6;
+
+function codePoint(character) {
+  return `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`;
+}
+
 /** Returns a text with each character that does not show replaced by its code point. */
 function visible(text) {
-  return String(text).replace(HIDDEN, (character) =>
-    `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  return String(text).replace(HIDDEN, codePoint).replace(HEAPED, (marks) =>
+    marks.slice(0, MARKS) + [...marks.slice(MARKS)].map(codePoint).join(""));
 }
 
 /** Returns a name, its middle left out where it is long: both ends tell. */
@@ -83,4 +91,9 @@ function shareParts(part) {
 /** Returns figure and unit held together by a no-break space. */
 function quantity([figure, unit]) {
   return unit ? `${figure}\u00a0${unit}` : figure;
+}
+
+/** Returns the link to what bears an id of the trace; half a character is none an address holds. */
+function addressOf(kind, id) {
+  return `#${kind}-${encodeURIComponent(String(id).replace(/\p{Cs}/gu, "\ufffd"))}`;
 }
