@@ -80,6 +80,11 @@ def test_what_does_not_show_is_made_visible() -> None:
     assert text.visible("no\xa0break") == "no\xa0break"
 
 
+def test_marks_are_not_heaped_without_end() -> None:
+    assert text.visible("e" + "\u0301" * 6) == "e" + "\u0301" * 6
+    assert text.visible("e" + "\u0301" * 8 + "x") == "e" + "\u0301" * 6 + "⟨U+0301⟩⟨U+0301⟩x"
+
+
 def test_no_character_that_acts_is_left() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     left = {unicodedata.category(character) for character in text.visible(everything)}

@@ -41,6 +41,11 @@ READERS = {
 }
 """Who takes a scalar that is read back."""
 
+_MARKS = 6  # upon one letter
+# Those of the blocks of combining diacritical marks, which are drawn above and below any letter.
+_HEAPED = re.compile(
+    "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}"
+)
 _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
 _TIME_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 _THOUSANDTH = 0.001
@@ -80,17 +85,23 @@ def visible(text: str) -> str:
 
     Control characters, bidirectional marks, zero-width characters, line separators and lone
     surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
-    stands around it.
+    stands around it. So do marks that are heaped upon one letter beyond what any script needs.
     """
-    if text.isprintable():
+    if text.isascii() and text.isprintable():
         return text
-    return "".join(map(_visible_character, text))
+    return _HEAPED.sub(_code_points, "".join(map(_visible_character, text)))
 
 
 def _visible_character(character: str) -> str:
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character
     return f"⟨U+{ord(character):04X}⟩"
+
+
+def _code_points(marks: re.Match[str]) -> str:
+    """Returns the first few of a run of marks as they are, and the code points of the others."""
+    run = marks.group()
+    return run[:_MARKS] + "".join(f"⟨U+{ord(mark):04X}⟩" for mark in run[_MARKS:])
 
 
 def cut(text: str, length: int = 96) -> str:
