@@ -181,12 +181,14 @@ class OpsView {
     this.cellLine.textContent = "";
   }
 
-  // A touch shows no title: the whole of a cell that is cut stands below.
+  // A touch shows no title, and a narrow window not the op's name beside its figures: the whole
+  // of a cell stands below.
   tellCell({ row, column }) {
     if (row < 0) return;
-    const shown = this.columns[column];
+    const [name, shown] = [this.columns[0], this.columns[column]];
     const text = opsCellText(this.data, shown, this.rows[row]);
-    this.cellLine.textContent = `${shown.heading}: ${text}`;
+    const of = shown === name ? "" : `, of ${cutName(this.data.at(name, this.rows[row]) ?? "")}`;
+    this.cellLine.textContent = `${shown.heading}: ${text}${of}`;
   }
 
   csv() {
