@@ -100,6 +100,16 @@ class Visit:
         self.page.context.close()
 
 
+def until(seen: Visit, condition: str) -> None:
+    """Waits for an expression to hold; the page's policy keeps Playwright's own off."""
+    for _ in range(200):
+        if seen.page.evaluate(condition):
+            return
+        seen.page.wait_for_timeout(25)
+    msg = f"never came true: {condition}"
+    raise AssertionError(msg)
+
+
 def visit(
     browser: Browser,
     path: Path,

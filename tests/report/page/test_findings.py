@@ -24,6 +24,7 @@ from traceanalyzer.model import (
 from traceanalyzer.report import views
 from traceanalyzer.report.page import assets, render
 from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.page.timeline_link import finding_query, findings_shown
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Harm, Report
@@ -303,3 +304,27 @@ def test_the_place_for_notes_stands_once_and_not_in_a_script(name: str) -> None:
     assert page.count(mark) == (1 if EXAMPLES[name]().findings else 0)
     assert mark not in assets.script()
     assert len(re.findall(r'id="data-notes">\[\]</script>', page)) == page.count(mark)
+
+
+# --- down to events and ops ------------------------------------------------------------------
+
+
+def test_links_lead_to_events_only_where_there_are_some() -> None:
+    run = gpu_run()
+    assert run.trace is not None
+    shown = findings_shown(run)
+    assert shown & {f.id for f in run.findings}
+    other = finding("not-there")
+    page = read(render_page(replace(run, findings=(*run.findings, other))))
+    for card in page.one("section", id="findings").all("article"):
+        key = card.attributes["data-finding"]
+        links = [a.attributes["href"] for a in card.all("a") if a.text.startswith("its events")]
+        assert links == ([f"#timeline&time.find=finding%3A{key}"] if key in shown else [])
+    assert findings_shown(replace(run, trace=None)) == frozenset()
+    without = replace(run, trace=None, tables=replace(run.tables, all_ops=None))
+    assert "What it rests on" not in read(render_page(without)).text
+
+
+def test_a_finding_of_any_id_can_be_searched_for() -> None:
+    assert finding_query("a1b2") == "finding%3Aa1b2"
+    assert finding_query("a&b=c#\ud800") == "finding%3Aa%26b%3Dc%23%ED%A0%80"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.report.examples import EXAMPLES, gpu_run
-from tests.report.page.browsing import CONTRASTS, OVERFLOWING, visit
+from tests.report.page.browsing import CONTRASTS, OVERFLOWING, until, visit
 from traceanalyzer.model import Evidence
 from traceanalyzer.report import views
 from traceanalyzer.report.page import write_page
@@ -62,7 +62,7 @@ def test_an_anchor_opens_the_fold_that_its_finding_is_in(
 def clipboard(browser: Browser, path: Path, button: str) -> str:
     seen = visit(browser, path, permissions=["clipboard-read", "clipboard-write"])
     seen.page.locator(f"#finding-f3a91c07 {button}").first.click()
-    seen.page.wait_for_function("document.getElementById('announcements').textContent !== ''")
+    until(seen, "document.getElementById('announcements').textContent !== ''")
     told = seen.page.locator("#announcements").text_content()
     assert told is not None
     assert told.endswith("copied.")
@@ -175,4 +175,23 @@ def test_three_figures_stand_out(browser: Browser, pages: dict[str, Path]) -> No
     assert [size for size in sizes if size > 20] == [26, 26, 26]
     assert len(sizes) > 6
     assert views.why_unknown(gpu_run(), "exposed") is None
+    seen.close()
+
+
+def test_a_finding_leads_to_its_ops_and_its_events(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    seen = visit(browser, pages["gpu"])
+    card = seen.page.locator("#finding-f3a91c07")
+    card.get_by_role("link", name="its ops in the table").click()
+    until(seen, "document.querySelector('#ops input').value !== ''")
+    assert seen.page.locator("#ops input").first.input_value() == "finding:f3a91c07"
+    assert seen.page.locator("#ops").get_by_text("augment/EagerPyFunc").first.is_visible()
+    card.get_by_role("link", name="its events in the timeline").click()
+    found = "document.querySelector('#timeline .tl-live')?.innerText ?? ''"
+    until(seen, rf"/\b[1-9][0-9,]* events?\b/.test({found})")
+    assert seen.page.locator("#timeline input").first.input_value() == "finding:f3a91c07"
+    top = seen.page.locator("#timeline").evaluate("e => e.getBoundingClientRect().top")
+    assert -5 <= top < 100
+    assert seen.said == []
     seen.close()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
-from tests.report.page.browsing import CONTRASTS, Visit, visit
+from tests.report.page.browsing import CONTRASTS, Visit, until, visit
 from traceanalyzer.acceptances import Acceptance, load_acceptances
 from traceanalyzer.report.page import write_page
 
@@ -298,7 +298,7 @@ def load(seen: Visit, folder: Path, content: Any) -> str:  # noqa: ANN401 - what
     path = folder / "given.json"
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     seen.page.locator(".note-tools input").set_input_files(path)
-    seen.page.wait_for_function("document.querySelector('.note-said').textContent !== ''")
+    until(seen, "document.querySelector('.note-said').textContent !== ''")
     return seen.page.locator(".note-said").inner_text()
 
 
