@@ -116,7 +116,7 @@ def _groups(  # noqa: PLR0913, PLR0917 - what one call found is the next one's t
     sides = []
     for own in (ends.source, ends.target):
         heavy = np.bincount(own, weights, len(ends.nodes))
-        used = np.unique(own).tolist()
+        used = np.flatnonzero(np.bincount(own, minlength=len(ends.nodes))).tolist()
         leaves = [_leaf(ends.nodes[k], named, float(heavy[k])) for k in used]
         sides.append(_divided(leaves, most))
     places = _Places()
@@ -159,14 +159,15 @@ class _Places:
         """Return the number of each copy's place."""
         group_of = {name: k for k, group in enumerate(groups) for name in group.nodes}
         lookup = np.array([group_of.get(name, 0) for name in nodes], np.int64)
-        distinct, place = np.unique(lookup[node] * len(memories) + memory, return_inverse=True)
+        code = lookup[node] * len(memories) + memory
+        is_used = np.bincount(code, minlength=len(groups) * len(memories)) > 0
         first = len(self.names)
-        for number in distinct.tolist():
+        for number in np.flatnonzero(is_used).tolist():
             group, where = divmod(number, len(memories))
             name = f"{side}.{number}"
             self.names.append(name)
             self.places[name] = (group, memories[where])
-        numbers: NDArray[np.int64] = first + place.reshape(-1)
+        numbers: NDArray[np.int64] = (first - 1 + np.cumsum(is_used))[code]
         return numbers
 
 
