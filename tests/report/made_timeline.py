@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from traceanalyzer.report.packed import Numbers, Texts, pack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import LaneKind, PackedTable
 
 
@@ -108,3 +110,31 @@ def _names(columns: Sequence[Sequence[str | None]]) -> PackedTable:
 def _texts(values: Sequence[str | None]) -> Texts:
     known = list(dict.fromkeys(value for value in values if value is not None))
     return Texts(np.array([-1 if v is None else known.index(v) for v in values], np.int64), known)
+
+
+def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
+    """The diagnosis of a run of one host, its threads having done so many things."""
+    (host,) = diagnosis.run.hosts
+    old = host.tables.lanes
+    assert old is not None
+    random = np.random.default_rng(7)
+    threads = 8
+    each = count // threads
+    begin = np.arange(threads + 1, dtype=np.int64) * each
+    took = random.integers(500_000, 30_000_000, each * threads)
+    gaps = random.integers(0, 2_000_000, each * threads)
+    end = np.cumsum((took + gaps).reshape(threads, each), axis=1).ravel()
+    lanes = replace(
+        old,
+        name=("python", *(f"tf_Compute/{k}" for k in range(1, threads))),
+        is_program=np.arange(threads) == 0,
+        step_lane=np.zeros_like(old.step_lane),
+        begin=begin,
+        start_ps=end - took,
+        end_ps=end,
+        doing=random.integers(0, 5, each * threads).astype(np.uint8),
+        row=random.integers(-1, len(host.tables.ops), each * threads).astype(np.int32),
+        call=np.zeros(each * threads, np.int64),
+    )
+    busy = replace(host, tables=replace(host.tables, lanes=lanes), start_ps=0)
+    return replace(diagnosis, run=replace(diagnosis.run, hosts=(busy,)))

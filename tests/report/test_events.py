@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -7,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import traceanalyzer
+from tests.report.made_timeline import with_many_events
 from tests.traces import (
     call,
     executor,
@@ -26,8 +28,10 @@ from tests.traces import (
 from traceanalyzer.model import TraceWhere
 from traceanalyzer.report import events as events_module
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.level_of_detail import Events, Kinds, threshold, together
 from traceanalyzer.report.packed import unpack
+from traceanalyzer.report.page import render_page
 from traceanalyzer.report.page.timeline_link import timeline_link
 
 if TYPE_CHECKING:
@@ -314,3 +318,16 @@ def test_a_document_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert trace.events.total_rows == trace.events_total
     assert trace.merged_below_us is not None
     assert sum(row[-1] for row in rows(trace)) == trace.events_total
+
+
+def test_ten_million_events_fit_into_a_page(tmp_path: Path) -> None:
+    logs = write(tmp_path, xspace(*TRAINING), run="run")
+    diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))
+    many = with_many_events(diagnosis, 10_000_000)
+    trace = event_timeline(many)
+    assert trace is not None
+    assert trace.events_total > 10_000_000 * 0.99  # alike ones that touch are one
+    assert len(trace.events.data) + len(trace.names.data) <= 2_500_000
+    assert trace.events.rows > 100_000
+    page = render_page(replace(assemble(diagnosis), trace=trace))
+    assert len(page.encode()) <= 5_000_000

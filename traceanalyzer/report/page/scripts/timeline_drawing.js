@@ -14,7 +14,7 @@ function timelineLayout(width) {
   const isNarrow = width < TL_NARROW;
   return {
     left: isNarrow ? 0 : TL_LABEL,
-    row: isNarrow ? TL_ROW + 16 : TL_ROW,
+    row: isNarrow ? TL_ROW + 20 : TL_ROW,
     bar: isNarrow ? 18 : 3,
     isNarrow,
   };
