@@ -22,9 +22,12 @@ const state = (() => {
     }
   }
 
+  // Half a character cannot be written in an address.
+  const written = (text) => encodeURIComponent(text.replace(/\p{Cs}/gu, "\ufffd"));
+
   function write() {
     const told = [...choices].map(([name, value]) =>
-      `${encodeURIComponent(name)}=${encodeURIComponent(value)}`);
+      `${written(name)}=${written(value)}`);
     const hash = [anchor, ...told].filter(Boolean).join("&");
     try {
       history.replaceState(null, "", hash ? `#${hash}` : location.pathname + location.search);

@@ -1,0 +1,116 @@
+"""Traces that hold next to nothing, or what cannot be: `traceanalyzer report` writes a page."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from tests.report.bad_input import HOSTILE_TEXTS
+from tests.report.markup import Element, read
+from tests.report.page.test_bad_input import wrong_figures, wrong_geometry
+from tests.traces import (
+    event,
+    gpu,
+    host,
+    kernel,
+    line,
+    ms,
+    op,
+    plane,
+    ps,
+    step,
+    stream,
+    thread,
+    us,
+    write,
+    xspace,
+)
+from traceanalyzer.cli import cli
+from traceanalyzer.errors import TraceFormatError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOST_OP = thread("tf_Compute", 1)(op("a", "Add", us(5, 2)))
+LONGEST_PS = 2**63 - 1
+
+TRACES: dict[str, tuple[Any, ...]] = {
+    "no plane": (),
+    "an empty host": (host(),),
+    "a host with an empty thread": (host(thread("tf_Compute", 1)()),),
+    "an empty GPU": (gpu(0),),
+    "one op": (host(HOST_OP),),
+    "one event that is nothing": (host(line("python")(event("x", ps(0, 0)))),),
+    "one kernel": (gpu(0, stream(1, "Compute")(kernel("k", us(1, 2), "a:MatMul"))),),
+    "one step": (host(thread("python", 1)(step(1, ms(0, 10)))), gpu(0)),
+    "one step and one op": (
+        host(thread("python", 1)(step(1, ms(0, 10))), HOST_OP),
+        gpu(0, stream(1, "Compute")(kernel("k", us(1, 2), "a:MatMul"))),
+    ),
+    "an op of no length": (host(thread("tf_Compute", 1)(op("a", "Add", us(5, 0)))),),
+    "an op before the beginning": (host(thread("tf_Compute", 1)(op("a", "Add", ps(-5, 7)))),),
+    "an op of negative length": (host(thread("tf_Compute", 1)(op("a", "Add", ps(5, -7)))),),
+    "an op for ever": (host(thread("tf_Compute", 1)(op("a", "Add", ps(0, LONGEST_PS)))),),
+    "a kernel for ever": (
+        host(HOST_OP),
+        gpu(0, stream(1, "Compute")(kernel("k", ps(0, LONGEST_PS), "a:MatMul"))),
+    ),
+    "a kernel of negative length": (
+        host(HOST_OP),
+        gpu(0, stream(1, "Compute")(kernel("k", ps(9, -4), "a:MatMul"))),
+    ),
+    "planes of unknown kind": (plane("/strange"), plane("")),
+}
+
+
+def page_of(logs: Path, folder: Path) -> Element | None:
+    """Returns the page that the command writes, or None where it says in a line why it cannot."""
+    page, document = folder / "report.html", folder / "report.json"
+    arguments = ["report", str(logs), "-o", str(page), "--json", str(document)]
+    try:
+        done = CliRunner().invoke(cli, arguments, catch_exceptions=False)
+    except TraceFormatError:  # `main` prints it
+        assert not page.exists()
+        return None
+    assert done.exit_code == 0, done.output
+    json.loads(document.read_text("utf-8"))
+    return read(page.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(TRACES))
+def test_little_or_impossible_gives_a_correct_page(name: str, tmp_path: Path) -> None:
+    logs = write(tmp_path / "logs", xspace(*TRACES[name]), run="run")
+    page = page_of(logs, tmp_path)
+    if page is None:
+        assert name == "no plane"
+        return
+    assert wrong_figures(page) == []
+    assert wrong_geometry(page) == []
+    assert page.one("p", class_="verdict").text
+
+
+@pytest.mark.parametrize("text", sorted(set(HOSTILE_TEXTS) - {"empty", "nulls"}))
+def test_a_hostile_trace_is_text(text: str, tmp_path: Path) -> None:
+    hostile = HOSTILE_TEXTS[text]
+    logs = write(
+        tmp_path / "logs",
+        xspace(
+            host(
+                thread("python", 1)(step(1, ms(0, 10), name=hostile)),
+                thread(hostile, 2)(
+                    op(hostile, "Add", us(5, 2)), op(f"{hostile}/b", hostile, us(9, 2))
+                ),
+            ),
+            gpu(0, stream(1, "Compute")(kernel(hostile, us(1, 2), f"{hostile}:MatMul"))),
+        ),
+        run="run",
+    )
+    page = page_of(logs, tmp_path)
+    assert page is not None
+    assert not {"img", "svg:script"} & {element.tag for element in page.all()}
+    programs = [s for s in page.all("script") if "type" not in s.attributes]
+    assert len(programs) == 2
+    assert (tmp_path / "report.html").stat().st_size < 5_000_000
