@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.report.examples import CONV, HOSTILE, PY_FUNC, empty_run
-from tests.report.page.browsing import visit
+from tests.report.page.browsing import CONTRASTS, visit
 from tests.report.page.made_ops import made_rows, report_of
 from traceanalyzer.report.page import write_page
 
@@ -433,11 +433,12 @@ def test_only_rows_in_view_are_drawn_and_all_can_be_reached(seen: Visit) -> None
         seen.page.evaluate(
             "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
         )
-        for place, name in seen.page.evaluate(
-            "[...document.querySelectorAll('.ops-body .ops-row')]"
-            ".map((row) => [Number(row.ariaRowIndex), row.firstElementChild.title])"
-        ):
-            met[place] = name
+        met |= dict(
+            seen.page.evaluate(
+                "[...document.querySelectorAll('.ops-body .ops-row')]"
+                ".map((row) => [Number(row.ariaRowIndex), row.firstElementChild.title])"
+            )
+        )
     assert sorted(met) == list(range(2, 242))
     assert met[241] == ROWS[-1]["name"]
 
@@ -532,6 +533,22 @@ def test_figures_of_a_column_end_on_one_line(seen: Visit) -> None:
     for column in edges.values():
         assert len(column) > 3
         assert max(column) - min(column) < 0.1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_of_the_grid_stands_out_from_its_ground(
+    browser: Browser, made: Path, scheme: str
+) -> None:
+    opened = look(browser, made, anchor=f"#op-{ROWS[9]['op_id']}", color_scheme=scheme)
+    opened.page.locator(".ops-marked").wait_for()
+    opened.page.get_by_text("What can be written").click()
+    ask(opened.page, "runs>many")
+    contrasts = opened.page.evaluate(CONTRASTS)
+    told = {text for _, text in contrasts}
+    assert any("“many” is no number" in text for text in told)
+    assert {"cause:unexplained", "unexplained", "none needed"} <= told
+    assert [entry for entry in contrasts if entry[0] < 4.5] == []
+    opened.close()
 
 
 # --- beside scripts ------------------------------------------------------------------------
