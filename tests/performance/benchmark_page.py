@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from playwright.sync_api import sync_playwright
 
+import traceanalyzer
+from tests.performance.benchmark_report import write_trace
+from tests.performance.synthetic import synthetic_trace
+from tests.report.made_timeline import with_many_events
 from tests.report.page.browsing import ARGUMENTS, chromium, visit
 from tests.report.page.made_ops import made_rows, report_of
+from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.page import write_page
 
 if TYPE_CHECKING:
@@ -72,6 +80,31 @@ _SCROLL: Final = _PAINTED.replace(
 )
 
 
+_EVENTS: Final = 10_000_000
+_OPEN_TIMELINE: Final = """
+async () => {
+  const begin = performance.now();
+  document.getElementById("timeline").scrollIntoView();
+  while (!performance.getEntriesByName("timeline-draw").length)
+    await new Promise((done) => setTimeout(done, 2));
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  return performance.now() - begin;
+}
+"""
+_DRAWN: Final = 'performance.getEntriesByName("timeline-draw")[0].duration'
+_TIMELINE_KEY: Final = _PAINTED.replace(
+    "ACT",
+    'document.querySelector(".tl-canvas").dispatchEvent('
+    'new KeyboardEvent("keydown", { key: act, bubbles: true }))',
+)
+# The box waits for a pause in the typing; Enter asks at once.
+_TIMELINE_FIND: Final = _PAINTED.replace(
+    "ACT",
+    'const box = document.querySelector(".tl-tools input"); box.value = act;'
+    ' box.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }))',
+)
+
+
 def main() -> None:
     """Measures each part of the page."""
     executable = chromium()
@@ -82,6 +115,7 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=executable, args=list(ARGUMENTS))
         print(f"chromium {browser.version}, {os.cpu_count()} cores")
         measure_ops(browser, Path(folder))
+        measure_timeline(browser, Path(folder))
         browser.close()
 
 
@@ -115,6 +149,49 @@ def measure_ops(browser: Browser, folder: Path) -> None:
         _tell(f"filter {query or '(nothing)'}", times)
     tops = [str(28 * packed.rows * k // _ROUNDS) for k in range(_ROUNDS)]
     _tell("scroll far", [page.evaluate(_SCROLL, top) for top in tops])
+
+
+def measure_timeline(browser: Browser, folder: Path) -> None:
+    """Measures the timeline of ten million events: made, opened, moved in and searched."""
+    logs = write_trace(folder / "logs", synthetic_trace(2))
+    diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))
+    many = with_many_events(diagnosis, _EVENTS)
+    begin = time.perf_counter()
+    trace = event_timeline(many)
+    print(f"{'timeline put together':<52} {1000 * (time.perf_counter() - begin):7.0f}")
+    if trace is None:
+        raise AssertionError
+    size = (len(trace.events.data) + len(trace.names.data)) / 1e6
+    print(
+        f"{trace.events_total:,} events as {trace.events.rows:,} pieces in {size:.2f} MB of base64"
+    )
+    path = folder / "timeline.html"
+    report = replace(assemble(diagnosis), trace=trace)
+    begin = time.perf_counter()
+    write_page(report, path)
+    print(f"{'page written':<52} {1000 * (time.perf_counter() - begin):7.0f}")
+    print(f"page {path.stat().st_size / 1e6:.2f} MB")
+    paints, opens = [], []
+    for _ in range(_ROUNDS):
+        seen = visit(browser, path)
+        paints.append(seen.page.evaluate(_FIRST_PAINT))
+        opens.append(seen.page.evaluate(_OPEN_TIMELINE))
+        seen.close()
+    _tell("first contentful paint", paints)
+    _tell("timeline opened and drawn", opens)
+    page = visit(browser, path).page
+    page.evaluate(_OPEN_TIMELINE)
+    for name, key in (("whole run", "0"), ("zoomed in", "w"), ("moved", "d")):
+        times, draws = [], []
+        for _ in range(_ROUNDS):
+            times.append(page.evaluate(_TIMELINE_KEY, key))
+            draws.append(page.evaluate(_DRAWN))
+        _tell(f"timeline, {name}", times)
+        _tell(f"  of it drawing, {name}", draws)
+    page.evaluate(_TIMELINE_KEY, "0")
+    words = ("matmul", "layer_3", "no such name")
+    _tell("timeline, search", [page.evaluate(_TIMELINE_FIND, word) for word in words])
+    _tell("  of it drawing", [page.evaluate(_DRAWN)])
 
 
 def _tell(what: str, times: Sequence[float]) -> None:
