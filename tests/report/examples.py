@@ -1451,7 +1451,7 @@ def hostile_run() -> Report:
                 exposed_us=None,
             )
             for source, target, memory, size, us in (
-                (0, 0, HOSTILE, None, -1.0),
+                (0, 0, HOSTILE, None, 0.0),
                 (1, 0, EMOJI, 10**30, 1e300),
                 (2, 1, RIGHT_TO_LEFT, 1, None),
             )
