@@ -216,9 +216,9 @@ def _room(events: Events, unit_ns: int) -> int:
         return _MOST_EVENTS
     at = np.linspace(0, n - rows, stretches).astype(np.int64)
     own = (at[:, None] + np.arange(rows)).ravel()
-    columns = _columns(events, unit_ns)
-    sample = {name: Numbers(column[own]) for name, column in columns.items()}
-    return int(_MOST_BYTES * len(own) / len(pack(sample, n, level=_LEVEL).data))
+    sample = Events(np.array([0]), *(column[own] for column in events[1:]))
+    columns = {name: Numbers(column) for name, column in _columns(sample, unit_ns).items()}
+    return int(_MOST_BYTES * len(own) / len(pack(columns, n, level=_LEVEL).data))
 
 
 def _columns(events: Events, unit_ns: int) -> dict[str, NDArray[np.int64]]:
