@@ -334,6 +334,23 @@ def test_the_reader_chooses_columns(seen: Visit) -> None:
     assert grid.get_attribute("aria-colcount") == str(len(headings))
 
 
+def test_columns_that_hold_nothing_are_shown_only_when_chosen(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "bare.html"
+    bare = {"exposed_us": None, "kernel_us": 0.0, "input_types": None}
+    write_page(report_of([row | bare for row in made_rows(20)]), path)
+    opened = look(browser, path)
+    headings = opened.page.locator(".ops-head [role=columnheader]").all_text_contents()
+    assert "Host time" in headings
+    assert not {"GPU waits", "Kernel time", "Input types"} & set(headings)
+    opened.page.get_by_text("Columns", exact=True).click()
+    opened.page.locator("#ops fieldset").get_by_label("GPU waits").check()
+    assert opened.page.locator(".ops-head").get_by_text("GPU waits").is_visible()
+    assert {row["exposed_us"] for row in table(opened.page)} == {""}
+    opened.close()
+
+
 def test_csv_holds_what_is_found_exactly_and_harms_no_spreadsheet(seen: Visit) -> None:
     text = copied_text(seen.page)
     seen.page.wait_for_function("document.getElementById('announcements').textContent")

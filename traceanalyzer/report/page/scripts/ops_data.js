@@ -92,9 +92,10 @@ class OpsData {
     return Number.isNaN(value) ? null : value;
   }
 
-  isAllUnknown(column) {
+  /** Returns whether no row of a column holds anything: neither a text nor a figure above 0. */
+  isBare(column) {
     if (column.kind === OPS_TEXT) return this.packed[column.name].texts.length === 0;
-    return this.once(`none ${column.name}`, () => this.figures(column).every(Number.isNaN));
+    return !this.figures(column).some((value) => value > 0);
   }
 
   /** Returns all rows in the order of a column; what is unknown or empty comes last either way. */

@@ -81,7 +81,7 @@ class OpsView {
   /** Shows the table once it is opened. */
   begin(table) {
     this.data = new OpsData(table);
-    this.standard = OPS_COLUMNS.filter((c) => !c.isHidden && !this.data.isAllUnknown(c));
+    this.standard = OPS_COLUMNS.filter((c) => !c.isHidden && !this.data.isBare(c));
     this.chooser.append(...OPS_COLUMNS.map((column) => this.choice(column)));
     state.watch("ops.q", () => this.read());
     state.watch("ops.sort", () => this.read());
