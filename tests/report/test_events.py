@@ -213,7 +213,7 @@ def lanewise(*lanes: list[tuple[int, int, int]]) -> Events:
         start_ps=table[:, 0] * NS,
         end_ps=table[:, 1] * NS,
         what=table[:, 2],
-        count=np.ones(len(table), np.int64),
+        number=np.ones(len(table), np.int64),
         stays=np.zeros(len(table), np.bool_),
     )
 
@@ -229,7 +229,7 @@ def test_short_events_that_follow_on_each_other_stand_together() -> None:
     assert found.begin.tolist() == [0, 3, 4]
     assert (found.start_ps // NS).tolist() == [0, 4, 8001, 8005]
     assert (found.end_ps // NS).tolist() == [3, 8000, 8005, 8006]
-    assert found.count.tolist() == [2, 1, 2, 1]
+    assert found.number.tolist() == [2, 1, 2, 1]
     # The first two are the same; of the others the longest gives the kind, and has a finding.
     assert found.what.tolist() == [0, 2, 3, 0]
     assert (kinds.kind.tolist(), kinds.finding.tolist()) == ([0, 1, 7, 1], [-1, 3, -1, 3])
@@ -239,7 +239,7 @@ def test_what_is_to_stay_stays() -> None:
     events = lanewise([(k, k + 1, 0) for k in range(100)])
     stays = np.arange(100) == 50
     found, _ = together(events._replace(stays=stays), 1024 * NS, KINDS)
-    assert found.count.tolist() == [50, 1, 49]
+    assert found.number.tolist() == [50, 1, 49]
 
 
 def test_few_events_need_no_threshold() -> None:
@@ -273,7 +273,7 @@ def test_nothing_is_lost_however_much_stands_together(
     stays = np.array([random.random() < 0.1 for _ in events.what], np.bool_)
     events = events._replace(stays=stays)
     found, kinds = together(events, below, KINDS)
-    assert int(found.count.sum()) == len(events.what)
+    assert int(found.number.sum()) == len(events.what)
     assert found.what.max() < len(kinds.kind)
     assert found.stays.sum() == stays.sum()
     for lane in range(len(events.begin) - 1):

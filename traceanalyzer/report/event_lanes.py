@@ -326,7 +326,8 @@ def _things(
         _Name(label, k, op_id) if r >= 0 else _Name(None, k, None)
         for label, op_id, k, r in zip(labels, ids, kind, op.tolist(), strict=True)
     ]
-    return names.add(own) + place[key]
+    what: NDArray[np.int64] = names.add(own) + place[key]
+    return what
 
 
 def _covered(start_ps: NDArray[np.int64], end_ps: NDArray[np.int64]) -> int:

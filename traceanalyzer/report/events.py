@@ -88,7 +88,7 @@ def event_timeline(diagnosis: Diagnosis) -> EventTimeline | None:
         names=_packed_names(called, kinds, findings),
         events=_packed(fitted, unit_ns, len(events.start_ps)),
         events_total=len(events.start_ps),
-        merged_total=int(fitted.count[fitted.count > 1].sum()),
+        merged_total=int(fitted.number[fitted.number > 1].sum()),
         merged_below_us=None if below_ps is None else below_ps / _PS_PER_US,
         gaps=gaps,
         gaps_total=gaps_total,
@@ -133,7 +133,7 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
         start_ps=start,
         end_ps=np.maximum(end.clip(0, _LIMIT_PS), start),
         what=np.concatenate([lane.what for lane in lanes]),
-        count=np.ones(len(start), np.int64),
+        number=np.ones(len(start), np.int64),
         stays=np.zeros(len(start), np.bool_),
     )
 
@@ -183,7 +183,8 @@ def _op_names(ops: pd.DataFrame, op_ids: Sequence[str]) -> dict[str, str]:
 def _unit_ns(events: Events) -> int:
     """Return the unit in which times fit into 31 bits: a nanosecond for runs below two seconds."""
     end_ns = int(events.end_ps.max()) // 1000
-    return next((u for u in _UNITS_NS if end_ns // u < _MOST_UNITS), _UNITS_NS[-1])
+    fitting: list[int] = [u for u in _UNITS_NS if end_ns // u < _MOST_UNITS]
+    return fitting[0] if fitting else _UNITS_NS[-1]
 
 
 def _fitted(events: Events, called: _Names, unit_ns: int) -> tuple[Events, int | None, Kinds]:
@@ -231,7 +232,7 @@ def _columns(events: Events, unit_ns: int) -> dict[str, NDArray[np.int64]]:
         "gap": start - before,
         "duration": end - start,
         "what": events.what,
-        "count": events.count,
+        "count": events.number,
     }
 
 

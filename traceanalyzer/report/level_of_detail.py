@@ -32,7 +32,7 @@ class Events(NamedTuple):
         start_ps: Starts, int64.
         end_ps: Ends, int64, none before its start.
         what: What each is, an index into `Kinds`; int64.
-        count: How many events each stands for, int64.
+        number: How many events each stands for, int64.
         stays: Which are to stay by themselves, bool.
     """
 
@@ -40,7 +40,7 @@ class Events(NamedTuple):
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     what: NDArray[np.int64]
-    count: NDArray[np.int64]
+    number: NDArray[np.int64]
     stays: NDArray[np.bool_]
 
 
@@ -100,7 +100,7 @@ def together(events: Events, below_ps: int, kinds: Kinds) -> tuple[Events, Kinds
             start_ps=events.start_ps[first],
             end_ps=np.maximum.reduceat(events.end_ps, first),
             what=what,
-            count=np.add.reduceat(events.count, first),
+            number=np.add.reduceat(events.number, first),
             stays=events.stays[first],
         ),
         added,

@@ -164,7 +164,7 @@ def _values(raw: NDArray[Any], head: dict[str, Any]) -> list[str | float | None]
 
 
 def _codes(raw: NDArray[Any], head: dict[str, Any]) -> NDArray[np.int64]:
-    whole = raw.astype(np.int64) + head["offset"]
+    whole: NDArray[np.int64] = raw.astype(np.int64) + int(head["offset"])
     if head["texts"] is not None:
         whole[raw == np.iinfo(raw.dtype).max] = -1
     return whole

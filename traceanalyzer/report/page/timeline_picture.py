@@ -326,10 +326,9 @@ def _lane(
     column, took, event = _columns(events, window)
     kind = kind_of[events.what[event]]
     table = np.bincount(column * len(words) + kind, took, COLUMNS * len(words))
-    table = table.reshape(COLUMNS, len(words))
     # An event that lasts no time is drawn too.
     seen = np.bincount(column * len(words) + kind, minlength=COLUMNS * len(words))
-    table += 1e-9 * seen.reshape(table.shape)
+    table = (table + 1e-9 * seen).reshape(COLUMNS, len(words))
     most = np.where(table.sum(1) > 0, table.argmax(1), -1)
     width = (window.end - window.start) / COLUMNS
     is_faint = table.sum(1) < _FAINT * width
