@@ -412,7 +412,7 @@ def why_silent(report: Report, rule: RuleStatus) -> str:
         out.because for f in report.findings for out in f.ruled_out if out.cause == rule.cause
     )
     because = next(excluded, None)
-    return because or "It looked at this run and found nothing that it knows by its evidence."
+    return because or "Nothing in this run shows it."
 
 
 def ops_listed(report: Report) -> int:

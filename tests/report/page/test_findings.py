@@ -27,7 +27,7 @@ from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.timeline_link import finding_query, findings_shown
 
 if TYPE_CHECKING:
-    from traceanalyzer.model import Harm, Report
+    from traceanalyzer.model import Harm, Report, Severity
 
 
 def finding(
@@ -261,7 +261,7 @@ def test_what_a_rule_looks_for_stands_beside_its_cause() -> None:
     section = read(render_page(replace(gpu_run(), rules=rules))).one("section", id="rules")
     (row,) = table(section, "Rules that found nothing")
     assert row[0] == "remote_host On another host"
-    assert row[1] == "It looked at this run and found nothing that it knows by its evidence."
+    assert row[1] == "Nothing in this run shows it."
 
 
 def test_a_rule_tells_itself_why_it_found_nothing_where_it_can() -> None:
@@ -276,10 +276,8 @@ def test_a_rule_tells_itself_why_it_found_nothing_where_it_can() -> None:
 
 
 def test_health_in_short_is_the_worst_and_its_count() -> None:
-    entries = [
-        Health(id=str(n), severity=severity, message="m")
-        for n, severity in enumerate(("info", "error", "warning", "error"))
-    ]
+    severities: tuple[Severity, ...] = ("info", "error", "warning", "error")
+    entries = [Health(id=str(n), severity=s, message="m") for n, s in enumerate(severities)]
     report = replace(gpu_run(), health=tuple(entries))
     assert views.health_in_short(report) == (("error", 2), ("warning", 1), ("info", 1))
     verdict = read(render_page(report)).one("section", id="verdict")
