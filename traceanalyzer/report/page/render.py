@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
@@ -14,6 +15,7 @@ from traceanalyzer.report import text, views
 from traceanalyzer.report.page import (
     assets,
     device_copies,
+    fitting,
     group_copies,
     icicle,
     timeline_picture,
@@ -31,6 +33,7 @@ from traceanalyzer.report.page.phases import (
 )
 from traceanalyzer.report.page.round_trip import round_trips
 from traceanalyzer.report.page.step_strip import chart_data, kind_word, step_strip, wait_strip
+from traceanalyzer.report.page.template_cache import TemplateCache, cache_folder
 from traceanalyzer.report.page.timeline_link import (
     finding_query,
     findings_shown,
@@ -39,8 +42,6 @@ from traceanalyzer.report.page.timeline_link import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceanalyzer.model import Report
 
 __all__ = ["render_page", "write_page"]
@@ -59,9 +60,27 @@ def render_page(report: Report) -> str:
     """Returns the report as one HTML page.
 
     The page is complete in itself and readable without scripts: its style and scripts are inlined,
-    and its Content Security Policy lets the browser run these and load nothing.
+    and its Content Security Policy lets the browser run these and load nothing. It has at most
+    `fitting.LARGEST` bytes: what is left out of it, it tells.
     """
-    page = environment().get_template("page.html").render(report=report)
+    page = ""
+    for shown_of_it in fitting.rounds(report):
+        page = _rendered(shown_of_it)
+        if len(page.encode()) <= fitting.LARGEST:
+            break
+    return page
+
+
+def _rendered(page_of: fitting.Shown) -> str:
+    page = (
+        environment()
+        .get_template("page.html")
+        .render(
+            report=page_of.report,
+            has_events=page_of.has_events,
+            left_out=page_of.left_out,
+        )
+    )
     # Python's text may hold lone surrogates where a name was not UTF-8; `shown` has replaced
     # them, and a page that could not be written would be the worst way to learn otherwise.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -116,12 +135,18 @@ def breakable(name: str) -> list[str]:
     return _PIECES.findall(name) or [name]
 
 
+def _template_cache() -> TemplateCache | None:
+    folder = cache_folder(Path(__file__).read_text(encoding="utf-8"))
+    return None if folder is None else TemplateCache(folder)
+
+
 @cache
 def environment() -> Environment:
     """Returns the templates' environment: escaping on, unknown names an error."""
-    loader = PackageLoader(_PACKAGE, "templates")
     made = Environment(
-        loader=loader,
+        loader=PackageLoader(_PACKAGE, "templates"),
+        bytecode_cache=_template_cache(),
+        optimized=False,  # so that compiled templates hold no results of our functions
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,
