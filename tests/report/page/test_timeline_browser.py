@@ -300,6 +300,39 @@ def test_a_gap_leads_to_its_place(seen: Visit) -> None:
     assert abs(top) < 60
 
 
+def test_a_link_to_events_keeps_what_else_was_chosen(seen: Visit) -> None:
+    page = seen.page
+    page.locator("#ops-filter").fill("type:Cast")
+    press(page, "Whole run")
+    whole = view(page)
+    page.get_by_role("link", name="its events in the timeline").first.click()
+    settle(page)
+    assert page.locator("#ops-filter").input_value() == "type:Cast"
+    assert view(page) == whole
+    find = page.get_by_label("Find events by name")
+    assert find.input_value().startswith("finding:")
+    page.get_by_role("link", name="its ops in the table").first.click()
+    settle(page)
+    assert page.locator("#ops-filter").input_value() == find.input_value() != ""
+    assert view(page) == whole
+    # What is gone back to says all that was chosen.
+    page.go_back()
+    settle(page)
+    assert page.locator("#ops-filter").input_value() == "type:Cast"
+
+
+def test_a_link_to_events_shows_some_wherever_one_was(seen: Visit) -> None:
+    page = seen.page
+    press(page, "Whole run")
+    for _ in range(14):
+        press(page, "Zoom in")
+    before = view(page)
+    page.get_by_role("link", name="its events in the timeline").first.click()
+    after = view(page)
+    assert after[1] < before[0] or after[0] > before[1]
+    assert "Finding" in details(page)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_drawn_in_the_colours_of_the_page(
     browser: Browser, pages: dict[str, Path], scheme: str

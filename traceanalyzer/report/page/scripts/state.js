@@ -53,10 +53,23 @@ const state = (() => {
     }
   }
 
+  // The link of this page that is being followed.
+  let followed = null;
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element && event.target.closest('a[href^="#"]');
+    if (link) followed = link.hash;
+  });
+
   window.addEventListener("hashchange", () => {
     const kept = choices;
     read();
-    // A link within the page names its anchor alone: what was chosen stays.
+    // A link within the page changes what it names; what else was chosen stays. An address that
+    // was written or gone back to says all that is chosen.
+    if (choices.size > 0 && location.hash === followed) {
+      choices = new Map([...kept, ...choices]);
+      write();
+    }
+    followed = null;
     if (choices.size === 0 && kept.size > 0) {
       choices = kept;
       write();

@@ -305,6 +305,17 @@ function timelineView(figure, data) {
     redraw();
   }
 
+  // A link to events shows some of them, whatever place was looked at before.
+  function bringFoundInSight() {
+    if (!isWanted) return;
+    for (let k = 0; k < data.rows; k += 1) {
+      if (!isWanted[data.what[k]] || data.end[k] < view.from || data.start[k] > view.to) continue;
+      scrollTo(laneOf(k));
+      return;
+    }
+    step(true);
+  }
+
   function step(forward) {
     if (!isWanted) return;
     const isInSight = selected >= 0;
@@ -431,16 +442,16 @@ function timelineView(figure, data) {
     else move(first, false);
   };
   state.watch("time.view", take);
-  state.watch("time.find", (text) => {
+  const takeFind = (text) => {
+    if (text === (search.text() || null)) return;
     search.set(text ?? "");
     find(text ?? "");
-  });
+    bringFoundInSight();
+  };
+  state.watch("time.find", takeFind);
   resize();
   take(state.get("time.view"));
-  if (state.get("time.find")) {
-    search.set(state.get("time.find"));
-    find(state.get("time.find"));
-  }
+  takeFind(state.get("time.find"));
   describe();
 
   return {
@@ -507,6 +518,7 @@ function timelineSearch(asked, stepped) {
     set(text) {
       input.value = text;
     },
+    text: () => input.value.trim(),
     tell(text) {
       told.textContent = text;
     },
