@@ -29,6 +29,7 @@ _PS_PER_US: Final = 1e6
 _MOST_EVENTS: Final = 1_000_000
 _MOST_BYTES: Final = 2_300_000  # of base64: the page has 5 MB for everything
 _MOST_NAMES: Final = 12_000
+_MOST_NAME_BYTES: Final = 500_000  # of base64, for those
 _NAME_LENGTH: Final = 160
 _MOST_LANES: Final = 200  # of threads, and of the rest
 _UNITS_NS: Final = tuple(f * 10**e for e in range(9) for f in (1, 2, 5))
@@ -242,13 +243,23 @@ def _packed(events: Events, unit_ns: int, total: int) -> PackedTable:
 
 
 def _packed_names(called: _Names, kinds: Kinds, findings: Sequence[str]) -> PackedTable:
-    unnamed = len(kinds.kind) - len(called.name)
+    """Pack what events are; of the last, which took least time, only the sort where too many."""
+    told = len(called.name)
+    packed = _packed_first(told, called, kinds, findings)
+    while len(packed.data) > _MOST_NAME_BYTES and told > 1:
+        told = max(1, int(told * 0.95 * _MOST_NAME_BYTES / len(packed.data)))
+        packed = _packed_first(told, called, kinds, findings)
+    return packed
+
+
+def _packed_first(told: int, called: _Names, kinds: Kinds, findings: Sequence[str]) -> PackedTable:
+    unnamed = [None] * (len(kinds.kind) - told)
     return pack(
         {
-            "name": _texts([*called.name, *[None] * unnamed]),
+            "name": _texts([*called.name[:told], *unnamed]),
             "kind": Texts(kinds.kind, KINDS),
-            "op_id": _texts([*called.op_id, *[None] * unnamed]),
-            "op": _texts([*called.op, *[None] * unnamed]),
+            "op_id": _texts([*called.op_id[:told], *unnamed]),
+            "op": _texts([*called.op[:told], *unnamed]),
             "finding_id": Texts(kinds.finding, findings),
         },
         len(kinds.kind),

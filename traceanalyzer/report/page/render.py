@@ -53,6 +53,12 @@ _HOLDERS_SHOWN = 15
 _EVIDENCE_OPEN = 4
 _OPS_OPEN = 8
 _PLACES_OPEN = 3
+# What may stand within an entry of a list, such as the causes of a finding.
+_LISTED_WITHIN = 8
+_RULED_OUT = 24
+_CODE_LINES = 60
+_PARAGRAPHS = 12
+_FINDINGS_NAMED = 1000
 _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 
 
@@ -190,6 +196,11 @@ def environment() -> Environment:
         ops_listed=views.ops_listed,
         ops_open=_OPS_OPEN,
         places_open=_PLACES_OPEN,
+        listed_within=_LISTED_WITHIN,
+        ruled_out_shown=_RULED_OUT,
+        code_lines_shown=_CODE_LINES,
+        paragraphs_shown=_PARAGRAPHS,
+        findings_named=_FINDINGS_NAMED,
         ops_grid=views.ops_grid,
         rows_shown=views.ROWS_SHOWN,
         libraries=vendored.packages(),
