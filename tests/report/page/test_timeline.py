@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from tests.report.examples import empty_run, gpu_run, hostile_run
+from tests.report.examples import cpu_only_run, empty_run, gpu_run, hostile_run
 from tests.report.made_timeline import Made, MadeLane, made_timeline
 from tests.report.markup import Element, read
 from traceanalyzer.model import Report, TraceWhere
@@ -82,6 +82,27 @@ def test_findings_are_marked_where_they_show_best() -> None:
     lane = next(row for row in seen.lanes if row.lane.name == "tf_Compute/2087")
     assert lane.findings == ("f3a91c07", "0be77d52")
     assert lane.marks.startswith("M")
+
+
+def test_findings_for_a_machine_with_a_gpu_are_led_to_as_well() -> None:
+    report = cpu_only_run()
+    assert report.on_a_gpu is not None
+    measured, there = report.findings[0].id, report.on_a_gpu.findings[0].id
+    events = [
+        Made(0, 100, "a", "host_op", "1", measured),
+        Made(200, 100, "b", "host_op", "2", there),
+    ]
+    report = with_lanes(MadeLane("h", "t", "thread", events), report=report)
+    page = read(render_page(report))
+    links = page.one("section", id="timeline").all("a")
+    led = [str(link.attributes["href"]).lstrip("#") for link in links]
+    assert led == [f"finding-{measured}", f"on-a-gpu-finding-{there}"]
+    table = unpack(finding_table(report))
+    assert dict(zip(table["id"], table["anchor"], strict=True)) == {
+        measured: led[0],
+        there: led[1],
+    }
+    assert {article.attributes["id"] for article in page.all("article")} == set(led)
 
 
 def test_numbers_of_findings_lie_apart() -> None:

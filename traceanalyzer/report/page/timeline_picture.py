@@ -14,7 +14,7 @@ import numpy as np
 
 from traceanalyzer.report.packed import Numbers, Texts, codes, pack, unpack
 from traceanalyzer.report.text import cut
-from traceanalyzer.report.views import numbered_findings, numbered_on_a_gpu
+from traceanalyzer.report.views import fragment, numbered_findings, numbered_on_a_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -160,16 +160,24 @@ def kind_height(kind: str) -> tuple[int, int]:
 
 
 class FindingName(NamedTuple):
-    """What a finding is called where there is room for a number."""
+    """What a finding is called where there is room for a number, and the id of its card."""
 
     label: str
     title: str
+    anchor: str
 
 
 def finding_names(report: Report) -> dict[str, FindingName]:
     """Return what findings are called, those for a machine with a GPU among them, by id."""
-    numbered = (*numbered_on_a_gpu(report), *numbered_findings(report))
-    return {n.finding.id: FindingName(n.label, n.finding.title) for n in numbered}
+    places = (
+        ("on-a-gpu-finding", numbered_on_a_gpu(report)),
+        ("finding", numbered_findings(report)),
+    )
+    return {
+        n.finding.id: FindingName(n.label, n.finding.title, fragment(kind, n.finding.id))
+        for kind, numbered in places
+        for n in numbered
+    }
 
 
 def timeline_picture(report: Report) -> TimelinePicture | None:
@@ -219,12 +227,13 @@ def lane_table(report: Report) -> PackedTable:
 
 def finding_table(report: Report) -> PackedTable:
     """Return what findings are called, for the page's script."""
-    found = (*numbered_findings(report), *numbered_on_a_gpu(report))
+    found = finding_names(report)
     return pack(
         {
-            "id": _texts([numbered.finding.id for numbered in found]),
-            "label": _texts([numbered.label for numbered in found]),
-            "title": _texts([cut(numbered.finding.title) for numbered in found]),
+            "id": _texts(list(found)),
+            "label": _texts([name.label for name in found.values()]),
+            "title": _texts([cut(name.title) for name in found.values()]),
+            "anchor": _texts([name.anchor for name in found.values()]),
         },
         len(found),
     )

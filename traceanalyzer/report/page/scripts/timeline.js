@@ -488,9 +488,8 @@ function eventDetails(data, event, lane) {
   }
   const finding = data.findings.get(names.finding(what));
   if (finding) {
-    const address = addressOf("finding", names.finding(what));
     rows.push(["Finding",
-      make("a", { href: address }, `${finding.label}: ${cutName(finding.title, 60)}`)]);
+      make("a", { href: `#${finding.anchor}` }, `${finding.label}: ${cutName(finding.title, 60)}`)]);
   }
   return make("dl", {}, ...rows.map(([term, told]) =>
     make("div", {}, make("dt", {}, term), " ", make("dd", {}, told))));

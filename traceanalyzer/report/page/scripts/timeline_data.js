@@ -77,10 +77,8 @@ function timelineNames(table) {
 function timelineFindings(table) {
   const found = new Map();
   for (let row = 0; table && row < table.rows; row += 1) {
-    const { id, label, title } = table.columns;
-    if (!found.has(id.at(row))) {
-      found.set(id.at(row), { label: label.at(row), title: title.at(row) });
-    }
+    const { id, label, title, anchor } = table.columns;
+    found.set(id.at(row), { label: label.at(row), title: title.at(row), anchor: anchor.at(row) });
   }
   return found;
 }
