@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import traceanalyzer
 from tests.report.examples import gpu_run
 from tests.report.made_timeline import Made, MadeLane, made_timeline
 from tests.report.markup import Element, read
 from tests.report.page.made_ops import made_rows
+from tests.traces import executor, host, op, thread, us, write, xspace
 from traceanalyzer.model import (
     Blocker,
     DeviceInfo,
@@ -27,10 +30,14 @@ from traceanalyzer.model import (
     Table,
     TraceWhere,
 )
-from traceanalyzer.report import document
+from traceanalyzer.report import document, events
+from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.ops import pack_ops
-from traceanalyzer.report.packed import Numbers, pack
+from traceanalyzer.report.packed import Numbers, pack, unpack
 from traceanalyzer.report.page import fitting, render_page
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CHANCE = random.Random(11)  # noqa: S311 - made the same each time
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -100,7 +107,7 @@ def test_a_page_that_fits_leaves_nothing_out() -> None:
 
 @pytest.mark.parametrize("is_read", [False, True])
 def test_heavy_findings_fit(is_read: bool) -> None:  # noqa: FBT001 - a parameter
-    report = _with_findings(60)
+    report = _with_findings(40)
     if is_read:  # of a document that another tool wrote
         report = document.loads(document.dumps(report))
     text = render_page(report)
@@ -147,17 +154,17 @@ def test_bulk_that_another_tool_packed_gives_way_first() -> None:
     report = gpu_run()
     noise = np.random.default_rng(5).integers(0, 2**24, 800_000)
     nothing = Numbers(np.zeros(len(noise)))
-    events = pack(
+    bulk = pack(
         {"gap": Numbers(noise), "duration": nothing, "what": nothing, "count": nothing},
         len(noise),
         level=1,
     )
     made = made_timeline((MadeLane("h", "python", "thread", (Made(0, 1, "a", "program"),)),))
     (lane,) = made.lanes
-    trace = replace(made, events=events, lanes=(replace(lane, rows=len(noise)),))
-    ops = replace(pack_ops(pd.DataFrame(made_rows(4), dtype=object), 4), data=events.data)
+    trace = replace(made, events=bulk, lanes=(replace(lane, rows=len(noise)),))
+    ops = replace(pack_ops(pd.DataFrame(made_rows(4), dtype=object), 4), data=bulk.data)
     both = replace(report, trace=trace, tables=replace(report.tables, all_ops=ops))
-    assert len(events.data) > 3_000_000
+    assert len(bulk.data) > 3_000_000
     text = render_page(both)
     assert len(text.encode()) <= fitting.LARGEST
     told = _left_out(read(text))
@@ -189,6 +196,28 @@ def test_a_long_key_stays_one_of_its_own() -> None:
 
 
 def test_the_last_round_of_anything_is_small() -> None:
-    last = [*fitting.rounds(_with_findings(60))][-1]
+    last = [*fitting.rounds(_with_findings(20))][-1]
     assert len(last.report.findings) <= 10
     assert last.report.trace is None
+
+
+def test_names_of_events_keep_to_their_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ops = [op(f"{_name(150)}_{k}", "MatMul", us(10 * k, 5)) for k in range(200)]
+    plane = host(thread("tf_Compute", 1)(executor(us(0, 2000))(*ops)))
+    logs = write(tmp_path, xspace(plane), run="run")
+        tmp_path, xspace(host(thread("tf_Compute", 1)(executor(us(0, 2000))(*ops)))), run="run"
+    )
+    diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))
+    whole = event_timeline(diagnosis)
+    assert whole is not None
+    monkeypatch.setattr(events, "_MOST_NAME_BYTES", len(whole.names.data) // 2)
+    less = event_timeline(diagnosis)
+    assert less is not None
+    assert len(less.names.data) <= len(whole.names.data) // 2
+    assert less.names.rows == whole.names.rows  # what they are is told of all
+    assert unpack(less.names)["kind"] == unpack(whole.names)["kind"]
+    told = [name is not None for name in unpack(less.names)["name"]]
+    assert 0 < sum(told) < sum(name is not None for name in unpack(whole.names)["name"])
+    assert less.events == whole.events

@@ -33,15 +33,19 @@ _KEYS: Final = frozenset({"id", "op_id", "finding_id", "node", "source", "target
 _LONGEST_KEY: Final = 160
 _PHASES: Final = 20  # as many as there are of them, and some more
 _WORDS: Final = {
+    "edges": "edges of copies",
     "between": "other ops of round trips",
-    "cpu_op_us": "CPU-op time",
     "critical_path": "critical paths",
     "dragged_along": "ops dragged along",
     "evidence": "pieces of evidence",
     "health": "remarks on trace health",
+    "holders": "what held memory",
+    "nodes": "ends of copies",
     "ops": "ops of findings and round trips",
     "rows": "rows of tables",
     "ruled_out": "causes ruled out",
+    "to_cpu": "ops to move to the CPU",
+    "to_gpu": "ops to move to the GPU",
 }
 
 
