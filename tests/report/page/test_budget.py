@@ -207,8 +207,6 @@ def test_names_of_events_keep_to_their_room(
     ops = [op(f"{_name(150)}_{k}", "MatMul", us(10 * k, 5)) for k in range(200)]
     plane = host(thread("tf_Compute", 1)(executor(us(0, 2000))(*ops)))
     logs = write(tmp_path, xspace(plane), run="run")
-        tmp_path, xspace(host(thread("tf_Compute", 1)(executor(us(0, 2000))(*ops)))), run="run"
-    )
     diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))
     whole = event_timeline(diagnosis)
     assert whole is not None
