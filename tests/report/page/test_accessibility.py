@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,14 @@ _RUN = """
 """
 _OPEN_ALL = "document.querySelectorAll('details').forEach((d) => (d.open = true))"
 
-looks = pytest.mark.parametrize("width", [380, 1280])
-schemes = pytest.mark.parametrize("scheme", ["light", "dark"])
+# A look at a full page takes seconds: two are had in every run of the tests, the others with the
+# slow ones.
+USUAL = ("gpu", 1280, "light"), ("gpu", 380, "dark")
+LOOKS = [
+    pytest.param(*look, marks=() if look in USUAL else pytest.mark.slow)
+    for look in itertools.product(sorted(EXAMPLES), (380, 1280), ("light", "dark"))
+]
+looks = pytest.mark.parametrize(("name", "width", "scheme"), LOOKS)
 
 
 def violations(seen: Visit) -> list[str]:
@@ -69,23 +76,21 @@ def without_scripts(path: Path) -> Path:
 
 
 @looks
-@schemes
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_examples_are_open_to_all(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     assert look(browser, pages[name], width, scheme) == []
 
 
+@pytest.mark.slow
 @looks
-@schemes
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_examples_are_open_to_all_without_scripts(
     browser: Browser, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     assert look(browser, without_scripts(pages[name]), width, scheme) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "scheme"), [(380, "dark"), (1280, "light")])
 @pytest.mark.parametrize("name", [case.name for case in CASES])
 def test_reports_of_real_traces_are_open_to_all(

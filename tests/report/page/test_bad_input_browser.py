@@ -54,6 +54,7 @@ def opened(browser: Browser, report: Report, folder: Path, width: int) -> Visit:
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 1280])
 @pytest.mark.parametrize("text", sorted(HOSTILE_TEXTS))
 def test_hostile_texts_do_nothing_and_fit(
@@ -71,6 +72,7 @@ def test_hostile_texts_do_nothing_and_fit(
 
 
 # The longest time that a trace can hold is 1e13 microseconds.
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [math.nan, -12.5, 0.0, 1e13])
 def test_impossible_numbers_are_never_words_of_a_program(
     browser: Browser, tmp_path: Path, number: float
