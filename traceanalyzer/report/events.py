@@ -27,9 +27,9 @@ __all__ = ["event_timeline", "marked_findings"]
 
 _PS_PER_US: Final = 1e6
 _MOST_EVENTS: Final = 1_000_000
-_MOST_BYTES: Final = 2_300_000  # of base64: the page has 5 MB for everything
+_MOST_BYTES: Final = 1_900_000  # of base64: the page has 5 MB for everything
 _MOST_NAMES: Final = 12_000
-_MOST_NAME_BYTES: Final = 500_000  # of base64, for those
+_MOST_NAME_BYTES: Final = 450_000  # of base64, for those
 _NAME_LENGTH: Final = 160
 _MOST_LANES: Final = 200  # of threads, and of the rest
 _UNITS_NS: Final = tuple(f * 10**e for e in range(9) for f in (1, 2, 5))

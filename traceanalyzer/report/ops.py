@@ -27,7 +27,7 @@ _PS_PER_US: Final = 1e6
 _STEPS_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_OPS: Final = 500  # rows of each of the two halves of the table that is read
 _MAX_ROWS: Final = 50_000  # rows of the table that is searched
-_MAX_BYTES: Final = 1_500_000  # of it in a page of five megabytes
+_MAX_BYTES: Final = 1_250_000  # of it in a page of five megabytes
 _LONGEST: Final = 240  # characters of a text of it
 
 _TEXTS: Final = (
