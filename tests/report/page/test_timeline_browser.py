@@ -298,6 +298,8 @@ def test_a_gap_leads_to_its_place(seen: Visit) -> None:
     assert view(page) == pytest.approx((5_475, 10_175), abs=1)
     top = page.locator("#timeline").evaluate("e => e.getBoundingClientRect().top")
     assert abs(top) < 60
+    # Whoever reads on or tabs on is there too.
+    assert page.evaluate("document.activeElement.id") == "timeline-title"
 
 
 def test_a_link_to_events_keeps_what_else_was_chosen(seen: Visit) -> None:
@@ -331,6 +333,15 @@ def test_a_link_to_events_shows_some_wherever_one_was(seen: Visit) -> None:
     after = view(page)
     assert after[1] < before[0] or after[0] > before[1]
     assert "Finding" in details(page)
+
+
+def test_it_is_drawn_where_the_system_has_colours_of_its_own(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    seen = opened(browser, pages["gpu"], forced_colors="active")
+    settle(seen.page)
+    assert len(colours(seen.page)) > 6
+    seen.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

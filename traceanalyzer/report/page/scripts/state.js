@@ -43,6 +43,11 @@ const state = (() => {
     if (!target) return;
     for (let e = target; e; e = e.parentElement) if (e.localName === "details") e.open = true;
     target.scrollIntoView();
+    if (!location.hash.includes("&")) return;
+    // The browser itself leads the keyboard to an anchor that stands alone, and to no other.
+    const heading = target.querySelector("h2, h3") ?? target;
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
   }
 
   function decodeAnchor() {
@@ -57,7 +62,9 @@ const state = (() => {
   let followed = null;
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest('a[href^="#"]');
-    if (link) followed = link.hash;
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
+    followed = link.hash;
+    if (followed === location.hash) go(); // the address will not change
   });
 
   window.addEventListener("hashchange", () => {

@@ -3,27 +3,13 @@
 // The address holds `time.view=FROM-TO`, microseconds from the run's first event, and `time.find`,
 // what is searched for. A link `#timeline&time.view=FROM-TO` leads to a place from anywhere.
 
-let timelineShown = null; // resolves to what can be asked of the timeline, null where it has none
-
-/**
- * Shows a place in the timeline.
- *
- * @param {{start_us: number, end_us: number, host?: string, lane?: string}} place Times from the
- *   run's first event; the lane by its name, to be scrolled to.
- */
-async function showInTimeline(place) {
-  const shown = await openTimeline();
-  if (!shown) return;
-  document.getElementById("timeline")?.scrollIntoView();
-  shown.show(place);
-}
+let timelineShown = null; // resolves when it is drawn
 
 function openTimeline() {
   const figure = document.getElementById("timeline-picture");
-  if (!figure) return Promise.resolve(null);
+  if (!figure) return Promise.resolve();
   timelineShown ??= timelineData(Number(figure.dataset.unit)).then((data) => {
-    if (!data || !data.rows) return null;
-    return timelineView(figure, data);
+    if (data?.rows) timelineView(figure, data);
   });
   return timelineShown;
 }
@@ -453,15 +439,6 @@ function timelineView(figure, data) {
   take(state.get("time.view"));
   takeFind(state.get("time.find"));
   describe();
-
-  return {
-    show({ start_us: start, end_us: end, host, lane: name }) {
-      move({ from: start * data.perUs, to: end * data.perUs });
-      const lane = name === undefined ? -1 : data.lanes.findIndex((one) =>
-        one.name === name && (host === undefined || one.host === host));
-      if (lane >= 0) scrollTo(lane);
-    },
-  };
 }
 
 /** Returns what there is to say about an event. */
@@ -544,15 +521,6 @@ begin(() => {
   }, { rootMargin: "400px" });
   near.observe(figure);
   if (state.get("time.view") || state.get("time.find")) open();
-  // A link to a place keeps what else was chosen; opened elsewhere, the address tells it.
-  document.addEventListener("click", (event) => {
-    const link = event.target instanceof Element && event.target.closest('a[href^="#timeline&"]');
-    if (!link || event.defaultPrevented || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    const asked = viewOf(new URLSearchParams(link.getAttribute("href").slice(1)).get("time.view"));
-    if (!asked) return;
-    event.preventDefault();
-    showInTimeline({ start_us: asked[0], end_us: asked[1] });
-  });
   // Listed for the help: in the timeline itself they are taken before the page's own.
   const never = () => false;
   const nothing = () => {};
