@@ -873,10 +873,10 @@ class EventTimeline(_Record):
     """What happened when, by lane: events in columns, the short ones put together where many.
 
     ``names`` has a row for each thing that an event can be: ``name``, ``kind``, ``op_id``,
-    ``op`` (that op's name), ``finding_id``. ``events`` has a row for each event, lane by lane as ``lanes`` says, by start:
-    ``gap`` from the end of the one before on its lane (of the first: from 0) and ``duration``, both
-    in units of ``unit_ns`` from the run's first event; ``what``, a row of ``names``; ``count``, how
-    many events it stands for.
+    ``op`` (that op's name), ``finding_id``. ``events`` has a row for each event, lane by lane as
+    ``lanes`` says, by start: ``gap`` from the end of the one before on its lane (of the first: from
+    0) and ``duration``, both in units of ``unit_ns`` from the run's first event; ``what``, a row of
+    ``names``; ``count``, how many events it stands for.
     """
 
     unit_ns: int

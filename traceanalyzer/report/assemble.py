@@ -65,6 +65,7 @@ __all__ = ["assemble"]
 
 _PS_PER_US: Final = 1e6
 _MAX_OPS: Final = 500  # ops of a finding
+_BULK_BYTES: Final = 3_200_000  # of what is packed: the page has 5 MB for everything
 _MAX_ROWS: Final = 500  # rows of the other tables, and edges of the copy graph
 
 
@@ -75,6 +76,8 @@ def assemble(diagnosis: Diagnosis) -> Report:
     steps = steps_of(run)
     findings = ranked(_finding(f, run, diagnosis.costs) for f in diagnosis.findings)
     titles = {rule.id: rule.title for rule in all_rules()}
+    searched = all_ops(diagnosis)
+    left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=_run_info(run, devices, steps),
@@ -97,10 +100,10 @@ def assemble(diagnosis: Diagnosis) -> Report:
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),
-        trace=event_timeline(diagnosis),
+        trace=event_timeline(diagnosis, left_bytes),
         tables=Tables(
             ops=_op_table(run),
-            all_ops=all_ops(diagnosis),
+            all_ops=searched,
             copies=_copy_table(run),
             steps=_cut(_in_us(run.steps, _origin(run)), _MAX_ROWS),
             kernels=_kernel_table(run.kernels),

@@ -27,7 +27,7 @@ __all__ = ["event_timeline", "marked_findings"]
 
 _PS_PER_US: Final = 1e6
 _MOST_EVENTS: Final = 1_000_000
-_MOST_BYTES: Final = 1_900_000  # of base64: the page has 5 MB for everything
+_MOST_BYTES: Final = 1_900_000  # of base64, where the page has room for so many
 _MOST_NAMES: Final = 12_000
 _MOST_NAME_BYTES: Final = 450_000  # of base64, for those
 _NAME_LENGTH: Final = 160
@@ -58,8 +58,13 @@ class _Names(NamedTuple):
     finding: NDArray[np.int64]
 
 
-def event_timeline(diagnosis: Diagnosis) -> EventTimeline | None:
-    """Return what happened when; None where nothing did."""
+def event_timeline(diagnosis: Diagnosis, most_bytes: int = _MOST_BYTES) -> EventTimeline | None:
+    """Return what happened when; None where nothing did.
+
+    Args:
+        diagnosis: Of the run.
+        most_bytes: How much room the page has left for events, as base64.
+    """
     run = diagnosis.run
     names = Names()
     gathered = [_Found(host, lane) for host in run.hosts for lane in host_lanes(host, names)]
@@ -73,7 +78,7 @@ def event_timeline(diagnosis: Diagnosis) -> EventTimeline | None:
     called, what = _called(names, events, finding_of, run.ops)
     events = events._replace(what=what)
     unit_ns = _unit_ns(events)
-    fitted, below_ps, kinds = _fitted(events, called, unit_ns)
+    fitted, below_ps, kinds = _fitted(events, called, unit_ns, min(most_bytes, _MOST_BYTES))
     gaps, gaps_total = idle_gaps(run, origin_ps, finding_of)
     findings = list(dict.fromkeys(finding_of.values()))
     return EventTimeline(
@@ -188,10 +193,12 @@ def _unit_ns(events: Events) -> int:
     return fitting[0] if fitting else _UNITS_NS[-1]
 
 
-def _fitted(events: Events, called: _Names, unit_ns: int) -> tuple[Events, int | None, Kinds]:
+def _fitted(
+    events: Events, called: _Names, unit_ns: int, most_bytes: int
+) -> tuple[Events, int | None, Kinds]:
     """Return as many events as there is room for, the threshold, and what they are."""
     own = Kinds(called.kind, called.finding)
-    room = _room(events, unit_ns)
+    room = _room(events, unit_ns, most_bytes)
     # Those that stay have more to tell each than those that go: a first guess.
     most = _MOST_EVENTS if len(events.start_ps) <= room else min(_MOST_EVENTS, int(room * 0.8))
     # What findings are about is what a reader looks for: it stays, unless it is most of all.
@@ -203,14 +210,14 @@ def _fitted(events: Events, called: _Names, unit_ns: int) -> tuple[Events, int |
         if below_ps is None:
             return events, None, own
         fitted, kinds = together(events, below_ps, own)
-        room = _room(fitted, unit_ns)
+        room = _room(fitted, unit_ns, most_bytes)
         if len(fitted.start_ps) <= room:
             break
         most = min(room, len(fitted.start_ps) - 1)
     return fitted, below_ps, kinds
 
 
-def _room(events: Events, unit_ns: int) -> int:
+def _room(events: Events, unit_ns: int, most_bytes: int) -> int:
     """Return how many events of this sort there is room for."""
     stretches, rows = _SAMPLE
     n = len(events.start_ps)
@@ -220,7 +227,7 @@ def _room(events: Events, unit_ns: int) -> int:
     own = (at[:, None] + np.arange(rows)).ravel()
     sample = Events(np.array([0]), *(column[own] for column in events[1:]))
     columns = {name: Numbers(column) for name, column in _columns(sample, unit_ns).items()}
-    return int(_MOST_BYTES * len(own) / len(pack(columns, n, level=_LEVEL).data))
+    return int(most_bytes * len(own) / len(pack(columns, n, level=_LEVEL).data))
 
 
 def _columns(events: Events, unit_ns: int) -> dict[str, NDArray[np.int64]]:

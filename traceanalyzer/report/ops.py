@@ -27,8 +27,9 @@ _PS_PER_US: Final = 1e6
 _STEPS_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_OPS: Final = 500  # rows of each of the two halves of the table that is read
 _MAX_ROWS: Final = 50_000  # rows of the table that is searched
-_MAX_BYTES: Final = 1_250_000  # of it in a page of five megabytes
-_LONGEST: Final = 240  # characters of a text of it
+_MAX_BYTES: Final = 1_900_000  # of it in a page of five megabytes
+# Characters of a text of it: names are cut in their middle before ops are left out.
+_LONGEST: Final = (240, 96, 64)
 
 _TEXTS: Final = (
     "op_id",
@@ -124,27 +125,31 @@ def all_ops(diagnosis: Diagnosis) -> PackedTable | None:
 
 
 def pack_ops(frame: pd.DataFrame, total_rows: int) -> PackedTable:
-    """Pack rows of ops; of the last as many are left out as make the table too large for a page.
+    """Pack rows of ops, in no more room than a page has for them.
+
+    Where they take more, long texts are cut shorter; then of the last rows as many are left out as
+    are too many.
 
     Args:
         frame: The columns that `all_ops` names, in any order; null where unknown.
         total_rows: How many ops there are.
     """
-    columns = {name: _texts(frame[name], is_sorted=name != "op_id") for name in _TEXTS}
-    numbers = {name: (frame[name], per) for names, per in _NUMBERS for name in names}
-    packed = _packed(columns, numbers, len(frame), total_rows)
+    numbers = {name: (_plain(frame[name]), 1) for name in _COUNTS}
+    numbers |= {name: (_plain(frame[name]), _STEPS_PER_US) for name in _TIMES}
+    for longest in _LONGEST:
+        columns = {name: _texts(frame[name], longest, is_sorted=name != "op_id") for name in _TEXTS}
+        packed = _packed(columns, numbers, len(frame), total_rows)
+        if len(packed.data) <= _MAX_BYTES:
+            break
     while len(packed.data) > _MAX_BYTES and packed.rows > 1:
-        fewer = int(packed.rows * 0.97 * _MAX_BYTES / len(packed.data))
+        fewer = int(packed.rows * 0.99 * _MAX_BYTES / len(packed.data))
         packed = _packed(columns, numbers, max(1, fewer), total_rows)
     return packed
 
 
-_NUMBERS: Final = ((_COUNTS, 1), (_TIMES, _STEPS_PER_US))
-
-
 def _packed(
     texts: Mapping[str, Texts],
-    numbers: Mapping[str, tuple[pd.Series, int]],
+    numbers: Mapping[str, tuple[np.ndarray, int]],
     rows: int,
     total_rows: int,
 ) -> PackedTable:
@@ -152,7 +157,7 @@ def _packed(
         name: _used(column.codes[:rows], column.texts) for name, column in texts.items()
     }
     for name, (column, per) in numbers.items():
-        kept[name] = Numbers(_plain(column.head(rows)), per=per)
+        kept[name] = Numbers(column[:rows], per=per)
     return pack(kept, total_rows)
 
 
@@ -168,10 +173,10 @@ def _used(codes: np.ndarray, texts: Sequence[str]) -> Texts:
     return Texts(np.where(codes < 0, -1, places), [texts[code] for code in used.tolist()])
 
 
-def _texts(column: pd.Series, *, is_sorted: bool) -> Texts:
+def _texts(column: pd.Series, longest: int, *, is_sorted: bool) -> Texts:
     """Give each row the place of its text among the distinct ones."""
     codes, distinct = pd.factorize(column.astype(object))
-    shown = [_short(str(value)) for value in distinct.tolist()]
+    shown = [_short(str(value), longest) for value in distinct.tolist()]
     if not is_sorted:
         return Texts(codes, shown)
     order = sorted(range(len(shown)), key=lambda k: _sort_key(shown[k]))
@@ -186,11 +191,11 @@ def _sort_key(value: str) -> tuple[str, str]:
     return _DIGITS.sub(lambda found: found[0].zfill(12), value.lower()), value
 
 
-def _short(value: str) -> str:
+def _short(value: str, longest: int) -> str:
     """Cut the middle out of a text that is too long to be carried thousands of times."""
-    if len(value) <= _LONGEST:
+    if len(value) <= longest:
         return value
-    half = (_LONGEST - 1) // 2
+    half = (longest - 1) // 2
     return f"{value[:half]}…{value[-half:]}"
 
 

@@ -217,7 +217,15 @@ function acceptForm(id, close) {
 
 // Opens a form below the finding's head, in place of another that may be open.
 function openNoteForm(article, label, build, from) {
-  article.querySelector(".note-form")?.remove();
+  const begun = article.querySelector(".note-form");
+  const changed = [...(begun?.querySelectorAll("textarea, input") ?? [])]
+    .find((field) => field.value !== field.defaultValue);
+  if (changed) { // what was written is not thrown away
+    announce("Save or cancel what you have begun first.");
+    changed.focus();
+    return;
+  }
+  begun?.remove();
   const form = make("div", { class: "note-form", role: "group", "aria-label": label });
   const close = () => {
     form.remove();

@@ -70,6 +70,7 @@ function timelineNames(table) {
     opId: (what) => id.at(what),
     op: (what) => op.at(what),
     finding: (what) => finding.at(what),
+    findingOf: finding.raw,
     isMarked: Uint8Array.from({ length: table.rows }, (_, what) => Number(!finding.isNone(what))),
   };
 }

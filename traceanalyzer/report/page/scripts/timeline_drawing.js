@@ -78,12 +78,12 @@ function laneBoxes(data, lane, view, width, isWanted, isLeftOut) {
   let took = 0;
   let best = -1;
   let mostTook = -1;
-  let pixelMarked = false;
+  let marked = -1; // the event in it that a finding is about, what was searched for first
   let wantedHere = false;
   const flush = () => {
     if (pixel < 0) return;
     addBox(boxes, names.kind[what[best]], pixel, 1, Math.min(1, took), best, wantedHere);
-    if (pixelMarked) addMark(marks, pixel, 1, best);
+    if (marked >= 0) addMark(marks, pixel, 1, marked, names.findingOf[what[marked]]);
     pixel = -1;
   };
   for (let k = firstBeyond(data, lane, view.from); k < lane.to; k += 1) {
@@ -97,7 +97,7 @@ function laneBoxes(data, lane, view, width, isWanted, isLeftOut) {
       const x = Math.max(a, -2);
       const wide = Math.min(b, width + 2) - x;
       boxes.push([names.kind[what[k]], x, wide, 1, k, wanted]);
-      if (names.isMarked[what[k]]) addMark(marks, x, wide, k);
+      if (names.isMarked[what[k]]) addMark(marks, x, wide, k, names.findingOf[what[k]]);
       continue;
     }
     const at = Math.max(0, Math.floor(a));
@@ -106,7 +106,7 @@ function laneBoxes(data, lane, view, width, isWanted, isLeftOut) {
       pixel = at;
       took = 0;
       mostTook = -1;
-      pixelMarked = false;
+      marked = -1;
       wantedHere = false;
     }
     took += b - a;
@@ -117,7 +117,7 @@ function laneBoxes(data, lane, view, width, isWanted, isLeftOut) {
       best = k;
     }
     if (wanted) wantedHere = true;
-    if (names.isMarked[what[k]]) pixelMarked = true;
+    if (names.isMarked[what[k]] && (marked < 0 || wanted)) marked = k;
   }
   flush();
   return { boxes, marks };
@@ -135,13 +135,14 @@ function addBox(boxes, kind, x, width, share, event, wanted) {
   boxes.push([kind, x, width, share, event, wanted, true]);
 }
 
-function addMark(marks, x, width, event) {
+// Marks of one finding that touch are one; another's stays its own, and bears its own number.
+function addMark(marks, x, width, event, finding) {
   const last = marks[marks.length - 1];
-  if (last && x - (last[0] + last[1]) < 1.5) {
+  if (last && last[3] === finding && x - (last[0] + last[1]) < 1.5) {
     last[1] = x + width - last[0];
     return;
   }
-  marks.push([x, width, event]);
+  marks.push([x, width, event, finding]);
 }
 
 /** Draws a lane at a height: boxes, names where there is room, and what findings are about. */
