@@ -89,6 +89,7 @@ def test_hostile_texts_do_reach_the_page() -> None:
             assert "hostile<b>" in section.text.lower(), section.attributes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, -12.5, -0.0, 0.0, 1e-9, 1e18])
 def test_a_number_everywhere_gives_a_correct_page(number: float) -> None:
     report = gpu_run()

@@ -35,7 +35,10 @@ def test_page_asks_for_nothing_and_shows_everything(
     seen.close()
 
 
-@pytest.mark.parametrize("width", [320, 380, 768, 1280, 2560])
+@pytest.mark.parametrize(
+    "width",
+    [320, 2560, *(pytest.param(between, marks=pytest.mark.slow) for between in (380, 768, 1280))],
+)
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_page_is_never_wider_than_its_window(
     browser: Browser, pages: dict[str, Path], name: str, width: int

@@ -105,7 +105,7 @@ def test_a_page_that_fits_leaves_nothing_out() -> None:
     assert _left_out(read(render_page(gpu_run()))) == ""
 
 
-@pytest.mark.parametrize("is_read", [False, True])
+@pytest.mark.parametrize("is_read", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_heavy_findings_fit(is_read: bool) -> None:  # noqa: FBT001 - a parameter
     report = _with_findings(40)
     if is_read:  # of a document that another tool wrote

@@ -212,6 +212,7 @@ def test_many_lines_are_counted() -> None:
 # --- very many ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_very_many_findings_keep_the_page_small_and_all_are_named() -> None:
     ops = tuple(op(f"op-{n}", "x.py", n) for n in range(500))
     evidence = gpu_run().findings[0].evidence * 40

@@ -256,6 +256,7 @@ QUERIES: dict[str, Callable[[Row], bool]] = {
 }
 
 
+@pytest.mark.slow
 def test_queries_find_what_they_say(seen: Visit) -> None:
     for query, is_found in QUERIES.items():
         ask(seen.page, query)
@@ -402,6 +403,7 @@ def test_what_was_chosen_stands_in_the_address(browser: Browser, made: Path) -> 
     again.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchor", ["#ops.sort=-nonsense", "#ops.cols=x,y", "#ops.q=%ZZ"])
 def test_an_address_of_nonsense_does_no_harm(browser: Browser, made: Path, anchor: str) -> None:
     opened = look(browser, made, anchor=anchor)
@@ -515,6 +517,7 @@ def test_enter_on_a_cause_leads_to_its_finding(browser: Browser, pages: dict[str
     opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 380, 768, 2560])
 def test_the_grid_scrolls_within_itself(browser: Browser, made: Path, width: int) -> None:
     opened = look(browser, made, width)

@@ -100,7 +100,7 @@ def test_help_lists_the_keys_and_closes(seen: Visit) -> None:
     seen.page.keyboard.press("?")
     dialog = seen.page.locator("dialog#keys")
     assert dialog.is_visible()
-    listed = dialog.locator("dt").all_inner_texts()
+    listed = dialog.locator("kbd").all_inner_texts()
     assert {"?", "j", "k", "d"} <= set(listed)
     assert all(text.strip() for text in dialog.locator("dd").all_inner_texts())
     # While it is open no key but those of the browser does anything.
@@ -114,6 +114,29 @@ def test_help_lists_the_keys_and_closes(seen: Visit) -> None:
     seen.page.locator("#close-keys").click()
     assert not dialog.is_visible()
     assert seen.page.evaluate("document.activeElement.id") == "show-keys"
+
+
+def test_single_keys_can_be_switched_off_and_stay_so(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    seen = visit(browser, pages["gpu"])
+    seen.page.locator("#show-keys").click()
+    seen.page.locator("#keys-on").uncheck()
+    seen.page.locator("#close-keys").click()
+    before = theme(seen)
+    for _ in range(2):
+        seen.page.keyboard.press("d")
+        seen.page.keyboard.press("?")
+        assert theme(seen) == before
+        assert not seen.page.locator("dialog#keys").is_visible()
+        seen.page.reload()
+    seen.page.locator("#show-keys").click()
+    assert not seen.page.locator("#keys-on").is_checked()
+    seen.page.locator("#keys-on").check()
+    seen.page.locator("#close-keys").click()
+    seen.page.keyboard.press("d")
+    assert theme(seen) != before
+    seen.close()
 
 
 def test_no_key_is_listed_twice_for_the_same_place(seen: Visit) -> None:

@@ -80,6 +80,7 @@ def test_without_scripts_all_pictures_are_there(browser: Browser, made: dict[str
     seen.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(REPORTS))
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_is_said_and_nothing_asked_for(
@@ -267,6 +268,7 @@ def test_keys_reach_every_scope_that_can_be_seen(browser: Browser, made: dict[st
     seen.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [320, 380, 1280, 2560])
 @pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
 def test_words_stay_in_their_boxes(

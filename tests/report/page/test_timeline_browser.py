@@ -277,6 +277,7 @@ def test_what_is_shown_is_restored_from_the_address(
     seen.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ["5-4", "x", "1-", "1e3-2e9", "-5-10", "<script>", "9999999-99999999"]
 )

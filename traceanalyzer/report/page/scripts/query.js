@@ -144,7 +144,7 @@ function rowsOf(term, source) {
     const value = plainWords(term, term.value?.toLowerCase());
     markTexts(found, source.texts(term.field), (text) => {
       if (term.kind === "has") return text.includes(value);
-      return text === value;
+      return text === value || (text === "" && value === (term.field.empty ?? "none"));
     }, term.kind === "unknown");
   } else {
     const figures = source.figures(term.field);
