@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.report.text import DIRECTIONS
+from traceanalyzer.report.text import copy_words, op_label
 from traceanalyzer.tables.lanes import Doing
 from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.timeline.device_work import durations
@@ -171,13 +171,9 @@ def _device_events(host: Host, names: Names, lines: dict[tuple[str, str], int]) 
     line = np.concatenate([_lines(kernels, lines), _lines(copies, lines)])
     op_ids = host.tables.ops["op_id"].tolist()
     of_kernels = _named(kernels["name"], row[: len(kernels)], op_ids, _COMPUTE, names)
-    directions = copies["direction"].astype(str).map(_copy_words)
+    directions = copies["direction"].astype(str).map(copy_words)
     of_copies = _named(directions, row[len(kernels) :], op_ids, _COPY, names)
     return _DeviceEvents(line, start, end, np.concatenate([of_kernels, of_copies]))
-
-
-def _copy_words(direction: str) -> str:
-    return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
 
 
 def _lines(table: pd.DataFrame, lines: dict[tuple[str, str], int]) -> NDArray[np.int64]:
@@ -232,7 +228,7 @@ def _loose_copies(host: Host, names: Names) -> Iterator[HostLane]:
     rows = np.array([*(row_of.get(i, -1) for i in ids.cat.categories), -1], np.int64)
     start = copies["start_ps"].to_numpy(np.int64)
     end = start + durations(copies).clip(0)
-    directions = copies["direction"].astype(str).map(_copy_words)
+    directions = copies["direction"].astype(str).map(copy_words)
     yield HostLane(
         name="copies",
         kind="copies",
@@ -317,7 +313,7 @@ def _things(
     if shown is not None:
         ids = shown["op_id"].tolist()
         labels = [
-            name if name == of_type else f"{name}:{of_type}"
+            op_label(name, of_type)
             for name, of_type in zip(
                 shown["name"].astype(str), shown["type"].astype(str), strict=True
             )

@@ -12,7 +12,7 @@ from traceanalyzer.report.event_lanes import KINDS, HostLane, Names, host_lanes
 from traceanalyzer.report.idle_gaps import idle_gaps
 from traceanalyzer.report.level_of_detail import Events, Kinds, threshold, together
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.text import cut
+from traceanalyzer.report.text import cut, op_label
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -180,10 +180,7 @@ def _called(
 def _op_names(ops: pd.DataFrame, op_ids: Sequence[str]) -> dict[str, str]:
     rows = ops[ops["op_id"].isin(set(op_ids))]
     texts = zip(rows["op_id"], rows["name"].astype(str), rows["type"].astype(str), strict=True)
-    return {
-        op_id: cut(name if name == of_type else f"{name}:{of_type}", _NAME_LENGTH)
-        for op_id, name, of_type in texts
-    }
+    return {op_id: cut(op_label(name, of_type), _NAME_LENGTH) for op_id, name, of_type in texts}
 
 
 def _unit_ns(events: Events) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.model import IdleGap
-from traceanalyzer.report.text import DIRECTIONS
+from traceanalyzer.report.text import copy_words, op_label
 from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.phase import Phase
@@ -223,11 +223,10 @@ def _device_event(host: Host, work: DeviceWork, event: int) -> str:
     copy, row = int(work.copy[event]), int(work.row[event])
     if copy >= 0:
         direction = str(host.tables.copies["direction"].iloc[copy])
-        return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+        return copy_words(direction)
     return _op_name(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])
 
 
 def _op_name(host: Host, row: int) -> str:
     op = host.tables.ops.iloc[row]
-    name, kind = str(op["name"]), str(op["type"])
-    return name if name == kind else f"{name}:{kind}"
+    return op_label(str(op["name"]), str(op["type"]))

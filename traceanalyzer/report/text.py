@@ -10,11 +10,13 @@ __all__ = [
     "DIRECTIONS",
     "READERS",
     "Quantity",
+    "copy_words",
     "count",
     "cut",
     "cut_long",
     "duration",
     "one_line",
+    "op_label",
     "sentence",
     "share",
     "size",
@@ -63,6 +65,16 @@ class Quantity:
     def __str__(self) -> str:
         """Returns figure and unit, held together by a no-break space."""
         return f"{self.figure}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.figure
+
+
+def copy_words(direction: str) -> str:
+    """Returns what a copy of a direction is called."""
+    return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
+
+
+def op_label(name: str, op_type: str) -> str:
+    """Returns what an op is called: its name and its type, where these are two."""
+    return name if name == op_type else f"{name}:{op_type}"
 
 
 _SPACES = re.compile(r"[ \t\r\n]+")

@@ -38,7 +38,6 @@ __all__ = [
     "devices_in_short",
     "explained_parts",
     "explanations",
-    "finding_labels",
     "fragment",
     "grid",
     "health_in_short",
@@ -350,11 +349,6 @@ def numbered_findings(report: Report) -> tuple[NumberedFinding, ...]:
 def numbered_on_a_gpu(report: Report) -> tuple[NumberedFinding, ...]:
     """Returns what a replay of the placer finds for a machine with a GPU, numbered on its own."""
     return () if report.on_a_gpu is None else _numbered(report.on_a_gpu.findings, "G")
-
-
-def finding_labels(report: Report) -> dict[str, str]:
-    """Returns for each finding's id what it is called on the page."""
-    return {numbered.finding.id: numbered.label for numbered in numbered_findings(report)}
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -91,7 +91,8 @@ def test_what_does_harm_comes_first_and_what_is_by_design_last() -> None:
         finding("harmless", "harmless", waits=8.0),
         finding("harmful", waits=1.0),
     )
-    assert views.finding_labels(report) == {"harmful": "1", "harmless": "2", "design": "3"}
+    labels = [(n.finding.id, n.label) for n in views.numbered_findings(report)]
+    assert labels == [("harmful", "1"), ("harmless", "2"), ("design", "3")]
 
 
 def test_the_page_numbers_findings_as_the_view_does() -> None:
@@ -100,7 +101,7 @@ def test_the_page_numbers_findings_as_the_view_does() -> None:
         article.attributes["data-finding"]: article.one("h3").one("span", class_="ordinal").text
         for article in page.all("article")
     }
-    assert shown == {key: f"{n}." for key, n in views.finding_labels(gpu_run()).items()}
+    assert shown == {n.finding.id: f"{n.label}." for n in views.numbered_findings(gpu_run())}
     rows = table(page.one("section", id="findings"), "Findings at a glance")
     assert [row[0] for row in rows] == ["1", "2", "3", "4"]
     assert "In the order of what mending each can gain per step, at most" in page.text
