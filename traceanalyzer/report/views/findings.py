@@ -1,0 +1,149 @@
+"""Findings in the page's order, numbered; what each lists, and which ops it explains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from traceanalyzer.report.views.grids import ROWS_SHOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traceanalyzer.model import Finding, Report, RuleStatus
+
+__all__ = [
+    "FINDINGS_IN_FULL",
+    "Explanation",
+    "NumberedFinding",
+    "SourcePlace",
+    "cause_title",
+    "explanations",
+    "host_time",
+    "numbered_findings",
+    "numbered_on_a_gpu",
+    "ops_listed",
+    "ranked",
+    "source_places",
+    "why_silent",
+]
+
+_HARM_ORDER = ("harmful", "harmless", "by_design")
+# What all findings together may list, so that a page of very many stays small.
+_OPS_IN_ALL = 2000
+_OPS_AT_LEAST = 8
+# Beyond these a finding is a row of the table at the top; the document holds it in full.
+FINDINGS_IN_FULL = 200
+
+
+@dataclass(frozen=True)
+class NumberedFinding:
+    """A finding and what it is called on the page, on paper and in the timeline: `3`, or `G3`."""
+
+    label: str
+    finding: Finding
+
+
+def numbered_findings(report: Report) -> tuple[NumberedFinding, ...]:
+    """Returns the findings in the page's order, numbered: what costs first, by its gain.
+
+    What does harm comes before what does none and what is by design. Within each the most that
+    mending can gain per step decides; where that is unknown how long the GPU waited per step; and
+    then the host time.
+    """
+    return _numbered(report.findings, "")
+
+
+def numbered_on_a_gpu(report: Report) -> tuple[NumberedFinding, ...]:
+    """Returns what a replay of the placer finds for a machine with a GPU, numbered on its own."""
+    return () if report.on_a_gpu is None else _numbered(report.on_a_gpu.findings, "G")
+
+
+def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Returns findings in the order of `numbered_findings`; of equals the first stays first."""
+    return tuple(sorted(findings, key=_rank))
+
+
+def _numbered(findings: Sequence[Finding], prefix: str) -> tuple[NumberedFinding, ...]:
+    return tuple(
+        NumberedFinding(f"{prefix}{n}", finding) for n, finding in enumerate(ranked(findings), 1)
+    )
+
+
+def _rank(finding: Finding) -> tuple[int, float, float]:
+    gain = None if finding.gain_us_per_step is None else finding.gain_us_per_step.high
+    waits = finding.cost.exposed_us_per_step or 0.0
+    took = finding.cost.host_us or 0.0
+    return _HARM_ORDER.index(finding.harm), -(waits if gain is None else gain), -took
+
+
+def host_time(entries: Iterable[NumberedFinding]) -> float | None:
+    """Returns the host time of findings together; None where it is known of none."""
+    known = [e.finding.cost.host_us for e in entries if e.finding.cost.host_us is not None]
+    return sum(known) if known else None
+
+
+@dataclass(frozen=True)
+class SourcePlace:
+    """A line of the program, and how many of a finding's ops stand on it."""
+
+    file: str
+    line: int | None
+    text: str | None  # what stands there, where that is known
+    ops: int
+
+
+def source_places(finding: Finding) -> tuple[SourcePlace, ...]:
+    """Returns the lines that a finding's ops stand on, those with the dearest ops first."""
+    counts: dict[tuple[str, int | None], int] = {}
+    texts: dict[tuple[str, int | None], str | None] = {}
+    for op in finding.ops:
+        if op.file is None:
+            continue
+        place = (op.file, op.line)
+        counts[place] = counts.get(place, 0) + 1
+        texts[place] = texts.get(place) or op.source
+    return tuple(SourcePlace(*place, texts[place], ops) for place, ops in counts.items())
+
+
+def why_silent(report: Report, rule: RuleStatus) -> str:
+    """Returns why a rule that found nothing does not apply: by what excludes it, where told."""
+    if rule.reason is not None:
+        return rule.reason
+    excluded = (
+        out.because for f in report.findings for out in f.ruled_out if out.cause == rule.cause
+    )
+    because = next(excluded, None)
+    return because or "Nothing in this run shows it."
+
+
+def ops_listed(report: Report) -> int:
+    """Returns how many ops, and how much evidence, each finding lists at most."""
+    count = len(numbered_findings(report)) + len(numbered_on_a_gpu(report))
+    return max(_OPS_AT_LEAST, min(ROWS_SHOWN, _OPS_IN_ALL // max(1, count)))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A finding that an op takes part in."""
+
+    finding: Finding
+    dragged_along: bool
+
+
+def explanations(report: Report) -> dict[str, list[Explanation]]:
+    """Returns for each op the findings that name it, as a cause or as dragged along."""
+    found: dict[str, list[Explanation]] = {}
+    for finding in report.findings:
+        for ops, dragged_along in ((finding.ops, False), (finding.dragged_along, True)):
+            for op in ops:
+                found.setdefault(op.op_id, []).append(Explanation(finding, dragged_along))
+    return found
+
+
+def cause_title(cause: str) -> str:
+    """Returns a cause's id as words."""
+    return " ".join(_ACRONYMS.get(word, word) for word in cause.split("_"))
+
+
+_ACRONYMS = {"cpu": "CPU", "gpu": "GPU", "xla": "XLA", "tf": "TF"}
