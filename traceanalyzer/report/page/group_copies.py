@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from traceanalyzer.report import text, views
 from traceanalyzer.report.page import sankey
 from traceanalyzer.report.page.copy_measures import Amount, amount, known_measures
+from traceanalyzer.report.page.fewer_groups import between, fewer_groups
 from traceanalyzer.report.page.svg_text import Label, label
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from traceanalyzer.model import CopyGroup, CopyGroups, Direction, GroupCopies, Report
     from traceanalyzer.report.page.copy_measures import Measure
@@ -28,7 +29,6 @@ _MIDDLE: Final = (_WIDTH - _BAR) / 2
 _BETWEEN: Final = 140.0  # room for what is said of the middle column
 _BADGE: Final = 26.0
 _BADGES: Final = 3
-_BETWEEN_SHOWN: Final = 24  # pairs of memories; the rest are one node
 _LIT: Final = 300  # bands beyond which a node does not list what it is linked with
 _SHAPE: Final = sankey.Shape(
     lefts=(_LABELS + 8, _MIDDLE, _WIDTH - _LABELS - 8 - _BAR),
@@ -157,7 +157,8 @@ def group_pictures(report: Report) -> tuple[GroupPicture, ...]:
 
 
 def _groups(report: Report) -> CopyGroups | None:
-    return None if report.copy_graph is None else report.copy_graph.groups
+    groups = None if report.copy_graph is None else report.copy_graph.groups
+    return None if groups is None else fewer_groups(groups)
 
 
 def _sums(flows: Iterable[GroupCopies]) -> Amount:
@@ -179,7 +180,7 @@ class _Graph:
         self.rows = {f"{row.side[0]}{_number(row)}": row for row in rows}
         self.homes = views.homes(report)
         self.islands = len(report.islands)
-        self.between = _between(groups.flows)
+        self.between = between(groups.flows)
         self.pairs = list(dict.fromkeys(self.between.values()))
         self.bands: dict[str, tuple[str, str, Direction, list[GroupCopies]]] = {}
         self.through: dict[str, list[GroupCopies]] = defaultdict(list)
@@ -314,21 +315,6 @@ def _number(row: GroupRow) -> str:
 
 def _pair(flow: GroupCopies) -> tuple[str, str]:
     return (flow.source_memory, flow.target_memory)
-
-
-def _between(flows: Sequence[GroupCopies]) -> Mapping[tuple[str, str], str]:
-    """Returns what each pair of memories is called: those with few copies are one."""
-    copies: dict[tuple[str, str], list[GroupCopies]] = defaultdict(list)
-    for flow in flows:
-        copies[_pair(flow)].append(flow)
-    sums = {pair: _sums(of) for pair, of in copies.items()}
-    heavy = sorted(sums, key=lambda pair: (-(sums[pair].bytes or 0), -sums[pair].count, *pair))
-    shown = _BETWEEN_SHOWN if len(heavy) <= _BETWEEN_SHOWN else _BETWEEN_SHOWN - 1
-    rest = f"{len(heavy) - shown} other pairs"
-    return {
-        pair: f"{text.cut(pair[0], 24)} → {text.cut(pair[1], 24)}" if k < shown else rest
-        for k, pair in enumerate(heavy)
-    }
 
 
 def _full(group: CopyGroup) -> str:
