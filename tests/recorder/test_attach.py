@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import sys
+import traceback
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -264,6 +265,63 @@ def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     }
     assert notes
     assert all("LookupError" in note["message"] for note in notes)
+
+
+def test_a_call_that_fails_outside_a_session_has_run_once(recorder: Recorder) -> None:
+    calls = tf.Variable(0)
+
+    @tf.function
+    def step(x: tf.Tensor) -> tf.Tensor:
+        with tf.control_dependencies([calls.assign_add(1)]):
+            return tf.debugging.check_numerics(x, "mine")
+
+    step(tf.constant(1.0))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="mine"):
+        step(tf.constant(float("nan")))
+    assert calls.numpy() == 2
+    assert not recorder.of_kind("note")
+
+
+def _fails_in_a_scope() -> None:
+    with tf.device("/nonsense"):
+        tf.exp(1.0)
+
+
+def _fails_in_a_scope_of_a_graph() -> None:
+    with tf.Graph().as_default(), tf.device("/nonsense"):
+        tf.exp(1.0)
+
+
+def _fails_in_a_function() -> None:
+    tf.function(lambda x: tf.debugging.check_numerics(x, "mine"))(float("nan"))
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="our frames stay there")
+@pytest.mark.parametrize("in_session", [False, True], ids=["outside", "in a session"])
+@pytest.mark.parametrize(
+    "fails",
+    [
+        _fails_in_a_scope,
+        _fails_in_a_scope_of_a_graph,
+        _fails_in_a_function,
+        lambda: tf.config.threading.set_inter_op_parallelism_threads(7),
+        lambda: tf.raw_ops.AddV2(x=object(), y=1.0),
+        lambda: tf.raw_ops.VarHandleOp(dtype=object(), shape=[]),
+        lambda: tf.linalg.matmul(tf.ones([2, 2]), tf.ones([3, 3])),
+        lambda: tf.compat.v1.Session("nonsense://"),
+    ],
+)
+def test_an_error_of_the_program_shows_no_frame_of_ours(
+    recorder: Recorder, fails: Callable[[], None], *, in_session: bool
+) -> None:
+    tf.exp(1.0)
+    if in_session:
+        recorder.evidence.session_started(0)
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - each its own
+        fails()
+    told = traceback.format_exception(raised.value)
+    assert not [line for line in told if os.path.dirname(attach.__file__) in line]  # noqa: PTH120
+    assert not recorder.of_kind("note")
 
 
 def test_of_too_many_signatures_only_the_type_is_told(

@@ -16,14 +16,18 @@ from tests.architecture.toolchain import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Loads the module as the launcher does: alone, by path. Writes down each end it is told of.
+RECORDER = ROOT / "traceanalyzer" / "recorder"
+# Loads the module as the launcher does: by path. Writes down each end it is told of.
 WATCH = f"""
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
-spec = spec_from_file_location("ending", {str(ROOT / "traceanalyzer/recorder/ending.py")!r})
-ending = module_from_spec(spec)
-sys.modules["ending"] = ending
-spec.loader.exec_module(ending)
+folder = {str(RECORDER)!r}
+spec = spec_from_file_location(
+    "recorder", folder + "/__init__.py", submodule_search_locations=[folder]
+)
+package = sys.modules["recorder"] = module_from_spec(spec)
+spec.loader.exec_module(package)
+from recorder import ending
 
 def finish(reason):
     with open("ends", "a") as file:
@@ -202,6 +206,26 @@ def test_signals_are_left_alone_until_there_is_something_to_finish(tmp_path: Pat
     assert done.stdout == f"{signal.SIG_DFL}\n"
 
 
+def test_a_program_that_closes_what_it_did_not_open_goes_on(tmp_path: Path) -> None:
+    """The pipe by which we hear of signals is closed too; its numbers are given to a file."""
+    done = Done(
+        tmp_path,
+        """
+        signal.signal(signal.SIGUSR1, lambda *_: print("handled"))
+        os.closerange(3, 300)
+        time.sleep(0.2)
+        opened = [open("own", "w+") for _ in range(250)]
+        os.kill(os.getpid(), signal.SIGUSR1)
+        time.sleep(0.2)
+        before = time.process_time()
+        time.sleep(0.5)
+        print(time.process_time() - before < 0.2, os.path.getsize("own"))
+        """,
+    )
+    assert (done.code, done.out, done.err) == (0, "handled\nTrue 0\n", "")
+    assert done.ends == ["exit"]
+
+
 def test_a_fork_ends_as_if_we_were_not_there(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
@@ -232,3 +256,11 @@ def test_a_traceback_shows_the_program_alone(tmp_path: Path) -> None:
     without = Done(tmp_path, code, watched=False).err
     lines = [line for line in with_us.splitlines() if "program.py" not in line]
     assert lines == [line for line in without.splitlines() if "program.py" not in line]
+
+
+def test_a_program_that_cannot_become_another_is_told_so_alone(tmp_path: Path) -> None:
+    code = """
+    os.execv("no-such-program", ["x"])
+    """
+    assert "FileNotFoundError" in Done(tmp_path, code).err
+    assert str(RECORDER) not in Done(tmp_path, code).err

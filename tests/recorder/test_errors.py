@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 import textwrap
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -260,6 +261,22 @@ def test_a_file_that_is_no_longer_python_has_no_handler(tmp_path: Path, journal:
     source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
     (record,) = _run_file(str(path), source, journal)
     assert record["handler"] is None
+
+
+def test_what_python_warns_of_in_a_program_is_not_repeated(
+    tmp_path: Path, journal: Journal
+) -> None:
+    program = """\
+        PATTERN = "\\d"
+        try:
+            fail(RuntimeError())
+        except RuntimeError:
+            pass
+        """
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert _handlers(tmp_path, journal, program) == [(4, "<module>")]
+    assert [str(w.message) for w in told] == [r"invalid escape sequence '\d'"]
 
 
 def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) -> None:

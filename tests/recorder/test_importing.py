@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -154,3 +155,16 @@ def test_the_modules_lazy_loader_still_works(folder: Path) -> None:
     assert calls == []
     assert module.VALUE == 1
     assert [call.partition(" ")[0] for call in calls] == ["before", "after"]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_that_imports_the_module_is_left_alone(folder: Path) -> None:
+    _write(folder)
+    calls = _watch()
+    child = os.fork()
+    if child == 0:
+        importlib.import_module(NAME)
+        os._exit(len(calls))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    importlib.import_module(NAME)
+    assert calls == ["before False", "after True"]

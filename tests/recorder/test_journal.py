@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -111,6 +112,22 @@ def test_where_nothing_can_be_written_nothing_is_raised(tmp_path: Path, path: st
     journal = Journal(str(tmp_path / path))
     journal.write("attached")
     journal.failed("everything", ValueError("why"))
+
+
+def test_a_line_that_the_disk_cut_spoils_no_other(tmp_path: Path) -> None:
+    journal = Journal(str(tmp_path / "journal"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))
+    try:
+        journal.write("cut", text="x" * 100)
+        journal.write("left out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    journal.write("whole")
+    journal.write("last")
+    cut, *rest = (tmp_path / "journal").read_bytes().splitlines()
+    assert len(cut) == 20
+    assert [json.loads(line) for line in rest] == [{"kind": "whole"}, {"kind": "last"}]
 
 
 def test_a_note_is_written_once(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceanalyzer.recorder import profiler
+from traceanalyzer.recorder.descriptors import OwnDescriptor
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.profiler import (
     Native,
@@ -231,10 +232,21 @@ def test_reads_the_options_off_a_trace(tmp_path: Path) -> None:
 def test_sentinels_stand_around(tmp_path: Path) -> None:
     path = tmp_path / "stderr"
     with path.open("wb") as file:
-        with Sentinels("abc", file.fileno()).quiet():
+        own = OwnDescriptor(file.fileno())
+        with Sentinels("abc", own).quiet():
             os.write(file.fileno(), b"TensorFlow\n")
-        with Sentinels("", file.fileno()).quiet():
+        with Sentinels("", own).quiet():
             pass
     assert path.read_bytes() == (
         b"\0traceanalyzer:abc:quiet\nTensorFlow\n\0traceanalyzer:abc:loud\n"
     )
+
+
+def test_no_sentinel_gets_into_a_file_of_the_program(tmp_path: Path) -> None:
+    with (tmp_path / "stderr").open("wb") as stderr, (tmp_path / "theirs").open("wb") as theirs:
+        own = OwnDescriptor.duplicate(stderr.fileno())
+        os.dup2(theirs.fileno(), own.number)  # it had closed what it did not know, and opened this
+        with Sentinels("abc", own).quiet():
+            pass
+        os.close(own.number)
+    assert (tmp_path / "theirs").read_bytes() == b""

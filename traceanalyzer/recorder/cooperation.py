@@ -10,9 +10,10 @@ import glob
 import os
 import sys
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Optional
 
 from .patches import Patches
+from .tracebacks import unseen
 
 __all__ = ["ProgramWatch", "ScriptSession"]
 
@@ -120,7 +121,8 @@ class ProgramWatch:
                 file = sys._getframe(1).f_code.co_filename  # noqa: SLF001
                 if os.path.basename(file) not in _MARK_SOME:
                     stepped()
-            native(self, name, **keywords)
+            with unseen:
+                native(self, name, **keywords)
 
         self._patches.replace(trace.Trace, "__init__", init)
 
@@ -136,7 +138,8 @@ class ProgramWatch:
         def replacement(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             self._uses.undo()
             used()
-            return original(*args, **keywords)
+            with unseen:
+                return original(*args, **keywords)
 
         return replacement
 
@@ -162,12 +165,3 @@ def _as_path(value: Any) -> Optional[str]:  # noqa: ANN401 - whatever the progra
     except TypeError:
         return None
     return os.path.abspath(path) if isinstance(path, str) and path and "://" not in path else None
-
-
-def started_process_modules() -> List[str]:
-    """Return the ways, of those without a fork of this process, in which it started others."""
-    return [m for m in _STARTERS if m in sys.modules]
-
-
-# multiprocessing imports these when the first process is started so.
-_STARTERS = ("multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver")

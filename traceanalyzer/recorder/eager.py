@@ -26,6 +26,7 @@ from .frames import known_files, user_frame
 from .loaded import loaded
 from .patches import Patches
 from .signatures import RESOURCE, python_kind, text
+from .tracebacks import hide_frame, unseen
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -181,7 +182,7 @@ class EagerRecorder:
         categories, scopes = self._categories, self._scopes.local
         getframe, known = sys._getframe, known_files  # noqa: SLF001
 
-        def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901, PLR0912 - inline
+        def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901, PLR0912, PLR0915 - inline
             # (context, op, name, inputs..., attributes: names and values in turn...)
             try:
                 op = args[1]
@@ -223,7 +224,8 @@ class EagerRecorder:
                 sequence.append(number)
             except Exception as error:  # noqa: BLE001 - ours, not the program's
                 self._journal.failed("an eager op", error)
-                return original(*args)
+                with unseen:
+                    return original(*args)
             try:
                 if is_new_way:
                     with self._first_call():
@@ -232,6 +234,9 @@ class EagerRecorder:
                     result = original(*args)
             except _FallbackException:  # it will come once more, by way of `execute`
                 del sequence[begin:]
+                raise
+            except BaseException as error:
+                hide_frame(error)
                 raise
             if is_new or creates[op]:
                 self._made(number, is_new, result, args[2])
@@ -248,7 +253,8 @@ class EagerRecorder:
             op = args[1]
             if op not in creates:
                 self._learn(op)
-            return full(*args) if creates[op] else original(*args)
+            with unseen:
+                return full(*args) if creates[op] else original(*args)
 
         return fast_path
 
@@ -258,17 +264,17 @@ class EagerRecorder:
 
         def execute(*args: Any) -> Any:  # noqa: ANN401
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
+            number, is_new, is_new_way = -1, False, False
             try:
                 name = text(args[2])
                 is_function = name in functions or op_def(name) is None
                 thread = self._local.thread
                 if is_function:
                     self._before_call(name, thread.number)
-                if self._session < 0 and (not is_function or name in self._functions):
-                    return original(*args)
-                frame = user_frame(sys._getframe(1))  # noqa: SLF001
-                number, is_new = self._number(name, args, frame, is_function=is_function)
-                is_new_way = is_new and self._signatures.is_new_way(number)
+                if self._session >= 0 or (is_function and name not in functions):
+                    frame = user_frame(sys._getframe(1))  # noqa: SLF001
+                    number, is_new = self._number(name, args, frame, is_function=is_function)
+                    is_new_way = is_new and self._signatures.is_new_way(number)
                 if self._session >= 0:
                     thread.left -= 1
                     if thread.left < 0:
@@ -276,15 +282,16 @@ class EagerRecorder:
                     thread.sequence.append(number)
             except Exception as error:  # noqa: BLE001 - ours, not the program's
                 self._journal.failed("an eager call", error)
-                return original(*args)
-            if not is_new:
-                return original(*args)
-            if is_new_way:
-                with self._first_call():
+                is_new = is_new_way = False
+            # Not within the above: what fails here is the program's, and must not run twice.
+            with unseen:
+                if is_new_way:
+                    with self._first_call():
+                        result = original(*args)
+                else:
                     result = original(*args)
-            else:
-                result = original(*args)
-            self._made(number, is_new, result, "")
+            if is_new:
+                self._made(number, is_new, result, "")
             return result
 
         return execute

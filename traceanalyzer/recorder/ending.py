@@ -7,10 +7,14 @@ import contextlib
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from .tracebacks import unseen
 
 if TYPE_CHECKING:
     from types import FrameType
+
+    from .descriptors import OwnDescriptor
 
 __all__ = ["shielded", "watch_ending", "watch_signals"]
 
@@ -89,6 +93,7 @@ class _Ending:
         self._is_over = False
         self._handled = threading.Event()
         self._wakeup = -1
+        self._forget: Any = None  # kept, as long as Python may call it
 
     def install(self) -> None:
         atexit.register(self._at_exit)
@@ -119,17 +124,16 @@ class _Ending:
         try:
             if signal.getsignal(signal.SIGTERM) != self._on_signal:
                 return
-            read, write = os.pipe()
-            os.set_blocking(write, False)
-            other = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+            read, write = _pipe()
+            other = signal.set_wakeup_fd(write.number, warn_on_full_buffer=False)
             if other != -1:  # the program's own
                 signal.set_wakeup_fd(other)
-                os.close(read)
-                os.close(write)
+                os.close(read.number)
+                os.close(write.number)
                 return
         except (OSError, ValueError):
             return
-        self._wakeup = write
+        self._wakeup = write.number
         threading.Thread(
             target=self._take_over, args=(read,), name="traceanalyzer-signals", daemon=True
         ).start()
@@ -140,7 +144,8 @@ class _Ending:
     def _before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
         def replacement(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
             self.run(reason)
-            return original(*args, **keywords)
+            with unseen:
+                return original(*args, **keywords)
 
         return _named_as(original, replacement)
 
@@ -150,7 +155,8 @@ class _Ending:
             with contextlib.suppress(Exception):
                 if os.access(path, os.X_OK):
                     self.run("os.exec")
-            return original(path, *args)
+            with unseen:
+                return original(path, *args)
 
         return _named_as(original, replacement)
 
@@ -162,11 +168,14 @@ class _Ending:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
 
-    def _take_over(self, read: int) -> None:
+    def _take_over(self, read: OwnDescriptor) -> None:
         while True:
-            try:
-                numbers = os.read(read, 64)
-            except OSError:
+            numbers = b""
+            with contextlib.suppress(OSError):
+                if read.is_ours():
+                    numbers = os.read(read.number, 64)
+            if not numbers:  # the program has closed what it did not open
+                self._forget_wakeup()
                 return
             for number in numbers:
                 if number in _FATAL and signal.getsignal(number) == self._on_signal:
@@ -179,6 +188,23 @@ class _Ending:
                     ctypes.CDLL(None).signal(number, None)
                     os.kill(os.getpid(), number)
 
+    def _forget_wakeup(self) -> None:
+        """Have Python write signals nowhere: the number may be one of the program's files."""
+        import ctypes  # noqa: PLC0415 - see `importing`
+
+        def forget(_: object) -> int:
+            self._unset_wakeup()
+            return 0
+
+        # The main thread calls this, which alone may set it.
+        self._forget = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(forget)
+        ctypes.pythonapi.Py_AddPendingCall(self._forget, None)
+
+    def _unset_wakeup(self) -> None:
+        other = signal.set_wakeup_fd(-1)
+        if other not in (-1, self._wakeup):  # the program's
+            signal.set_wakeup_fd(other)
+
     def _in_child(self) -> None:
         """Undo in a fork what would outlast it: it ends as if we were not there."""
         atexit.unregister(self._at_exit)
@@ -187,10 +213,25 @@ class _Ending:
                 if signal.getsignal(number) == self._on_signal:
                     signal.signal(number, signal.SIG_DFL)
             if self._wakeup >= 0:
-                # Signals of the child are none of the parent.
-                other = signal.set_wakeup_fd(-1)
-                if other not in (-1, self._wakeup):
-                    signal.set_wakeup_fd(other)
+                self._unset_wakeup()  # signals of the child are none of the parent
+
+
+def _pipe() -> Tuple[OwnDescriptor, OwnDescriptor]:
+    """Return both ends of a pipe, the second of which never blocks.
+
+    Raises:
+        OSError: There can be no more descriptors.
+    """
+    from .descriptors import OwnDescriptor  # noqa: PLC0415 - see `importing`
+
+    ends = os.pipe()
+    try:
+        read, write = map(OwnDescriptor.duplicate, ends)
+    finally:
+        for end in ends:
+            os.close(end)
+    os.set_blocking(write.number, False)
+    return read, write
 
 
 def _named_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:

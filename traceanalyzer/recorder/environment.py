@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, List
 from .attributes import as_json
 from .loaded import loaded
 from .patches import Patches
+from .tracebacks import unseen
 
 __all__ = ["StrategyRecorder", "device_facts", "environment_facts", "variables"]
 
@@ -207,7 +208,8 @@ class StrategyRecorder:
         original = base.__init__
 
         def init(strategy: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-            original(strategy, *args, **kwargs)
+            with unseen:
+                original(strategy, *args, **kwargs)
             name = type(strategy).__name__
             if name != "_DefaultDistributionStrategy" and name not in self.names:
                 self.names.append(name)

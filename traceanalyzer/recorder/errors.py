@@ -14,10 +14,12 @@ import ast
 import builtins
 import linecache
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from .frames import is_user_file, place
 from .patches import Patches
+from .tracebacks import unseen
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -96,11 +98,12 @@ class ErrorRecorder:
 
     def _watched(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            try:
-                return original(*args, **kwargs)
-            except Exception as error:
-                self._record("tf.config", error, name)
-                raise
+            with unseen:
+                try:
+                    return original(*args, **kwargs)
+                except Exception as error:
+                    self._record("tf.config", error, name)
+                    raise
 
         return watched
 
@@ -164,7 +167,9 @@ def _handlers_around(file: str, first: int, line: int) -> List[ast.ExceptHandler
     """
     if file not in _trees:
         try:
-            _trees[file] = ast.parse("".join(linecache.getlines(file)))
+            with warnings.catch_warnings():  # Python has told the program of them
+                warnings.simplefilter("ignore")
+                _trees[file] = ast.parse("".join(linecache.getlines(file)))
         except (SyntaxError, ValueError):
             _trees[file] = None
     tree = _trees[file]

@@ -17,15 +17,15 @@ pointed back.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, FrozenSet, List, Mapping, Set, Tuple
+from typing import TYPE_CHECKING, Any, Callable, FrozenSet, List, Mapping, Optional, Set, Tuple
 
+from .descriptors import OwnDescriptor
 from .loaded import loaded
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ _STAGE = re.compile(
 _SESSION = "unknown_graph"  # as newer versions call what a v1 session runs
 # Datasets instantiate their functions when an element is first wanted, perhaps long after.
 _OF_DATASETS = "__inference_Dataset_"
-_HIGH_DESCRIPTOR = 200  # out of the way of the numbers that a program expects to be given
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
@@ -87,8 +86,8 @@ class Dumps:
         """
         self._folder = folder
         self._journal = journal
-        self._descriptor = -1
-        self._opened = -1  # the folder itself
+        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow is told the folder
+        self._opened: Optional[OwnDescriptor] = None  # the folder itself
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
@@ -116,11 +115,11 @@ class Dumps:
             return
         os.makedirs(self._folder, exist_ok=True)
         opened = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
-        self._opened = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
+        named = self._named = OwnDescriptor.duplicate(opened)
+        self._opened = OwnDescriptor.duplicate(opened)
         os.close(opened)
         os.register_at_fork(after_in_child=self._leave_in_fork)
-        os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{self._descriptor}")
+        os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{named.number}")
         if version and version <= _LAST_WITHOUT_FILTER:
             asked = [os.environ.get("TF_CPP_VMODULE", ""), "placer=3"]
             os.putenv("TF_CPP_VMODULE", ",".join(a for a in asked if a))
@@ -144,8 +143,8 @@ class Dumps:
         self._expected_at = time.monotonic()
         if self._is_resting and not self._over:
             with self._lock:
-                if not self._over:
-                    self._point_to(self._opened)
+                if not self._over and self._opened is not None and self._opened.is_ours():
+                    self._point_to(self._opened.number)
                     self._is_resting = False
         self._wake.set()
 
@@ -196,16 +195,17 @@ class Dumps:
 
     def _leave(self) -> None:
         """Let further dumps fail; TensorFlow goes on without them."""
-        if self._descriptor < 0:
+        if self._named is None:
             return
-        with suppress(OSError):  # the program closed it
+        with suppress(OSError):  # no more files can be opened
             nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             self._point_to(nowhere)
             os.close(nowhere)
 
     def _point_to(self, descriptor: int) -> None:
-        with suppress(OSError):  # the program closed it
-            os.dup2(descriptor, self._descriptor, inheritable=False)
+        if self._named is not None:
+            with suppress(OSError):  # closed by the program meanwhile
+                self._named.point_to(descriptor)
 
     def _reap(self) -> None:
         """Delete dumps while they come; asleep otherwise."""

@@ -6,6 +6,7 @@ would import some dozen modules before the program can put its own of these name
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
@@ -20,6 +21,8 @@ __all__ = ["watch_import"]
 def watch_import(name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
     """Call back around the import of a top-level module; at once, if it is imported already.
 
+    Only in this process: a fork of it that imports the module is left alone.
+
     Args:
         name: The module.
         before: Called once, before its code runs for the first time.
@@ -29,7 +32,9 @@ def watch_import(name: str, before: Callable[[], None], after: Callable[[], None
         before()
         after()
         return
-    sys.meta_path.insert(0, _Finder(name, before, after))
+    finder = _Finder(name, before, after)
+    sys.meta_path.insert(0, finder)
+    os.register_at_fork(after_in_child=finder.leave)
 
 
 class _Finder:
@@ -71,8 +76,14 @@ class _Finder:
     def end(self) -> None:
         """The module's code has run."""
         if self in sys.meta_path:
-            sys.meta_path.remove(self)
+            self.leave()
             self._after()
+
+    def leave(self) -> None:
+        """Call back no more."""
+        self._before = None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
 
 
 class _Loader:

@@ -25,6 +25,7 @@ class Journal:
         # A signal's handler may write while its thread is writing.
         self._lock = threading.RLock()
         self._noted: Set[str] = set()
+        self._is_cut = False  # the last line, where the disk was full
         self._process = os.getpid()
 
     def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
@@ -40,7 +41,8 @@ class Journal:
             line = json.dumps({"kind": kind, **fields}, default=str, separators=(",", ":"))
             data = line.encode("utf-8", "backslashreplace") + b"\n"
             with self._lock, open(self._path, "ab", buffering=0) as file:
-                file.write(data)
+                whole = b"\n" + data if self._is_cut else data
+                self._is_cut = file.write(whole) < len(whole)
         except Exception:  # noqa: BLE001, S110 - a full disk costs evidence, not the program
             pass
 

@@ -21,6 +21,7 @@ from typing import (
     Tuple,
 )
 
+from .descriptors import OwnDescriptor
 from .rpc import Levels, ProfilerService, Profiling, ServiceError, profile_request
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ _FIXED = {1: 8, 5: 4}
 
 try:
     # Before the program can have put something else in its place.
-    _STDERR: Optional[int] = os.dup(2)
+    _STDERR: Optional[OwnDescriptor] = OwnDescriptor.duplicate(2)
 except OSError:
     _STDERR = None
 
@@ -103,13 +104,13 @@ def native_profiler() -> Native:
 def say_sentinels_on(descriptor: int) -> None:
     """Have sentinels written elsewhere than to the stderr with which the program began."""
     global _STDERR  # noqa: PLW0603 - there is one stderr
-    _STDERR = descriptor
+    _STDERR = OwnDescriptor(descriptor)
 
 
 class Sentinels:
     """Marks on stderr between which what TensorFlow says of our sessions is not for the user."""
 
-    def __init__(self, token: str, descriptor: Optional[int] = None) -> None:
+    def __init__(self, token: str, descriptor: Optional[OwnDescriptor] = None) -> None:
         """Prepare.
 
         Args:
@@ -129,9 +130,10 @@ class Sentinels:
             self._write("loud")
 
     def _write(self, word: str) -> None:
-        if self._token and self._descriptor is not None:
+        if self._token and self._descriptor is not None and self._descriptor.is_ours():
+            mark = f"\0traceanalyzer:{self._token}:{word}\n"
             with contextlib.suppress(OSError):
-                os.write(self._descriptor, f"\0traceanalyzer:{self._token}:{word}\n".encode())
+                os.write(self._descriptor.number, mark.encode())
 
 
 class Trace(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Optional
 from .ending import watch_ending
 from .importing import watch_import
 from .journal import Journal
+from .processes import note_fork, note_other_starts
 from .settings import read_settings
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def prepare(path: str) -> None:
     program = _Program(settings, journal)
     try:
         watch_ending(program.finish)
+        os.register_at_fork(after_in_parent=program.forked)
         watch_import("tensorflow", program.before_tensorflow, program.after_tensorflow)
     except Exception as error:  # noqa: BLE001 - ours, not the program's
         journal.failed("the program", error)
@@ -41,6 +43,7 @@ class _Program:
         self._settings = settings
         self._journal = journal
         self._attachment: Optional[Attachment] = None
+        self._has_forked = False
 
     def before_tensorflow(self) -> None:
         try:
@@ -55,8 +58,14 @@ class _Program:
         if self._attachment is not None:
             self._attachment.after_tensorflow()
 
+    def forked(self) -> None:
+        self._has_forked = True
+
     def finish(self, reason: str) -> None:
         if self._attachment is not None:
             self._attachment.finish(reason)
-        else:
-            self._journal.write("finished", reason=reason)
+            return
+        if self._has_forked:
+            note_fork(self._journal)
+        note_other_starts(self._journal)
+        self._journal.write("finished", reason=reason)

@@ -9,9 +9,10 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 
-from .cooperation import ProgramWatch, ScriptSession, started_process_modules
+from .cooperation import ProgramWatch, ScriptSession
 from .ending import shielded, watch_signals
 from .memory import HeapGrowth, free_share
+from .processes import note_fork, note_other_starts
 from .profiler import Profiler, ProfilerError, native_profiler
 from .window import Action, Begin, End, Load, window_of
 
@@ -168,7 +169,7 @@ class Recording:
 
     def _has_forked(self) -> None:
         if not self._is_idle:
-            self._note_processes()
+            note_fork(self._journal)
 
     def _is_fork(self) -> None:
         """This is a child: it has our state, and none of our threads."""
@@ -322,18 +323,10 @@ class Recording:
 
     # --------------------------------------------------------------------- notes
 
-    def _note_processes(self) -> None:
-        self._journal.note(
-            "child_processes",
-            "info",
-            "the program started other processes of itself: what they did is not recorded",
-        )
-
     def _tell_what_is_missing(self, *, was_over: bool) -> None:
         if not was_over and not self._index:
             self._journal.note("no_trace", "warning", f"no trace: {self._window.why_nothing()}")
-        if started_process_modules():
-            self._note_processes()
+        note_other_starts(self._journal)
 
     @contextlib.contextmanager
     def _shielded(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from .frames import GENERATED
 from .loaded import loaded
 from .patches import Patches
+from .tracebacks import unseen
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -119,7 +120,8 @@ class Scopes:
         def enter(scope: Any) -> Any:  # noqa: ANN401
             context = scope._ctx  # noqa: SLF001
             before = context.device_name
-            result = original(scope)
+            with unseen:
+                result = original(scope)
             if not hasattr(local, "stack"):
                 local.stack = []
             local.stack.append((local.frame, local.chain))
@@ -141,7 +143,8 @@ class Scopes:
         def leave(scope: Any, *error: Any) -> Any:  # noqa: ANN401
             stack = getattr(local, "stack", None)
             local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
-            return original(scope, *error)
+            with unseen:
+                return original(scope, *error)
 
         return leave
 
@@ -174,7 +177,8 @@ class Scopes:
         opened = self._opened_in_graph
 
         def add(graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            result = original(graph, *args, **kwargs)
+            with unseen:
+                result = original(graph, *args, **kwargs)
             if result is not None:  # the specification that was put on the stack
                 setattr(result, _MARK, opened())
             return result

@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .loaded import loaded
 from .patches import Patches
+from .tracebacks import unseen
 
 __all__ = ["StepMarks"]
 
@@ -90,6 +91,7 @@ class StepMarks:
         def init(trace: Any, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
             if "step_num" in keywords:
                 self._program_marks = True
-            original(trace, *args, **keywords)
+            with unseen:
+                original(trace, *args, **keywords)
 
         return init
