@@ -518,6 +518,32 @@ def test_tells_that_there_was_no_tensorflow(folder: Path) -> None:
     assert done.ours == ["the script did not import TensorFlow: nothing was recorded"]
 
 
+PROCESSES = """
+import multiprocessing, sys
+
+def work():
+    import tensorflow as tf
+    print(tf.function(lambda x: x + 1)(tf.constant(1)).numpy(), flush=True)
+
+if __name__ == "__main__":
+    process = multiprocessing.get_context(sys.argv[1]).Process(target=work)
+    process.start()
+    process.join()
+"""
+
+
+@pytest.mark.parametrize("way", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_a_process_that_the_script_starts_runs_as_without_us(folder: Path, way: str) -> None:
+    done = captured([script(folder, PROCESSES), way], folder)
+    assert (done.code, done.out) == (0, b"2\n")
+    told = (
+        "the script did not import TensorFlow itself, and processes that it starts are not "
+        "recorded: nothing was recorded"
+    )
+    assert done.ours == [told]
+    assert {file.name for file in folder.iterdir()} == {"script.py"}
+
+
 @pytest.mark.parametrize(
     "ends",
     ["import sys; sys.exit(3)", "1 / 0", "if", "import os; os.kill(os.getpid(), 15)"],

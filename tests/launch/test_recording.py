@@ -38,7 +38,8 @@ if how == "exception":
     raise ValueError("mine")
 if how == "os._exit":
     os._exit(5)
-if how == "kill":
+if how == "kill":  # while it wrote its trace
+    os.makedirs(f"traceanalyzer-logs/.traceanalyzer-{os.getpid()}/plugins")
     os.kill(os.getpid(), signal.SIGKILL)
 if how == "sleep":
     time.sleep(60)
@@ -134,6 +135,7 @@ def test_a_script_that_is_killed_leaves_its_evidence(folder: Path) -> None:
     done = captured(["script.py", "kill"], folder)
     assert done.code == -signal.SIGKILL
     assert names(folder) == {"placement.json.gz"}
+    assert [file.name for file in (folder / "traceanalyzer-logs").iterdir()] == ["plugins"]
     sidecar = evidence(folder)
     assert not sidecar.complete
     assert sidecar.functions

@@ -20,6 +20,7 @@ from traceanalyzer.launch.gpus import GpuWatch
 from traceanalyzer.launch.journal import read_journal
 from traceanalyzer.launch.page import page_command, reason_of
 from traceanalyzer.launch.sessions import (
+    delete_scratch,
     recorded_sessions,
     session_to_report,
     set_aside_unfinished,
@@ -41,6 +42,7 @@ _FINDS_TENSORFLOW: Final = (
 )
 _PATIENCE_S: Final = 10.0
 _NOTHING: Final = "nothing was recorded"
+_PROCESSES: Final = "child_processes"  # what the recorder notes of processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +202,8 @@ class _Capture:
 
     def conclude(self, status: int) -> Iterator[str]:
         """Make the files, and yield what to tell the user, as soon as it is known."""
+        for started in self._records("started"):
+            delete_scratch(self.folder.parents[2], started.get("pid"))
         sessions = recorded_sessions(self.journal)
         yield from map(_told, sessions)
         for trace in set_aside_unfinished(self.folder, [session.trace for session in sessions]):
@@ -232,18 +236,22 @@ class _Capture:
             return f"{program.interpreter[0]} did not start the recorder"
         if self._records("attached"):
             return "TensorFlow could not be recorded"
-        if status >= 0:
-            try:
-                words = [*program.interpreter, "-c", _FINDS_TENSORFLOW]
-                ended = run_aside(words, os.environ, self.mask, _PATIENCE_S)
-            except OSError:
-                pass
-            else:
-                if ended.code == 1 and not ended.is_late:
-                    return f"TensorFlow is not installed for {program.interpreter[0]}"
+        if status >= 0 and self._is_tensorflow_missing():
+            return f"TensorFlow is not installed for {program.interpreter[0]}"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
-        return "the script did not import TensorFlow"
+        has_others = any(note.get("id") == _PROCESSES for note in self._records("note"))
+        others = " itself, and processes that it starts are not recorded" if has_others else ""
+        return f"the script did not import TensorFlow{others}"
+
+    def _is_tensorflow_missing(self) -> bool:
+        """Whether the script's interpreter would not find it; not where it does not say."""
+        words = [*self.request.program.interpreter, "-c", _FINDS_TENSORFLOW]
+        try:
+            ended = run_aside(words, os.environ, self.mask, _PATIENCE_S)
+        except OSError:
+            return False
+        return ended.code == 1 and not ended.is_late
 
     def _write_sidecars(self, sessions: Sequence[Recorded], status: int) -> list[str]:
         """Write the evidence beside each trace; return what has to be told."""
