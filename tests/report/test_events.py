@@ -32,7 +32,7 @@ from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.level_of_detail import Events, Kinds, threshold, together
 from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.page import render_page
-from traceanalyzer.report.page.timeline_link import timeline_link
+from traceanalyzer.report.page.timeline_link import timeline_place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,7 +169,7 @@ def test_a_place_in_the_trace_leads_to_its_moment(tmp_path: Path) -> None:
     report = report_of(tmp_path, *TRAINING)
 
     def link(offset_ps: int | None, name: str = "tf_Compute/2") -> str | None:
-        return timeline_link(
+        place = timeline_place(
             report,
             TraceWhere(
                 host="host",
@@ -179,11 +179,12 @@ def test_a_place_in_the_trace_leads_to_its_moment(tmp_path: Path) -> None:
                 duration_ps=50_000_000,
             ),
         )
+        return None if place is None else place.link
 
     # The line begins at 3 us, and so does the run: an event's offset is its time in the run.
     assert link(14_000_000) == "#timeline&time.view=0.000-89.000"
     assert link(114_000_000) == "#timeline&time.view=89.000-189.000"
-    assert link(None) is None
+    assert link(None) == "#timeline"  # the whole line
     assert link(14_000_000, "tf_Compute/3") is None
 
 

@@ -24,7 +24,11 @@ from traceanalyzer.model import (
 from traceanalyzer.report import views
 from traceanalyzer.report.page import assets, render
 from traceanalyzer.report.page.render import render_page
-from traceanalyzer.report.page.timeline_link import finding_query, findings_shown
+from traceanalyzer.report.page.timeline_link import (
+    TimelinePlace,
+    finding_query,
+    findings_shown,
+)
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Harm, Report, Severity
@@ -163,7 +167,13 @@ def test_very_much_evidence_is_cut_with_a_count() -> None:
 def test_evidence_leads_to_its_place_in_the_timeline(monkeypatch: pytest.MonkeyPatch) -> None:
     render.environment.cache_clear()
     monkeypatch.setattr(
-        render, "timeline_link", lambda _, where: None if where.line == "b" else "#timeline&x=1"
+        render,
+        "timeline_place",
+        lambda _, where: (
+            None
+            if where is None or where.line == "b"
+            else TimelinePlace("#timeline&x=1", (4, 7), 2.0, 5.0)
+        ),
     )
     places = [TraceWhere(host="h", plane="p", line=line) for line in ("a", "b")]
     evidence = tuple(Evidence(kind="event", text="It ran.", where=place) for place in places)
@@ -172,7 +182,14 @@ def test_evidence_leads_to_its_place_in_the_timeline(monkeypatch: pytest.MonkeyP
     finally:
         render.environment.cache_clear()
     links = [a for a in card.one("article").all("a") if a.text == "in the timeline"]
-    assert [a.attributes["href"] for a in links] == ["#timeline&x=1"]
+    (link,) = links
+    assert link.attributes["href"] == "#timeline&x=1&time.at=evidence-1-1"
+    item = card.one("li", id="evidence-1-1")
+    assert item.attributes["data-told"] == (
+        "Evidence of finding 1, A Python function runs inside every step: It ran."
+    )
+    assert item.attributes["data-lanes"] == "4 7"
+    assert (item.attributes["data-from"], item.attributes["data-to"]) == ("2.0", "5.0")
 
 
 # --- where in the program --------------------------------------------------------------------
@@ -319,7 +336,7 @@ def test_links_lead_to_events_only_where_there_are_some() -> None:
     for card in page.one("section", id="findings").all("article"):
         key = card.attributes["data-finding"]
         links = [a.attributes["href"] for a in card.all("a") if a.text.startswith("its events")]
-        assert links == ([f"#timeline&time.find=finding%3A{key}"] if key in shown else [])
+        assert links == ([f"#timeline&time.find=finding%3A{key}&time.at="] if key in shown else [])
     assert findings_shown(replace(run, trace=None)) == frozenset()
     without = replace(run, trace=None, tables=replace(run.tables, all_ops=None))
     assert "What it rests on" not in read(render_page(without)).text

@@ -229,12 +229,76 @@ def test_choices_stay_when_a_link_is_followed(browser: Browser, pages: dict[str,
     seen = visit(browser, pages["gpu"], anchor="#test.words=a%20b%3Dc")
     seen.page.locator(".contents a[href='#steps']").click()
     comes_to(seen, "steps&test.words=a%20b%3Dc")
-    seen.page.locator(f"a[href='#{FINDING}']").first.click()
+    # Without the scrolling to it that a pointer needs: whoever goes back is where the page was left.
+    seen.page.locator(f"a[href='#{FINDING}']").first.evaluate("a => a.click()")
     comes_to(seen, f"{FINDING}&test.words=a%20b%3Dc", FINDING)
     seen.page.go_back()
     comes_to(seen, "steps&test.words=a%20b%3Dc", "steps")
     seen.page.go_forward()
     comes_to(seen, f"{FINDING}&test.words=a%20b%3Dc", FINDING)
+    assert seen.said == []
+    seen.close()
+
+
+# --- back and forth ------------------------------------------------------------------------
+
+
+def test_going_back_undoes_what_a_link_chose(seen: Visit) -> None:
+    box = seen.page.locator("#ops-filter")
+    seen.page.evaluate("document.querySelector(\"#findings a[href*='ops.q=finding']\").click()")
+    until(seen, "location.hash.startsWith('#ops&ops.q=finding')")
+    asked = box.input_value()
+    assert asked.startswith("finding:")
+    seen.page.go_back()
+    until(seen, "location.hash === ''")
+    assert box.input_value() == ""
+    seen.page.go_forward()
+    until(seen, "location.hash.startsWith('#ops&ops.q=finding')")
+    assert box.input_value() == asked
+
+
+def test_what_was_written_last_belongs_to_the_place_that_is_left(seen: Visit) -> None:
+    seen.page.locator("#ops-filter").fill("type:Cast")
+    seen.page.locator(f"a[href='#{FINDING}']").first.click()  # before the address follows
+    comes_to(seen, f"{FINDING}&ops.q=type%3ACast", FINDING)
+    seen.page.go_back()
+    comes_to(seen, "ops.q=type%3ACast")
+    assert seen.page.locator("#ops-filter").input_value() == "type:Cast"
+
+
+def test_going_back_folds_what_a_link_opened_and_finds_the_reader_there(seen: Visit) -> None:
+    folded = seen.page.locator("#rules details", has_text="found something").first
+    folded.locator("summary").click()
+    link = folded.locator("a").first
+    target = (link.get_attribute("href") or "")[1:]
+    link.focus()
+    before = seen.page.evaluate("scrollY")
+    link.press("Enter")
+    comes_to(seen, target, target)
+    opened = seen.page.locator("details[open]").count()
+    seen.page.evaluate("document.querySelector('#steps details').open = true")
+    seen.page.go_back()
+    until(seen, "location.hash === ''")
+    until(seen, f"Math.abs(scrollY - {before}) < 3")
+    # What was opened by hand stands open, what was opened since does not.
+    assert folded.get_attribute("open") is not None
+    assert seen.page.locator("#steps details").first.get_attribute("open") is None
+    assert link.evaluate("e => e === document.activeElement")
+    seen.page.go_forward()
+    comes_to(seen, target, target)
+    assert seen.page.locator("details[open]").count() == opened + 1
+
+
+def test_a_scope_that_was_looked_into_is_gone_back_from(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    seen = visit(browser, pages["gpu"])
+    crumbs = "document.querySelectorAll('.crumbs > *').length"
+    until(seen, f"{crumbs} === 1")
+    seen.page.evaluate("location.hash = '#time&time.scope=0'")
+    until(seen, f"{crumbs} > 1")
+    seen.page.go_back()
+    until(seen, f"{crumbs} === 1")
     assert seen.said == []
     seen.close()
 

@@ -8,10 +8,10 @@ import pytest
 from tests.report.examples import cpu_only_run, empty_run, gpu_run, hostile_run
 from tests.report.made_timeline import Made, MadeLane, made_timeline
 from tests.report.markup import Element, read
-from traceanalyzer.model import Report, TraceWhere
+from traceanalyzer.model import Report, SourceWhere, TraceWhere
 from traceanalyzer.report.packed import codes, unpack
 from traceanalyzer.report.page import render_page
-from traceanalyzer.report.page.timeline_link import place_link, timeline_link
+from traceanalyzer.report.page.timeline_link import TimelinePlace, place_link, timeline_place
 from traceanalyzer.report.page.timeline_picture import (
     HATCHES,
     KIND_WORDS,
@@ -190,7 +190,7 @@ def test_the_largest_gaps_as_a_table() -> None:
     assert "The longest 20 of 30 gaps." in section.text
     link = section.one("table", id="gaps-table").one("tbody")
     first = next(iter(link.all("a"))).attributes["href"]
-    assert first == place_link(6650, 2350)
+    assert first == f"{place_link(6650, 2350)}&time.at=gap-1"
 
 
 def test_gaps_without_phases_of_ours_are_told_plainly() -> None:
@@ -220,8 +220,38 @@ def test_a_place_between_two_lines_of_one_name_is_no_place() -> None:
 
     def link(host: str | None) -> str | None:
         where = TraceWhere(host=host, plane="/host:CPU", line="t", offset_ps=0, duration_ps=0)
-        return timeline_link(report, where)
+        place = timeline_place(report, where)
+        return None if place is None else place.link
 
     assert link("a") == "#timeline&time.view=0.000-5.000"
     assert link("b") == "#timeline&time.view=5.000-15.000"
     assert link(None) is None
+
+
+def test_a_gap_tells_what_it_is_and_on_which_rows() -> None:
+    page = read(render_page(gpu_run()))
+    gap = page.one("tr", id="gap-1")
+    assert gap.attributes["data-told"] == (
+        "/device:GPU:0 ran nothing for 2.35\N{NO-BREAK SPACE}ms, from 6.65\N{NO-BREAK SPACE}ms on, "
+        "in train 0. Waited for: an op on the host, augment/EagerPyFunc (finding 1)."
+    )
+    assert (gap.attributes["data-from"], gap.attributes["data-to"]) == ("6650.0", "9000.0")
+    trace = gpu_run().trace
+    assert trace is not None
+    devices = [trace.lanes[int(k)].device for k in (gap.attributes["data-lanes"] or "").split()]
+    assert set(devices) == {"/device:GPU:0"}
+    assert len(devices) == sum(lane.device == "/device:GPU:0" for lane in trace.lanes)
+
+
+def test_a_place_is_a_stretch_of_a_line_or_the_whole_of_it() -> None:
+    report = with_lanes(MadeLane("a", "t", "thread", [Made(0, 5, "a", "host_op")]))
+
+    def place(**more: int) -> TimelinePlace | None:
+        return timeline_place(report, TraceWhere(host="a", plane="/host:CPU", line="t", **more))
+
+    assert place(offset_ps=2_000_000, duration_ps=3_000_000) == TimelinePlace(
+        "#timeline&time.view=0.000-10.000", (0,), 2.0, 5.0
+    )
+    assert place() == TimelinePlace("#timeline", (0,))
+    assert timeline_place(report, None) is None
+    assert timeline_place(report, SourceWhere(file="t", line=1)) is None

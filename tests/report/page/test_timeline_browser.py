@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.report.examples import gpu_run
 from tests.report.page.browsing import Visit, visit
+from traceanalyzer.model import Evidence, TraceWhere
+from traceanalyzer.report.page import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -299,8 +303,88 @@ def test_a_gap_leads_to_its_place(seen: Visit) -> None:
     assert view(page) == pytest.approx((5_475, 10_175), abs=1)
     top = page.locator("#timeline").evaluate("e => e.getBoundingClientRect().top")
     assert abs(top) < 60
+    note = said(page)
+    assert note.startswith("/device:GPU:0 ran nothing for 2.35 ms, from 6.65 ms on, in train 0.")
+    assert "Waited for: an op on the host, augment/EagerPyFunc (finding 1)." in note
+    assert "Stream #13" in note
     # Whoever reads on or tabs on is there too.
     assert page.evaluate("document.activeElement.id") == "timeline-title"
+
+
+def said(page: Page) -> str:
+    """What the timeline says of how the reader came there."""
+    return page.locator(".tl-note").inner_text().replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_the_mark_of_a_gap_leads_back_and_can_be_taken_away(seen: Visit) -> None:
+    page = seen.page
+    page.locator("#gaps-table a").first.click()
+    settle(page)
+    assert "time.at=gap-1" in page.url
+    marked = colours(page)
+    page.get_by_role("link", name="Back to where it is listed").click()
+    settle(page)
+    assert page.locator("#gap-1").evaluate("e => e.getBoundingClientRect().top") < 100
+    page.get_by_role("button", name="Take the mark away").click()
+    settle(page)
+    assert not page.locator(".tl-note").is_visible()
+    assert "time.at" not in page.url
+    assert colours(page) != marked
+
+
+def test_evidence_tells_on_arrival_what_it_is_and_chooses_its_event(
+    browser: Browser, tmp_path: Path
+) -> None:
+    run = gpu_run()
+    assert run.trace is not None
+    (lane,) = (one for one in run.trace.lanes if one.name == "tf_Compute/2087")
+    assert lane.begin_us is not None
+    where = TraceWhere(
+        host=lane.host,
+        plane=lane.plane,
+        line=lane.name,
+        offset_ps=round((6_700 - lane.begin_us) * 1e6),
+        duration_ps=2_114_000_000,
+    )
+    evidence = (Evidence(kind="event", text="It ran on this thread.", where=where),)
+    first = replace(run.findings[0], evidence=evidence)
+    path = tmp_path / "evidence.html"
+    write_page(replace(run, findings=(first, *run.findings[1:])), path)
+    seen = visit(browser, path)
+    page = seen.page
+    page.get_by_role("link", name="in the timeline", exact=True).first.click()
+    page.locator(".tl-note").wait_for()
+    settle(page)
+    assert said(page).startswith(
+        "Evidence of finding 1, A Python function runs inside every step: It ran on this thread. "
+        "Marked in the row tf_Compute/2087."
+    )
+    assert "augment/EagerPyFunc" in details(page)
+    assert page.locator(".tl-details a").first.get_attribute("href") == "#op-a41f09c2"
+    page.locator(".tl-details a").first.click()
+    page.locator(".ops-marked").wait_for()
+    assert "augment/EagerPyFunc" in page.locator(".ops-marked").inner_text()
+    assert faults(seen) == []
+    seen.close()
+
+
+def test_going_back_takes_the_mark_and_the_search_of_a_link_away(seen: Visit) -> None:
+    page = seen.page
+    page.locator("#gaps-table a").first.click()
+    settle(page)
+    page.get_by_role("link", name="its events in the timeline").first.click()
+    settle(page)
+    assert said(page).startswith("The events of finding 1, A Python function runs")
+    assert "40 events, in the row tf_Compute/2087; all others are pale." in said(page)
+    assert "Finding" in details(page)
+    page.go_back()
+    settle(page)
+    assert said(page).startswith("/device:GPU:0 ran nothing")
+    assert page.get_by_label("Find events by name").input_value() == ""
+    page.go_back()
+    settle(page)
+    assert not page.locator(".tl-note").is_visible()
+    assert "Point at an event" in details(page)
 
 
 def test_a_link_to_events_keeps_what_else_was_chosen(seen: Visit) -> None:
@@ -314,9 +398,11 @@ def test_a_link_to_events_keeps_what_else_was_chosen(seen: Visit) -> None:
     assert view(page) == whole
     find = page.get_by_label("Find events by name")
     assert find.input_value().startswith("finding:")
-    page.get_by_role("link", name="its ops in the table").first.click()
+    # The op is none of those that were asked for: the filter gives way to it.
+    page.get_by_role("link", name="its op in the table").first.click()
     settle(page)
-    assert page.locator("#ops-filter").input_value() == find.input_value() != ""
+    assert page.locator("#ops-filter").input_value() == ""
+    assert find.input_value().startswith("finding:")
     assert view(page) == whole
     # What is gone back to says all that was chosen.
     page.go_back()

@@ -28,6 +28,7 @@ _STYLES: Final = (
     "timeline.css",
     "method.css",
     "tools.css",
+    "in_full.css",
     "ops.css",
     "width.css",
     "print.css",
@@ -40,6 +41,7 @@ _SCRIPTS: Final = (
     "state.js",
     "keys.js",
     "theme.js",
+    "in_full.js",
     "contents.js",
     "copies.js",
     "notes.js",
@@ -53,6 +55,7 @@ _SCRIPTS: Final = (
     "ops_table.js",
     "timeline_data.js",
     "timeline_drawing.js",
+    "timeline_place.js",
     "timeline.js",
     "start.js",
 )

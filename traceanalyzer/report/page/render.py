@@ -37,8 +37,9 @@ from traceanalyzer.report.page.template_cache import TemplateCache, cache_folder
 from traceanalyzer.report.page.timeline_link import (
     finding_query,
     findings_shown,
+    gap_lanes,
     place_link,
-    timeline_link,
+    timeline_place,
 )
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ _HOLDERS_SHOWN = 15
 _EVIDENCE_OPEN = 4
 _OPS_OPEN = 8
 _PLACES_OPEN = 3
+_OPS_OF_LINE = 3
 # What may stand within an entry of a list, such as the causes of a finding.
 _LISTED_WITHIN = 8
 _RULED_OUT = 24
@@ -185,6 +187,7 @@ def environment() -> Environment:
         findings_in_full=views.FINDINGS_IN_FULL,
         findings_shown=findings_shown,
         fragment=views.fragment,
+        gap_lanes=gap_lanes,
         grid=views.grid,
         health_in_short=views.health_in_short,
         group_pictures=group_copies.group_pictures,
@@ -194,6 +197,7 @@ def environment() -> Environment:
         numbered_findings=views.numbered_findings,
         numbered_on_a_gpu=views.numbered_on_a_gpu,
         ops_listed=views.ops_listed,
+        ops_of_line_shown=_OPS_OF_LINE,
         ops_open=_OPS_OPEN,
         places_open=_PLACES_OPEN,
         listed_within=_LISTED_WITHIN,
@@ -221,7 +225,7 @@ def environment() -> Environment:
         timeline_kinds=timeline_picture.KIND_WORDS,
         timeline_labels=timeline_picture.finding_names,
         timeline_lane_data=timeline_picture.lane_table,
-        timeline_link=timeline_link,
+        timeline_place=timeline_place,
         timeline_picture=timeline_picture.timeline_picture,
         why_silent=views.why_silent,
         why_unknown=views.why_unknown,

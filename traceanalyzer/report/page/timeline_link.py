@@ -2,45 +2,84 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
+from traceanalyzer.model import TraceWhere
 from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
-    from traceanalyzer.model import Report, TraceWhere
+    from traceanalyzer.model import EventLane, IdleGap, Report, Where
 
-__all__ = ["finding_query", "findings_shown", "place_link", "timeline_link"]
+__all__ = [
+    "TimelinePlace",
+    "finding_query",
+    "findings_shown",
+    "gap_lanes",
+    "place_link",
+    "timeline_place",
+]
 
 _PS_PER_US: Final = 1e6
 _MARGIN: Final = 0.5  # of the place's own length, on either side
 _NARROWEST_US: Final = 10.0
 
 
-def timeline_link(report: Report, where: TraceWhere) -> str | None:
-    """Return a link to a place in the trace, or None where the timeline does not show it.
+@dataclass(frozen=True)
+class TimelinePlace:
+    """A place in the timeline: a stretch of time on a line of the trace, or the whole line.
+
+    Attributes:
+        link: What leads there: `#timeline`, and which time is shown.
+        lanes: The lanes that show the line, by their indices.
+        from_us: Where it begins, in microseconds from the run's first event; None for the line.
+        to_us: Where it ends.
+    """
+
+    link: str
+    lanes: tuple[int, ...]
+    from_us: float | None = None
+    to_us: float | None = None
+
+
+def timeline_place(report: Report, where: Where | None) -> TimelinePlace | None:
+    """Return where in the timeline a place is, or None where it is none of the trace or not shown.
 
     Args:
         report: The report.
         where: The place: the offset counts from where its line begins (`EventLane.begin_us`).
-
-    Returns:
-        `#timeline&time.view=FROM-TO`, in microseconds from the run's first event.
     """
-    if report.trace is None or where.offset_ps is None or where.line is None:
+    if report.trace is None or not isinstance(where, TraceWhere) or where.line is None:
         return None
-    found = [
-        lane.begin_us
-        for lane in report.trace.lanes
-        if lane.begin_us is not None
-        and lane.name == where.line
-        and lane.plane == where.plane
-        and where.host in (None, lane.host)
-    ]
-    if len(set(found)) != 1:
+    lanes = [(k, lane) for k, lane in enumerate(report.trace.lanes) if _is_of(lane, where)]
+    begins = {lane.begin_us for _, lane in lanes}
+    if len(begins) != 1:
         return None  # not shown, or several lines of that name
-    start_us = found[0] + where.offset_ps / _PS_PER_US
-    return place_link(start_us, (where.duration_ps or 0) / _PS_PER_US)
+    indices = tuple(k for k, _ in lanes)
+    (begin_us,) = begins
+    if where.offset_ps is None or begin_us is None:
+        return TimelinePlace("#timeline", indices)
+    start_us = begin_us + where.offset_ps / _PS_PER_US
+    took_us = (where.duration_ps or 0) / _PS_PER_US
+    return TimelinePlace(place_link(start_us, took_us), indices, start_us, start_us + took_us)
+
+
+def _is_of(lane: EventLane, where: TraceWhere) -> bool:
+    """Return whether a lane shows the line of a place."""
+    is_line = lane.name == where.line and lane.plane == where.plane
+    return is_line and where.host in (None, lane.host)
+
+
+def gap_lanes(report: Report, gap: IdleGap) -> tuple[int, ...]:
+    """Return the lanes that a gap is on: the streams of its device, or the program's own thread."""
+    lanes = () if report.trace is None else report.trace.lanes
+    return tuple(
+        k
+        for k, lane in enumerate(lanes)
+        if lane.host == gap.host
+        and (lane.is_program if gap.device is None else lane.device == gap.device)
+    )
 
 
 def place_link(start_us: float, duration_us: float) -> str:

@@ -1,7 +1,7 @@
 // The timeline that can be moved in: it takes the place of the picture when that comes near.
 //
-// The address holds `time.view=FROM-TO`, microseconds from the run's first event, and `time.find`,
-// what is searched for. A link `#timeline&time.view=FROM-TO` leads to a place from anywhere.
+// The address holds `time.view=FROM-TO`, microseconds from the run's first event, `time.find`, what
+// is searched for, and `time.at`, what led there. `#timeline&time.view=FROM-TO` leads to a place.
 
 let timelineShown = null; // resolves when it is drawn
 
@@ -32,6 +32,8 @@ function timelineView(figure, data) {
   let selected = -1;
   let hovered = -1;
   let isWanted = null;
+  let sought = null; // what there is to say of a search that a link asked for
+  let marked = null; // the place that a link led to
   let palette = null;
   let patterns = [];
   let isDue = false;
@@ -46,6 +48,7 @@ function timelineView(figure, data) {
   });
   const room = make("div", { class: "tl-room" }, canvas);
   const box = make("div", { class: "tl-box" }, room);
+  const note = make("div", { class: "tl-note", role: "status", hidden: true });
   const details = make("div", { class: "tl-details" });
   const search = timelineSearch((text) => find(text), (forward) => step(forward));
   const tools = make("div", { class: "tools tl-tools", role: "group", "aria-label": "Timeline" },
@@ -59,7 +62,7 @@ function timelineView(figure, data) {
   const hint = make("p", { class: "cutting" }, "Drag to move; hold Ctrl (or ⌘) and turn the wheel "
     + "to zoom where the pointer is. With the keyboard: arrows go from event to event, w and s "
     + "zoom, a and d move, 0 is the whole run, n the next match.");
-  const live = make("div", { class: "tl-live" }, tools, box, details, hint);
+  const live = make("div", { class: "tl-live" }, tools, note, box, details, hint);
   figure.querySelector(".tl-legend").after(live);
   figure.classList.add("is-live");
 
@@ -89,11 +92,11 @@ function timelineView(figure, data) {
     if (isTold) tell();
   }
 
-  const tell = later(250, () => {
+  function tell() {
     const us = (units) => (units / data.perUs).toFixed(3);
     const isFirst = view.from === first.from && view.to === first.to;
-    state.set("time.view", isFirst ? null : `${us(view.from)}-${us(view.to)}`);
-  });
+    state.setSoon("time.view", isFirst ? null : `${us(view.from)}-${us(view.to)}`);
+  }
 
   function zoom(factor, at = 0.5) {
     const span = view.to - view.from;
@@ -154,6 +157,7 @@ function timelineView(figure, data) {
       const place = { left, top: top + bar, width, view };
       context.fillStyle = palette.line;
       context.fillRect(0, top + row - 1, canvas.clientWidth, 1);
+      if (marked?.lanes.includes(k)) drawMarked(top, row, toX);
       drawLane(context, data, lane, place, palette, patterns, isWanted);
       for (const event of new Set([hovered, selected])) {
         if (event >= lane.from && event < lane.to) outline(event, place, event === selected, toX);
@@ -163,6 +167,18 @@ function timelineView(figure, data) {
     drawAxis(ticks, toX, left, width);
     performance.clearMeasures("timeline-draw");
     performance.measure("timeline-draw", { start: began });
+  }
+
+  // The ground of the place that a link led to, on a row of it, between two lines.
+  function drawMarked(top, row, toX) {
+    const { left } = layout();
+    const a = Math.max(toX(marked.from), left);
+    const b = Math.min(toX(marked.to), left + plotWidth());
+    if (b < left || a > left + plotWidth()) return;
+    context.fillStyle = palette.target;
+    context.fillRect(a, top, Math.max(1, b - a), row - 1);
+    context.fillStyle = palette.link;
+    for (const x of [a, b]) context.fillRect(Math.round(x) - 1, top, 2, row - 1);
   }
 
   // Where steps begin, unless they are too close to be told apart.
@@ -281,6 +297,31 @@ function timelineView(figure, data) {
     else if (top > box.scrollTop + inSight) box.scrollTop = top - inSight;
   }
 
+  function tellNote() {
+    const parts = sought ? [make("p", {}, ...sought)] : [];
+    if (marked) {
+      const away = makeButton("Take the mark away", () => mark(null));
+      parts.push(make("p", {}, ...placeNote(data, marked), " ", away));
+    }
+    note.replaceChildren(...parts);
+    note.hidden = parts.length === 0;
+  }
+
+  function mark(id) {
+    const had = marked;
+    marked = placeOf(data, id);
+    if (marked) {
+      const event = eventOfPlace(data, marked);
+      if (event >= 0) select(event);
+      else if (marked.lanes.length) scrollTo(marked.lanes[0]);
+    } else if (had) {
+      state.set("time.at", null);
+      if (selected === eventOfPlace(data, had)) select(-1);
+    }
+    tellNote();
+    redraw();
+  }
+
   function find(text) {
     const found = text ? namesWith(data, text) : null;
     isWanted = found?.isWanted ?? null;
@@ -288,18 +329,21 @@ function timelineView(figure, data) {
     const besides = figure.dataset.merged ? " of those that have a name" : "";
     search.tell(found ? counted + besides : "");
     state.set("time.find", text || null);
+    sought = found && findingNote(data, text, isWanted, found.events);
+    tellNote();
     redraw();
   }
 
-  // A link to events shows some of them, whatever place was looked at before.
+  // A link to events leads to one of them, the first in sight if any is.
   function bringFoundInSight() {
     if (!isWanted) return;
+    let event = -1;
     for (let k = 0; k < data.rows; k += 1) {
       if (!isWanted[data.what[k]] || data.end[k] < view.from || data.start[k] > view.to) continue;
-      scrollTo(laneOf(k));
-      return;
+      if (event < 0 || data.start[k] < data.start[event]) event = k;
     }
-    step(true);
+    if (event >= 0) select(event);
+    else step(true);
   }
 
   function step(forward) {
@@ -432,12 +476,18 @@ function timelineView(figure, data) {
     if (text === (search.text() || null)) return;
     search.set(text ?? "");
     find(text ?? "");
-    bringFoundInSight();
+    if (text) bringFoundInSight();
+    else select(-1);
   };
   state.watch("time.find", takeFind);
+  const takeMark = (id) => {
+    if (id !== (marked?.id ?? null)) mark(id);
+  };
+  state.watch("time.at", takeMark);
   resize();
   take(state.get("time.view"));
   takeFind(state.get("time.find"));
+  takeMark(state.get("time.at"));
   describe();
 }
 
@@ -449,7 +499,7 @@ function eventDetails(data, event, lane) {
   const words = document.getElementById(`tl-${kind}`)?.dataset.words ?? kind;
   const many = data.count(event);
   const name = names.name(what) ?? (many > 1 ? `most of it: ${words}` : words);
-  const took = (units) => quantity(durationParts(units / data.perUs));
+  const took = (units) => exactly(units / data.perUs);
   const rows = [
     ["What", make("span", {}, many > 1 ? `${countText(many)} events together, ` : "",
       make("bdi", { class: "name", title: visible(name) }, cutName(name, 120)))],
@@ -470,6 +520,12 @@ function eventDetails(data, event, lane) {
   }
   return make("dl", {}, ...rows.map(([term, told]) =>
     make("div", {}, make("dt", {}, term), " ", make("dd", {}, told))));
+}
+
+// A time in short and, where that leaves something out, in full.
+function exactly(us) {
+  const [short, exact] = [quantity(durationParts(us)), `${countText(us)}\u00a0µs`];
+  return short === exact ? short : `${short} (${exact})`;
 }
 
 function timelineSearch(asked, stepped) {
@@ -520,7 +576,7 @@ begin(() => {
     open();
   }, { rootMargin: "400px" });
   near.observe(figure);
-  if (state.get("time.view") || state.get("time.find")) open();
+  if (["view", "find", "at"].some((name) => state.get(`time.${name}`))) open();
   // Listed for the help: in the timeline itself they are taken before the page's own.
   const never = () => false;
   const nothing = () => {};
