@@ -221,7 +221,9 @@ QUERIES: dict[str, Callable[[Row], bool]] = {
     "certainty:likely": lambda row: "likely" in row["certainty"],
     "dtype:int32": lambda row: holds(row, "input_types", "int32"),
     "input:string": lambda row: holds(row, "input_types", "string"),
-    "-dtype:float": lambda row: not holds(row, "input_types", "float"),
+    "-dtype:float": lambda row: (
+        row["input_types"] is not None and "float" not in row["input_types"]
+    ),
     "dtype=unknown": lambda row: row["input_types"] is None,
     "device:CPU": lambda row: row["device"] is not None,
     "device=unknown": lambda row: row["device"] is None,
@@ -241,7 +243,7 @@ QUERIES: dict[str, Callable[[Row], bool]] = {
     "kernels=0": lambda row: row["kernels"] == 0,
     "runs>5 runs<=20": lambda row: 5 < row["occurrences"] <= 20,
     "waits>0": lambda row: above(row["exposed_us"], 0),
-    "-waits>0": lambda row: not above(row["exposed_us"], 0),
+    "-waits>0": lambda row: row["exposed_us"] == 0,
     "waits=unknown": lambda row: row["exposed_us"] is None,
     "-waits:unknown": lambda row: row["exposed_us"] is not None,
     "bytes>1MB": lambda row: above(copied(row), 10**6),
@@ -298,6 +300,29 @@ def test_a_query_that_is_not_understood_says_what_to_write(
     assert names(seen.page) == before
     ask(seen.page, "type=Cast")
     assert error.text_content() == ""
+
+
+def test_a_negated_term_says_nothing_of_what_is_unknown(seen: Visit) -> None:
+    page = seen.page
+    ask(page, "type:Cast -dtype:int32")
+    casts = [row for row in ROWS if row["type"] == "Cast"]
+    known = [row for row in casts if row["input_types"] is not None]
+    unknown = [row for row in casts if row["input_types"] is None]
+    assert unknown
+    assert names(page) == guarded_names(r for r in known if "int32" not in r["input_types"])
+    left = page.locator(".ops-left")
+    assert left.inner_text().startswith(
+        f"Left out besides: {len(unknown)} ops of which “Input types” is unknown."
+    )
+    left.get_by_role("button", name="Show them").click()
+    assert page.locator("#ops-filter").input_value() == "type:Cast dtype=unknown"
+    assert names(page) == guarded_names(unknown)
+    assert left.inner_text() == ""
+    # A figure is neither more nor less than another where it is unknown.
+    ask(page, "-waits>0")
+    waits = [row["exposed_us"] for row in ROWS]
+    assert len(names(page)) == waits.count(0.0)
+    assert f"{waits.count(None)} ops of which “GPU waits” is unknown" in left.inner_text()
 
 
 def test_examples_can_be_clicked(seen: Visit) -> None:

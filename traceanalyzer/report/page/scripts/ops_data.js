@@ -47,8 +47,10 @@ const OPS_SEARCHED = ["name", "type", "function", "source"];
 
 /** The ops as columns: texts by code, figures by value, and rows in any order. */
 class OpsData {
-  constructor(table) {
+  /** `reasons` tells why bytes and waits are unknown, where that is known. */
+  constructor(table, reasons = {}) {
     this.rows = table.rows;
+    this.reasons = reasons;
     this.packed = table.columns;
     this.made = new Map();
     this.orders = new Map();
@@ -90,6 +92,12 @@ class OpsData {
     if (column.kind === OPS_TEXT) return this.packed[column.name].at(row);
     const value = this.figures(column)[row];
     return Number.isNaN(value) ? null : value;
+  }
+
+  /** Returns why cells of a column are unknown, or nothing where that is not known. */
+  whyUnknown(column) {
+    if (column.kind === "bytes") return this.reasons.bytes;
+    return column.name === "exposed_us" ? this.reasons.waits : "";
   }
 
   /** Returns whether no row of a column holds anything: neither a text nor a figure above 0. */

@@ -25,7 +25,7 @@ const causeWords = (id) => id.split("_")
 /** Returns a cell as the reader would say it, in full. */
 function opsCellText(data, column, row) {
   const value = data.at(column, row);
-  if (value === null) return "unknown";
+  if (value === null) return ["unknown", data.whyUnknown(column)].filter(Boolean).join(": ");
   if (column.kind !== OPS_TEXT) return opsExact[column.kind](value);
   if (value === "") return column.empty ?? "none";
   return visible(column.isId ? value.split(" | ").map(causeWords).join("; ") : value);

@@ -20,6 +20,7 @@ class OpsView {
     this.total = Number(place.dataset.total);
     this.sort = { column: null, isDown: false };
     this.columns = [];
+    this.terms = [];
     this.kept = null;
     this.grid = new OpsGrid({
       onSort: (column) => this.sortBy(column),
@@ -35,6 +36,7 @@ class OpsView {
     });
     this.count = make("p", { class: "ops-count", role: "status" });
     this.error = make("p", { class: "ops-error", id: "ops-error", "aria-live": "polite" });
+    this.left = make("div", { class: "ops-left", "aria-live": "polite" });
     this.chooser = make("fieldset", {}, make("legend", { class: "said" }, "Columns shown"));
     this.cellLine = make("p", { class: "ops-whole", "aria-hidden": "true" });
     this.box.addEventListener("input", () => this.asked());
@@ -50,6 +52,7 @@ class OpsView {
       make("div", { class: "ops-bar" },
         make("label", { for: "ops-filter" }, "Filter"), this.box, this.count),
       this.error,
+      this.left,
       make("div", { class: "ops-tools" },
         make("details", {}, make("summary", {}, "What can be written"), this.help()),
         make("details", {}, make("summary", {}, "Columns"), this.chooser),
@@ -68,7 +71,8 @@ class OpsView {
       make("dd", {}, meaning));
     return make("div", { class: "ops-help" },
       make("p", {}, "A word is looked for in an op’s name, type, function and source. All that is "
-        + "written must hold; a - before a term turns it round. Put quotes around spaces."),
+        + "written must hold; a - before a term turns it round: of what is unknown, neither holds. Put "
+        + "quotes around spaces."),
       make("dl", {}, ...OPS_EXAMPLES.map(entry)),
       make("p", {}, "field:text finds texts that hold it, field=text those that are it. Fields:"),
       fields(false),
@@ -80,7 +84,8 @@ class OpsView {
 
   /** Shows the table once it is opened. */
   begin(table) {
-    this.data = new OpsData(table);
+    const { bytesUnknown: bytes, waitsUnknown: waits } = this.place.dataset;
+    this.data = new OpsData(table, { bytes, waits });
     this.standard = OPS_COLUMNS.filter((c) => !c.isHidden && !this.data.isBare(c));
     this.chooser.append(...OPS_COLUMNS.map((column) => this.choice(column)));
     state.watch("ops.q", () => this.read());
@@ -136,16 +141,14 @@ class OpsView {
   asked() {
     if (this.filter()) this.grid.element.scrollTop = 0;
     this.show();
-    // A browser takes only so many changes of the address.
-    clearTimeout(this.soon);
-    this.soon = setTimeout(() => state.set("ops.q", this.box.value.trim()), 250);
+    state.setSoon("ops.q", this.box.value.trim());
   }
 
   /** Finds the rows of the query; false where it cannot be understood, and the last ones stay. */
   filter() {
     try {
-      const terms = readQuery(this.box.value, opsGrammar);
-      this.kept = terms.length ? matching(terms, this.data) : null;
+      this.terms = readQuery(this.box.value, opsGrammar);
+      this.kept = this.terms.length ? matching(this.terms, this.data) : null;
       this.tellError("");
       return true;
     } catch (error) {
@@ -175,10 +178,20 @@ class OpsView {
 
   show() {
     const all = this.data.order(this.sort.column, this.sort.isDown);
-    this.rows = this.kept ? all.filter((row) => this.kept[row]) : all;
+    this.rows = this.kept ? all.filter((row) => this.kept[row] === HOLDS) : all;
     this.grid.show({ data: this.data, rows: this.rows, columns: this.columns, sort: this.sort });
     this.count.textContent = `${countText(this.rows.length)} of ${countText(this.data.rows)} ops`;
+    this.tellLeftOut();
     this.cellLine.textContent = "";
+  }
+
+  // A term that is turned round says nothing of ops for which its field is unknown.
+  tellLeftOut() {
+    const found = this.kept ? leftOut(this.terms, this.data, this.kept) : [];
+    this.left.replaceChildren(...found.map(({ count, heading, query }) => make("p", {},
+      `Left out besides: ${countText(count)} ${count === 1 ? "op" : "ops"} of which “${heading}” is `
+        + "unknown. ",
+      makeButton(count === 1 ? "Show it" : "Show them", () => this.ask(query)))));
   }
 
   // A touch shows no title, and a narrow window not the op's name beside its figures: the whole
@@ -203,7 +216,6 @@ class OpsView {
 
   reset() {
     for (const name of ["ops.q", "ops.sort", "ops.cols"]) state.set(name, null);
-    clearTimeout(this.soon);
     this.grid.marked = -1;
     this.read();
   }
@@ -217,12 +229,20 @@ class OpsView {
       return;
     }
     if (!this.rows.includes(row)) {
-      clearTimeout(this.soon);
       state.set("ops.q", null);
       this.read();
       announce("The filter was taken away, for it hid the op");
     }
     this.grid.mark(this.rows.indexOf(row));
+  }
+
+  /** Marks the row of an op, or none, where the reader has gone back to it. */
+  remark(opId) {
+    if (!this.data) return;
+    const row = opId === null ? -1 : this.data.rowOf(opId);
+    if (row === this.grid.marked) return;
+    this.grid.marked = row;
+    this.show();
   }
 }
 
@@ -246,6 +266,7 @@ begin(() => {
     ready.then(() => view.reveal(decodedOp(anchor)), () => {});
     return true;
   });
+  state.onReturn((anchor) => view.remark(anchor.startsWith("op-") ? decodedOp(anchor) : null));
   keys.add("/", "Filter the ops", () => {
     view.box.focus();
     view.box.scrollIntoView({ block: "nearest" });

@@ -1,5 +1,7 @@
 // The small language in which a reader asks for rows: words, `field:value`, `field=value` and
-// `field>1ms`, each turned round by a `-` before it. All terms must hold.
+// `field>1ms`, each turned round by a `-` before it. All terms must hold. Of what is unknown no term
+// about its field holds, turned round or not: whoever asks for `-type:Cast` is told how many rows
+// have no known type.
 
 const TIME_NAMES = { ns: 1e-3, us: 1, "µs": 1, "μs": 1, ms: 1e3, s: 1e6, min: 6e7 };
 const SIZE_NAMES = {
@@ -13,6 +15,11 @@ const COMPARISONS = {
   "=": (a, b) => a === b,
 };
 const UNIT_EXAMPLES = { time: "1ms", bytes: "1MB", count: "10" };
+
+// Whether a term holds for a row.
+const FAILS = 0;
+const HOLDS = 1;
+const UNKNOWN = 2;
 
 /** A query that cannot be understood; the message says what to write instead. */
 class QueryError extends Error {}
@@ -34,7 +41,7 @@ function readQuery(text, grammar) {
       throw new QueryError(`${token}: the quote is not closed; write ${token}"`);
     }
     const isNegated = token.length > 1 && token.startsWith("-");
-    return { isNegated, ...readTerm(isNegated ? token.slice(1) : token, grammar) };
+    return { token, isNegated, ...readTerm(isNegated ? token.slice(1) : token, grammar) };
   });
 }
 
@@ -116,59 +123,88 @@ const fits = (figure, kind) =>
   figure.unit === kind || (figure.unit === "count" && (kind === "bytes" || figure.value === 0));
 
 /**
- * Finds the rows for which all terms hold.
+ * Finds the rows for which all terms hold, and those that only an unknown value keeps from it.
  *
  * @param {Array<object>} terms What `readQuery` gave.
  * @param {{rows: number, words: Array<object>, texts: Function, figures: Function}} source The
  *   table: `words` are the columns that a word is looked for in; `texts(field)` and
  *   `figures(field)` give a field's column: a text column is `{codes, lower}`, where a code past
  *   the end of `lower`, the texts in lower case, is unknown; figures are NaN where unknown.
- * @returns {Uint8Array} For each row whether it is among them.
+ * @returns {Uint8Array} For each row `HOLDS`, `FAILS` or, where a term is turned round and what it
+ *   is about is unknown, `UNKNOWN`.
  */
 function matching(terms, source) {
-  const kept = new Uint8Array(source.rows).fill(1);
+  const kept = new Uint8Array(source.rows).fill(HOLDS);
   for (const term of terms) {
     const found = rowsOf(term, source);
-    const wanted = term.isNegated ? 0 : 1;
-    for (let row = 0; row < kept.length; row += 1) if (found[row] !== wanted) kept[row] = 0;
+    for (let row = 0; row < kept.length; row += 1) {
+      if (kept[row] === FAILS) continue;
+      if (!term.isNegated) kept[row] = found[row] === HOLDS ? kept[row] : FAILS;
+      else if (found[row] !== FAILS) kept[row] = found[row] === UNKNOWN ? UNKNOWN : FAILS;
+    }
   }
   return kept;
 }
 
+/**
+ * Returns the queries that find what terms leave out for want of a value: for each term that is
+ * turned round, how many rows are unknown to it, and what to ask for them.
+ */
+function leftOut(terms, source, kept) {
+  return terms.filter((term) => term.isNegated && term.field).flatMap((term) => {
+    const found = rowsOf(term, source);
+    const isLeft = (row) => kept[row] === UNKNOWN && found[row] === UNKNOWN;
+    const count = kept.reduce((sum, _, row) => sum + (isLeft(row) ? 1 : 0), 0);
+    const others = terms.filter((other) => other !== term).map((other) => other.token);
+    const query = [...others, `${term.name}=unknown`].join(" ");
+    return count ? [{ count, heading: term.field.heading, query }] : [];
+  });
+}
+
+// For each row whether a term holds, as it stands without its `-`.
 function rowsOf(term, source) {
   const found = new Uint8Array(source.rows);
   if (term.kind === "word") {
     const value = term.value.toLowerCase();
-    for (const column of source.words) markTexts(found, column, (text) => text.includes(value));
+    // What is written nowhere is not found, whatever else is unknown.
+    const judge = (text) => (text.includes(value) ? HOLDS : FAILS);
+    for (const column of source.words) markTexts(found, column, judge, FAILS);
   } else if (term.field.kind === "text") {
-    const value = plainWords(term, term.value?.toLowerCase());
-    markTexts(found, source.texts(term.field), (text) => {
-      if (term.kind === "has") return text.includes(value);
-      return text === value || (text === "" && value === (term.field.empty ?? "none"));
-    }, term.kind === "unknown");
+    const ofNone = term.kind === "unknown" ? HOLDS : UNKNOWN;
+    markTexts(found, source.texts(term.field), textJudge(term), ofNone);
   } else {
     const figures = source.figures(term.field);
-    const holds = term.kind === "unknown"
-      ? Number.isNaN : (figure) => COMPARISONS[term.operator](figure, term.value);
-    for (let row = 0; row < found.length; row += 1) found[row] = holds(figures[row]) ? 1 : 0;
+    const isUnknownWanted = term.kind === "unknown";
+    const compare = COMPARISONS[term.operator];
+    for (let row = 0; row < found.length; row += 1) {
+      if (Number.isNaN(figures[row])) found[row] = isUnknownWanted ? HOLDS : UNKNOWN;
+      else if (!isUnknownWanted && compare(figures[row], term.value)) found[row] = HOLDS;
+    }
   }
   return found;
 }
 
 // Ids such as `no_gpu_visible` are read as words.
 const plainWords = (term, value) =>
-  value !== undefined && term.field.isId ? value.replaceAll(/[_-]/g, " ") : value;
+  term.field.isId ? value.replaceAll(/[_-]/g, " ") : value;
 
-// Each text is looked at once, however many rows bear it.
-function markTexts(found, column, holds, isUnknown = false) {
-  const { codes, lower } = column;
-  const hit = new Uint8Array(lower.length + 1);
-  if (isUnknown) hit[lower.length] = 1;
-  for (let code = 0; code < lower.length; code += 1) {
-    if (isUnknown ? lower[code] === "unknown" : holds(lower[code])) hit[code] = 1;
-  }
+// Returns what tells of a text whether a term holds for it.
+function textJudge(term) {
+  if (term.kind === "unknown") return (text) => (text === "unknown" ? HOLDS : FAILS);
+  const value = plainWords(term, term.value.toLowerCase());
+  const isAsked = (text) => (term.kind === "has" ? text.includes(value)
+    : text === value || (text === "" && value === (term.field.empty ?? "none")));
+  return (text) => {
+    if (isAsked(text)) return HOLDS;
+    return text === "unknown" ? UNKNOWN : FAILS;
+  };
+}
+
+// Each text is looked at once, however many rows bear it; `ofNone` is for rows that bear none.
+function markTexts(found, { codes, lower }, judge, ofNone) {
+  const hit = Uint8Array.from([...lower.map(judge), ofNone]);
   for (let row = 0; row < found.length; row += 1) {
-    const code = codes[row];
-    if (hit[code < lower.length ? code : lower.length]) found[row] = 1;
+    const judged = hit[Math.min(codes[row], lower.length)];
+    if (judged !== FAILS) found[row] = judged;
   }
 }
