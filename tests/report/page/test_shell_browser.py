@@ -229,7 +229,7 @@ def test_choices_stay_when_a_link_is_followed(browser: Browser, pages: dict[str,
     seen = visit(browser, pages["gpu"], anchor="#test.words=a%20b%3Dc")
     seen.page.locator(".contents a[href='#steps']").click()
     comes_to(seen, "steps&test.words=a%20b%3Dc")
-    # Without the scrolling to it that a pointer needs: whoever goes back is where the page was left.
+    # Without the scrolling that a pointer needs: who goes back is where the page was left.
     seen.page.locator(f"a[href='#{FINDING}']").first.evaluate("a => a.click()")
     comes_to(seen, f"{FINDING}&test.words=a%20b%3Dc", FINDING)
     seen.page.go_back()
