@@ -48,7 +48,7 @@ def test_what_a_reader_needs_first(width: int) -> None:
         "certain, harmful · python_callback/eager_py_func · 1 op",
         "host 182 ms · copied 1.26 GB · GPU waits 1.70 ms per step",
         "train/augment.py:88 image = tf.py_function(blur, [image], tf.float32)",
-        "Change: Write the blur with TensorFlow ops",
+        "Change, for the first: Write the blur with TensorFlow ops",
         "host 40.1 ms · copied unknown · GPU waits 212 µs per step",
         "certain, by design · host_pipeline · 212 ops",
         "host to gpu:0 3.04 GB 257 ms 480",
@@ -82,6 +82,27 @@ def test_cpu_placed_ops_with_cost_and_cause() -> None:
     ]
     gather = next(line for line in lines if "ResourceGather" in line)
     assert gather.split()[-1] == "unexplained"
+
+
+def test_of_stacked_causes_all_that_must_change_is_said() -> None:
+    run = gpu_run()
+    stacked = next(f for f in run.findings if len(f.blockers) > 1)
+    single = replace(stacked, blockers=())
+
+    said = on_one_line(printed(replace(run, findings=(stacked,)), 160))
+
+    for words in (
+        "2 causes keep it, each by itself: it moves when all are gone",
+        "- python_callback (certain): TensorFlow 2.18.0 registers EagerPyFunc for CPU only.",
+        '(likely): The call stands inside with tf.device("/CPU:0"). [train/augment.py:84]',
+        "Change, for the first: Write the blur with TensorFlow ops",
+    ):
+        assert words in said
+    alone = on_one_line(printed(replace(run, findings=(single,)), 160))
+    assert "when all are gone" not in alone
+    assert "Change: Write the blur" in alone
+    many = replace(stacked, blockers=stacked.blockers * 4)
+    assert "- and 3 more: see the page" in printed(replace(run, findings=(many,)), 160)
 
 
 def test_what_is_cut_is_counted() -> None:

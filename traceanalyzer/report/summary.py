@@ -10,6 +10,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from traceanalyzer.report import text, views
+from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words, heading
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ UNEXPLAINED_SHOWN = 5
 COPIES_SHOWN = 8
 READ_BACKS_SHOWN = 3
 REMARKS_SHOWN = 5
+BLOCKERS_SHOWN = 5
 _SOURCE_SHOWN = 100  # characters of a line of the program
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
 _TINY = 30  # characters below which one figure stands beside each name
@@ -168,9 +170,32 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     figures += words.time(cost.exposed_us_per_step)
     yield figures + words(" per step" if cost.exposed_us_per_step is not None else "")
     yield from _source(finding, words)
+    yield from _blockers(finding, total, words)
     for fix in finding.fixes[:1]:
-        yield words("Change: ", "bold") + words.prose(fix.text)
+        which = "Change, for the first: " if len(finding.blockers) > 1 else "Change: "
+        yield words(which, "bold") + words.prose(fix.text)
         yield from _code(fix, words)
+
+
+def _blockers(finding: Finding, ops: int, words: Words) -> Iterator[Text]:
+    """Says what all must change, where more than one cause keeps the ops."""
+    blockers = finding.blockers
+    if len(blockers) < 2:  # noqa: PLR2004 - the finding itself tells of a single one
+        return
+    alone = ", each by itself" if all(blocker.sufficient for blocker in blockers) else ""
+    kept, moves = ("it", "it moves") if ops == 1 else ("them", "they move")
+    said = f"{text.count(len(blockers))} causes keep {kept}{alone}: {moves} when all are gone"
+    yield words(said, "bold")
+    for blocker in blockers[:BLOCKERS_SHOWN]:
+        line = words(f"- {text.cut(blocker.cause)} ({blocker.certainty})")
+        for evidence in blocker.evidence[:1]:
+            line += words(": ") + words.prose(evidence.text)
+            place = place_of(evidence)
+            line += words(f" [{text.cut(place)}]" if place else "", QUIET)
+        yield line
+    left = len(blockers) - BLOCKERS_SHOWN
+    if left > 0:
+        yield words(f"- and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
 
 
 def _code(fix: Fix, words: Words) -> Iterator[Text]:
