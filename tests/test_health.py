@@ -15,6 +15,7 @@ from tests.traces import (
     gpu,
     host,
     kernel,
+    launch,
     line,
     op,
     step,
@@ -201,6 +202,20 @@ class TestRuns:
         assert "reduced_format" not in told(run)
 
 
+def test_of_early_clocks_each_device_is_named(recorded: Loader) -> None:
+    python = line("python")(
+        eager("Neg", us(100, 20))(launch(us(101, 2), 1), launch(us(105, 2), 2, number=1))
+    )
+    early, right = (
+        stream(7)(kernel("k", us(at, 4), correlation=n)) for at, n in ((66, 1), (107, 2))
+    )
+
+    run = recorded(host(STEP, python), gpu(0)(early), gpu(1)(right))
+
+    message = told(run)["clock_skew"].message
+    assert message.endswith("times count of /device:GPU:0 as 35.0 us later")
+
+
 class TestPlacements:
     def test_ops_that_ran_nobody_knows_where_are_counted_with_their_time(
         self, recorded: Loader
@@ -213,6 +228,18 @@ class TestPlacements:
         message = told(run)["placement_unknown"].message
         assert "2 ops (1,501 µs" in message
         assert "not counted as CPU-placed" in message
+
+    def test_and_with_what_devices_waited_for_them(self, recorded: Loader) -> None:
+        python = line("python")(
+            eager("Neg", us(0, 10))(launch(us(5, 2), 1)),
+            eager("Abs", us(20, 50)),
+            eager("Neg", us(70, 10))(launch(us(75, 2), 2)),
+        )
+        ran = kernel("k", us(8, 4), correlation=1), kernel("k", us(77, 4), correlation=2)
+        run = recorded(host(STEP, python), gpu(0)(stream(7)(*ran)))
+
+        message = told(run)["placement_unknown"].message
+        assert message.endswith("devices waited 50 µs in all for them, which is counted apart")
 
     def test_but_not_those_of_the_runtime(self, recorded: Loader) -> None:
         run = recorded(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.evidence.differences import what_keras_compiled
 from traceanalyzer.model import Health
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -86,12 +87,15 @@ def _placements(run: Run) -> Iterator[Health]:
     unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
     if len(unknown):
         took_us = unknown["host_self_ps"].sum() / 1e6
+        waited_us = _waited_for_unplaced_us(run)
+        waited = f"; devices waited {waited_us:,.0f} µs in all for them, which is counted apart"
         yield Health(
             id="placement_unknown",
             severity="warning",
             message=(
                 f"for {counted(len(unknown), 'op')} ({took_us:,.0f} µs on host threads) the trace "
                 "does not tell where they ran; they are not counted as CPU-placed"
+                + (waited if waited_us else "")
             ),
         )
     kernels = run.kernels
@@ -106,6 +110,13 @@ def _placements(run: Run) -> Iterator[Health]:
                 "and were launched outside of any"
             ),
         )
+
+
+def _waited_for_unplaced_us(run: Run) -> float:
+    """Return how long devices waited for ops of unknown placement, the mean over devices."""
+    every = [device.parts for host in run.hosts for device in host.timeline.devices]
+    waited = [int(p.duration_ps[p.phase == Phase.UNPLACED].sum()) for p in every]
+    return sum(waited) / len(waited) / 1e6 if waited else 0.0
 
 
 def _of_host(host: Host) -> Iterator[Health]:
@@ -134,13 +145,15 @@ def _of_host(host: Host) -> Iterator[Health]:
                 "times are damaged, or a clock was set; believe no duration"
             ),
         )
-    if host.timeline.shift_ps:
+    shifted = {d: ps for d, ps in host.timeline.shifts_ps.items() if ps}
+    if shifted:
+        later = [f"of {device} as {ps / 1e6:,.1f} us later" for device, ps in shifted.items()]
         yield Health(
             id="clock_skew",
             severity="info",
             message=(
                 f"{host.name}: by the trace's clocks devices began work before it was launched; "
-                f"their times count as {host.timeline.shift_ps / 1e6:,.1f} us later"
+                f"times count {listed(later)}"
             ),
         )
     if host.file is not None and host.file.note:

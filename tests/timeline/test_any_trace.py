@@ -38,7 +38,7 @@ numbers = st.integers(0, 4)
 def host_events() -> st.SearchStrategy[Any]:
     """Events that need not nest, and links that need not make sense."""
     return st.one_of(
-        st.builds(eager, st.sampled_from(["Unique", "MatMul"]), spans),
+        st.builds(eager, st.sampled_from(["Unique", "UniqueV2", "MatMul"]), spans),
         st.builds(lambda at, n: call(f"__inference_f_{n}", at, step=n), spans, numbers),
         st.builds(lambda at, n: executor(at, step=n), spans, numbers),
         st.builds(
@@ -48,7 +48,7 @@ def host_events() -> st.SearchStrategy[Any]:
             numbers,
         ),
         st.builds(lambda at, n: launch(at, n, "cuMemcpyDtoH_v2"), spans, numbers),
-        st.builds(lambda at: op("a/Unique", "Unique", at), spans),
+        st.builds(lambda at: op("a/Unique", "UniqueV2", at), spans),
         st.builds(lambda at: iterator("Root::Map", at), spans),
         st.builds(launch, spans, numbers),
         st.builds(lambda at, n: event("cuStreamSynchronize", at, correlation_id=n), spans, numbers),

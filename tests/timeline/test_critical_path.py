@@ -28,7 +28,7 @@ def path_of(*planes: Plane) -> tuple[list[tuple[float, float, str, str]], HostTa
 def test_a_step_that_waits_for_the_device_goes_through_it() -> None:
     python = line("python")(
         step(0, us(0, 100))(
-            eager("Unique", us(5, 30)),
+            eager("UniqueV2", us(5, 30)),
             eager("MatMul", us(36, 10))(launch(us(40, 2), 1), launch(us(43, 2), 2)),
             event("cuStreamSynchronize", us(50, 45), correlation_id=9),
         )
@@ -39,7 +39,7 @@ def test_a_step_that_waits_for_the_device_goes_through_it() -> None:
 
     assert found == [
         (0, 5, "PROGRAM", ""),
-        (5, 35, "HOST_OP", "Unique"),
+        (5, 35, "HOST_OP", "UniqueV2"),
         (35, 36, "PROGRAM", ""),
         (36, 40, "LAUNCH", "MatMul"),
         (40, 42, "LAUNCH", ""),
@@ -52,18 +52,36 @@ def test_a_step_that_waits_for_the_device_goes_through_it() -> None:
     ]
 
 
+def test_that_a_wait_was_for_what_ended_last_is_proved_only_of_a_single_stream() -> None:
+    python = line("python")(
+        step(0, us(0, 100))(
+            eager("MatMul", us(36, 10))(launch(us(40, 2), 1), launch(us(43, 2), 2)),
+            event("cuStreamSynchronize", us(50, 45), correlation_id=9),
+        )
+    )
+    streams = stream(13, "Compute")(gemm(us(45, 20), 1)), stream(14, "Compute")(gemm(us(46, 44), 2))
+
+    found, _ = path_of(host(python), gpu(0, *streams))
+
+    assert found[-3:] == [
+        (46, 90, "COMPUTE?", "MatMul"),
+        (90, 95, "RUNTIME?", ""),  # the thread may have waited for the other stream
+        (95, 100, "PROGRAM", ""),
+    ]
+
+
 def test_a_step_that_waits_for_nothing_stays_on_its_thread() -> None:
     """The device's work goes on beside it, and makes the step no longer."""
     python = line("python")(
         step(0, us(0, 100))(
-            eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("Unique", us(20, 70))
+            eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("UniqueV2", us(20, 70))
         )
     )
     device = stream(13, "Compute")(gemm(us(10, 85), 1))
 
     found, _ = path_of(host(python), gpu(0, device))
 
-    assert (20, 90, "HOST_OP", "Unique") in found
+    assert (20, 90, "HOST_OP", "UniqueV2") in found
     assert not [part for part in found if part[2] == "COMPUTE"]
 
 
@@ -86,8 +104,8 @@ def test_a_program_of_which_nothing_is_recorded_tells_nothing() -> None:
 
 def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
     python = line("python")(
-        step(0, us(0, 50))(eager("Unique", us(5, 30))),
-        step(1, us(60, 50))(eager("TopKV2", us(65, 30))),
+        step(0, us(0, 50))(eager("UniqueV2", us(5, 30))),
+        step(1, us(60, 50))(eager("ListDiff", us(65, 30))),
     )
     tables = tables_of(host(python))
 
@@ -99,7 +117,7 @@ def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
         *("program", "host_op", "program"),
     ]
     assert list(graph.edges) == [(0, 1), (1, 2), (3, 4), (4, 5)]  # each step by itself
-    assert graph.nodes[1]["label"] == "Unique:Unique"
+    assert graph.nodes[1]["label"] == "UniqueV2:UniqueV2"
     assert graph.nodes[1]["duration_ps"] == 30 * US
 
 

@@ -32,10 +32,11 @@ from tests.traces import (
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.run import load, runs
 from traceanalyzer.timeline.device_parts import host_timeline
+from traceanalyzer.timeline.exposed import with_exposed
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
-    from tests.traces import Event, Plane, Span
+    from tests.traces import Event, Line, Plane, Span
     from traceanalyzer.run import Host
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.timeline.walk import Parts
@@ -69,7 +70,7 @@ def gemm(at: Span, correlation: int) -> Event:
 def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("Unique", us(20, 50)),
+        eager("UniqueV2", us(20, 50)),
         eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
     )
     device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
@@ -79,7 +80,7 @@ def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
     assert found == [
         (10, 15, "COMPUTE", ""),
         (15, 20, "PROGRAM", ""),
-        (20, 70, "HOST_OP", "Unique"),
+        (20, 70, "HOST_OP", "UniqueV2"),
         (70, 75, "PROGRAM", ""),
         (75, 80, "LAUNCH", "MatMul"),
         (80, 82, "LAUNCH", ""),
@@ -88,10 +89,46 @@ def test_a_device_waits_for_the_op_that_kept_its_thread() -> None:
     ]
 
 
-def test_what_ran_beside_a_kernel_is_not_waited_for() -> None:
+def test_an_op_of_unknown_placement_is_no_op_of_the_host() -> None:
+    """An eager `Unique` has kernels for both: without one of its own nothing tells which ran."""
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
         eager("Unique", us(20, 50)),
+        eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
+    tables = tables_of(host(python), gpu(0, device))
+    timeline = host_timeline(tables)
+
+    assert (20, 70, "UNPLACED", "Unique") in shown(timeline.devices[0].parts, tables)
+    ops = with_exposed(tables, timeline).ops.set_index("type")
+    assert ops["placement"]["Unique"] == "unknown"
+    assert ops["exposed_ps"].isna().to_dict() == {"MatMul": False, "Unique": True}
+
+
+@pytest.mark.parametrize(("first_has_work", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
+def test_a_launch_whose_id_comes_again_is_the_last_and_proved_only_if_it_is_the_only_one(
+    first_has_work: bool,  # noqa: FBT001  # a case
+    phase: str,
+) -> None:
+    """Launched first at 5 the second kernel would have been queued, and waited for no op."""
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("UniqueV2", us(20, 50)),
+        eager("MatMul", us(75, 10))(launch(us(80, 2), 1)),
+    )
+    first = gemm(us(10, 5), 1 if first_has_work else 0)
+    device = stream(13, "Compute")(first, gemm(us(85, 5), 1))
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert (20, 70, phase, "UniqueV2") in found
+
+
+def test_what_ran_beside_a_kernel_is_not_waited_for() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("UniqueV2", us(20, 50)),
         eager("MatMul", us(70, 10))(launch(us(70, 2), 2)),
     )
     device = stream(13, "Compute")(gemm(us(10, 50), 1), gemm(us(72, 5), 2))
@@ -100,7 +137,7 @@ def test_what_ran_beside_a_kernel_is_not_waited_for() -> None:
 
     assert found == [
         (10, 60, "COMPUTE", ""),
-        (60, 70, "HOST_OP", "Unique"),  # its last fifth: the kernel ended at 60
+        (60, 70, "HOST_OP", "UniqueV2"),  # its last fifth: the kernel ended at 60
         (70, 72, "LAUNCH", ""),
         (72, 77, "COMPUTE", ""),
     ]
@@ -111,7 +148,7 @@ def test_an_occupant_of_a_gap_is_not_its_producer() -> None:
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
         eager("MatMul", us(80, 10))(launch(us(80, 2), 2)),
     )
-    other = line("worker")(eager("Unique", us(20, 50)))  # of a thread that launches nothing
+    other = line("worker")(eager("UniqueV2", us(20, 50)))  # of a thread that launches nothing
     device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(82, 5), 2))
 
     found = parts_of(host(python, other), gpu(0, device))
@@ -123,7 +160,7 @@ def test_exposed_is_not_blocking() -> None:
     """A kernel launched long before waits in the device's queue, whatever the host does."""
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(2, 2), 1), launch(us(5, 2), 2)),
-        eager("Unique", us(12, 60)),
+        eager("UniqueV2", us(12, 60)),
     )
     device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(40, 5), 2))
 
@@ -149,7 +186,7 @@ def test_several_streams_are_one_device() -> None:
 
 def test_without_correlation_ids_nothing_is_told() -> None:
     python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("Unique", us(20, 50))
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("UniqueV2", us(20, 50))
     )
     device = stream(13, "Compute")(gemm(us(10, 5), 0), gemm(us(85, 5), 0))
 
@@ -161,7 +198,7 @@ def test_without_correlation_ids_nothing_is_told() -> None:
 def test_each_device_by_itself() -> None:
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(2, 2), 1), launch(us(5, 2), 2, number=1)),
-        eager("Unique", us(20, 50)),
+        eager("UniqueV2", us(20, 50)),
         eager("MatMul", us(70, 10))(launch(us(70, 2), 3), launch(us(72, 2), 4, number=1)),
     )
     planes = (
@@ -172,8 +209,8 @@ def test_each_device_by_itself() -> None:
 
     first, second = (parts_of(*planes, device=k) for k in (0, 1))
 
-    assert (20, 70, "HOST_OP", "Unique") in first
-    assert (60, 70, "HOST_OP", "Unique") in second
+    assert (20, 70, "HOST_OP", "UniqueV2") in first
+    assert (60, 70, "HOST_OP", "UniqueV2") in second
     assert second[-1] == (80, 85, "COMPUTE", "")
 
 
@@ -181,7 +218,7 @@ def test_a_copy_is_waited_for_where_no_kernel_runs() -> None:
     python = line("python")(call("__inference_f_1", us(0, 100), step=7))
     worker = thread("tf_Compute", 1)(
         executor(us(10, 60), step=7)(
-            op("segment/Unique", "Unique", us(12, 40)),
+            op("segment/Unique", "UniqueV2", us(12, 40)),
             send("segment/Unique", "gather/Gather", us(53, 6))(
                 launch(us(54, 2), 1, "cuMemcpyHtoDAsync")
             ),
@@ -203,17 +240,17 @@ def test_a_copy_is_waited_for_where_no_kernel_runs() -> None:
     found = parts_of(host(python, worker, other), gpu(0, *device))
 
     assert [part for part in found if part[2] in {"HOST_OP", "COPY"}] == [
-        (12, 52, "HOST_OP", "Unique"),
-        (58, 68, "COPY", "Unique"),
+        (12, 52, "HOST_OP", "UniqueV2"),
+        (58, 68, "COPY", "UniqueV2"),
     ]
     assert (found[0][0], found[-1][1]) == (0, 87)
 
 
 def test_a_pool_tells_who_handed_the_work_over() -> None:
     python = line("python")(
-        eager("Unique", us(10, 40)),
+        eager("UniqueV2", us(10, 40)),
         event("ThreadpoolListener::Record", us(52), _pt=13, _p=99),
-        eager("TopKV2", us(55, 40)),  # afterwards, and so of no matter
+        eager("ListDiff", us(55, 40)),  # afterwards, and so of no matter
     )
     worker = thread("tf_Compute", 1)(
         event("ThreadpoolListener::StartRegion", us(60), _ct=13, _c=99),
@@ -229,7 +266,7 @@ def test_a_pool_tells_who_handed_the_work_over() -> None:
     assert found == [
         (0, 5, "COMPUTE", ""),
         (5, 10, "PROGRAM", ""),
-        (10, 50, "HOST_OP", "Unique"),
+        (10, 50, "HOST_OP", "UniqueV2"),
         (50, 52, "PROGRAM", ""),
         (52, 62, "RUNTIME", ""),
         (62, 64, "LAUNCH", ""),
@@ -241,10 +278,10 @@ def test_a_pool_tells_who_handed_the_work_over() -> None:
 def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be() -> None:
     python = line("python")(call("__inference_f_1", us(0, 100), step=7))
     first = thread("tf_Compute", 1)(
-        executor(us(10, 42), step=7)(op("segment/Unique", "Unique", us(12, 40)))
+        executor(us(10, 42), step=7)(op("segment/Unique", "UniqueV2", us(12, 40)))
     )
     foreign = thread("tf_Compute", 3)(
-        executor(us(30, 28), step=8)(op("other/TopKV2", "TopKV2", us(32, 26)))
+        executor(us(30, 28), step=8)(op("other/TopKV2", "ListDiff", us(32, 26)))
     )
     second = thread("tf_Compute", 2)(executor(us(60, 10), step=7)(launch(us(62, 2), 2)))
     device = stream(13, "Compute")(
@@ -256,15 +293,15 @@ def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be()
 
     assert found[:3] == [
         (0, 12, "COMPUTE", ""),
-        (12, 52, "HOST_OP?", "Unique"),
-        (52, 62, "RUNTIME", ""),
+        (12, 52, "HOST_OP?", "UniqueV2"),
+        (52, 60, "RUNTIME?", ""),  # from what ended to the turn that it is taken to have begun
     ]
 
 
 def test_a_turn_and_the_handing_over_of_an_element_are_of_the_call_they_name() -> None:
     """So the walk goes on from the thread that asks the iterator; nothing else says who woke it."""
     python = line("python")(
-        eager("Unique", us(10, 40)), call("__inference_f_1", us(60, 90), step=7)
+        eager("UniqueV2", us(10, 40)), call("__inference_f_1", us(60, 90), step=7)
     )
     first = thread("tf_Compute", 1)(
         executor(us(70, 10), step=7)(op("IteratorGetNext", "IteratorGetNext", us(72, 4)))
@@ -282,13 +319,14 @@ def test_a_turn_and_the_handing_over_of_an_element_are_of_the_call_they_name() -
 
     assert found[1:] == [
         (5, 10, "PROGRAM?", ""),
-        (10, 50, "HOST_OP?", "Unique"),
+        (10, 50, "HOST_OP?", "UniqueV2"),
         (50, 60, "PROGRAM?", ""),
         (60, 72, "RUNTIME?", ""),
         (72, 76, "INPUT?", "IteratorGetNext"),
         (76, 80, "UNATTRIBUTED?", ""),
         (80, 110, "INPUT?", ""),
-        (110, 118, "RUNTIME", ""),
+        (110, 115, "RUNTIME?", ""),
+        (115, 118, "RUNTIME", ""),
         (118, 120, "LAUNCH", ""),
         (120, 125, "COMPUTE", ""),
     ]
@@ -304,10 +342,10 @@ def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
     taken = (event("ThreadpoolListener::StartRegion", us(59), _ct=13, _c=99),)
     python = line("python")(call("__inference_f_1", us(0, 100), step=7)(*given))
     first = thread("tf_Compute", 1)(
-        executor(us(5, 16), step=7)(op("segment/Unique", "Unique", us(8, 12)))
+        executor(us(5, 16), step=7)(op("segment/Unique", "UniqueV2", us(8, 12)))
     )
     second = thread("tf_Compute", 2)(
-        executor(us(30, 28), step=8)(op("other/TopKV2", "TopKV2", us(32, 26))),
+        executor(us(30, 28), step=8)(op("other/TopKV2", "ListDiff", us(32, 26))),
         *(taken if is_recorded else ()),
         executor(us(60, 10), step=7)(launch(us(62, 2), 2)),
     )
@@ -318,7 +356,7 @@ def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
 
     found = parts_of(host(python, first, second), gpu(0, device))
 
-    assert (32, 58, phase, "TopKV2") in found
+    assert (32, 58, phase, "ListDiff") in found
 
 
 def test_a_thread_that_waits_for_the_device_goes_on_when_that_has_ended() -> None:
@@ -337,7 +375,7 @@ def test_a_thread_that_waits_for_the_device_goes_on_when_that_has_ended() -> Non
 def test_devices_clocks_that_are_early_are_set_right() -> None:
     python = line("python")(
         eager("MatMul", us(100, 10))(launch(us(105, 2), 1)),
-        eager("Unique", us(120, 50)),
+        eager("UniqueV2", us(120, 50)),
         eager("MatMul", us(170, 10))(launch(us(170, 2), 2)),
     )
     early = stream(13, "Compute")(gemm(us(70, 5), 1), gemm(us(135, 5), 2))  # by 35 us
@@ -345,36 +383,76 @@ def test_devices_clocks_that_are_early_are_set_right() -> None:
 
     timeline = host_timeline(tables)
 
-    assert timeline.shift_ps == 35 * US
+    assert timeline.shifts_ps == {"/device:GPU:0": 35 * US}
     assert shown(timeline.devices[0].parts, tables) == [
         (105, 110, "COMPUTE", ""),
         (110, 120, "PROGRAM", ""),
-        (120, 170, "HOST_OP", "Unique"),
+        (120, 170, "HOST_OP", "UniqueV2"),
         (170, 175, "COMPUTE", ""),
     ]
+
+
+def test_clocks_of_devices_are_early_each_by_itself() -> None:
+    python = line("python")(
+        eager("MatMul", us(100, 10))(launch(us(101, 2), 1), launch(us(105, 2), 2, number=1)),
+        eager("UniqueV2", us(120, 50)),
+        eager("MatMul", us(170, 10))(launch(us(170, 2), 3), launch(us(173, 2), 4, number=1)),
+    )
+    early = stream(13, "Compute")(gemm(us(66, 5), 1), gemm(us(135, 5), 3))  # by 35 us
+    right = stream(13, "Compute")(gemm(us(108, 5), 2), gemm(us(176, 5), 4))
+    tables = tables_of(host(python), gpu(0, early), gpu(1, right))
+
+    timeline = host_timeline(tables)
+
+    assert timeline.shifts_ps == {"/device:GPU:0": 35 * US, "/device:GPU:1": 0}
+    starts = [shown(d.parts, tables)[0] for d in timeline.devices]
+    assert starts == [(101, 106, "COMPUTE", ""), (108, 113, "COMPUTE", "")]
+
+
+def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None:
+    """At tracer level 2 a turn may have run ops that leave no event."""
+
+    def parts(*turns: Line) -> list[tuple[float, float, str, str]]:
+        python = line("python")(
+            call("__inference_f_1", us(0, 60), step=7),
+            eager("MatMul", us(70, 10))(launch(us(72, 2), 2)),
+        )
+        device = stream(13, "Compute")(
+            kernel("fill", us(0, 5), op="zeros/Fill:Fill"), gemm(us(76, 5), 2)
+        )
+        return parts_of(host(python, *turns), gpu(0, device))
+
+    first = thread("tf_Compute", 1)(
+        executor(us(8, 44), step=7)(op("segment/Unique", "UniqueV2", us(10, 40)))
+    )
+    second = thread("tf_Compute", 2)(executor(us(30, 28), step=7))
+
+    assert (10, 50, "HOST_OP", "UniqueV2") in parts(first)
+    assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
 
 
 def test_a_step_without_device_work_is_accounted_for() -> None:
     python = line("python")(
         step(0, us(0, 50))(eager("MatMul", us(0, 10))(launch(us(5, 2), 1))),
-        step(1, us(50, 50))(eager("Unique", us(55, 40))),
+        step(1, us(50, 50))(eager("UniqueV2", us(55, 40))),
     )
     device = stream(13, "Compute")(gemm(us(10, 5), 1))
 
     found = parts_of(host(python), gpu(0, device))
 
-    assert found[-2:] == [(55, 95, "HOST_OP", "Unique"), (95, 100, "PROGRAM", "")]
+    # What the device did next, and who launched it, is not in the trace.
+    assert found[-2:] == [(55, 95, "HOST_OP?", "UniqueV2"), (95, 100, "PROGRAM?", "")]
 
 
 def test_without_a_device_the_programs_own_thread_is_followed() -> None:
     python = line("python")(
         step(0, us(0, 100))(
-            eager("Unique", us(5, 20)),
+            eager("UniqueV2", us(5, 20)),
             call("__inference_f_1", us(30, 60), step=7),
         )
     )
     worker = thread("tf_Compute", 1)(
-        executor(us(40, 45), step=7)(op("segment/TopKV2", "TopKV2", us(42, 40)))
+        executor(us(40, 45), step=7)(op("segment/TopKV2", "ListDiff", us(42, 40)))
     )
     tables = tables_of(host(python, worker))
 
@@ -384,8 +462,8 @@ def test_without_a_device_the_programs_own_thread_is_followed() -> None:
     assert timeline.program is not None
     found = shown(timeline.program, tables)
     assert [part for part in found if part[2].startswith("HOST_OP")] == [
-        (5, 25, "HOST_OP", "Unique"),
-        (42, 82, "HOST_OP", "TopKV2"),
+        (5, 25, "HOST_OP", "UniqueV2"),
+        (42, 82, "HOST_OP", "ListDiff"),
     ]
     assert (found[0][0], found[-1][1]) == (0, 100)
 

@@ -15,7 +15,7 @@ from traceanalyzer.timeline.overlap import overlap_share
 
 def share(from_us: int, to_us: int, *, with_copy: bool = True) -> float | None:
     python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("Unique", us(20, 40))
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("UniqueV2", us(20, 40))
     )
     streams = [
         stream(13, "Compute")(gemm(us(10, 20), 1)),
@@ -24,7 +24,7 @@ def share(from_us: int, to_us: int, *, with_copy: bool = True) -> float | None:
     tables = tables_of(host(python), gpu(0, *streams))
     timeline = host_timeline(tables)
     within = Intervals(np.array([from_us * US]), np.array([to_us * US]))
-    return overlap_share(tables, timeline.devices[0], timeline.shift_ps, within)
+    return overlap_share(tables, timeline.devices[0], timeline.shifts_ps["/device:GPU:0"], within)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,9 @@ def run_traffic(copies: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[Hos
         ).items()
     }
     ran = {
-        (host.name, device.device): _kernel_times(device.parts, host.timeline.shift_ps)
+        (host.name, device.device): _kernel_times(
+            device.parts, host.timeline.shifts_ps[device.device]
+        )
         for host in hosts
         for device in host.timeline.devices
     }

@@ -150,7 +150,7 @@ def _streams(host: Host, names: Names) -> Iterator[HostLane]:
             busy_ps=_covered(start, end),
             plane=device,
             device=device,
-            shift_ps=host.timeline.shift_ps,
+            shift_ps=host.timeline.shifts_ps.get(device, 0),
         )
 
 

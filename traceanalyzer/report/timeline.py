@@ -27,8 +27,8 @@ __all__ = ["critical_paths", "timeline"]
 _PS_PER_US: Final = 1e6
 _MAX_OPS: Final = 50
 _ORDER: Final = (
-    Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.INPUT, Phase.LAUNCH, Phase.RUNTIME,
-    Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
+    Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.UNPLACED, Phase.INPUT, Phase.LAUNCH,
+    Phase.RUNTIME, Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
 )  # fmt: skip
 
 
@@ -47,7 +47,8 @@ def timeline(run: Run) -> Timeline | None:
         devices=tuple(devices),
         busiest_share=max(computed) if several else None,
         idlest_share=min(computed) if several else None,
-        shift_us=max(h.timeline.shift_ps for h in run.hosts) / _PS_PER_US,
+        shift_us=max((0, *(ps for h in run.hosts for ps in h.timeline.shifts_ps.values())))
+        / _PS_PER_US,
     )
 
 
@@ -67,7 +68,9 @@ def _of_host(host: Host) -> Iterable[DeviceTimeline]:
             steps=len(steps) or None,
             us_per_step=total_us,
             phases=phases,
-            overlap_share=overlap_share(host.tables, device, host.timeline.shift_ps, within),
+            overlap_share=overlap_share(
+                host.tables, device, host.timeline.shifts_ps[device.device], within
+            ),
         )
     program = host.timeline.program
     if program is not None:

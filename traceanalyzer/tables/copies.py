@@ -203,8 +203,9 @@ def _asked(
             empty(len(rows)),
             pd.array([pd.NA] * len(rows), dtype="Int64"),
         )
-    is_known = device.launch[rows] >= 0
-    launch = np.where(is_known, device.launch[rows], 0)  # whose values count where it is known
+    launch = device.sure_launch[rows]
+    is_known = launch >= 0
+    launch = np.where(is_known, launch, 0)  # whose values count where it is known
     owner = np.where(is_known, host.owner[launch], -1)
     row = np.append(sightings.of_occurrence, -1)[owner]
     types = sightings.rows["type"].tolist()
@@ -257,7 +258,7 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     owner = (
         np.full(len(rows), -1, np.int64)
         if host is None
-        else np.append(host.owner, -1)[device.launch[rows]]
+        else np.append(host.owner, -1)[device.sure_launch[rows]]
     )
     if host is not None:
         transfer = np.append(host.transfer, np.int32(-1))[owner]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from traceanalyzer.tables.launches import launch_calls, launched_by
 from traceanalyzer.tables.text_columns import concatenate, constant, empty, filled, mapped
 from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_and_type
 from traceanalyzer.trace.columns import Strings
@@ -59,6 +60,8 @@ class DeviceEvents:
         duration_ps: int64.
         correlation_id: 0 where there is none, int64.
         launch: Event of the host plane that launched it, -1 where unknown; int64.
+        launch_is_sure: Whether no other event can have been it: correlation ids come again.
+        early_ps: By how much the clock of its device is early, int64.
         op: Op it was launched for, `name:Type`, or none.
         producer: Stat `from` of a copy, or none.
         consumer: Stat `to` of a copy, or none.
@@ -78,6 +81,8 @@ class DeviceEvents:
     duration_ps: NDArray[np.int64]
     correlation_id: NDArray[np.int64]
     launch: NDArray[np.int64]
+    launch_is_sure: NDArray[np.bool_]
+    early_ps: NDArray[np.int64]
     op: Strings
     producer: Strings
     consumer: Strings
@@ -93,6 +98,11 @@ class DeviceEvents:
         """Return the number of events."""
         return len(self.start_ps)
 
+    @property
+    def sure_launch(self) -> NDArray[np.int64]:
+        """The event that launched each, -1 also where it may have been another."""
+        return np.where(self.launch_is_sure, self.launch, -1)
+
 
 def device_planes(trace: Trace) -> list[Plane]:
     """Return the planes of GPUs and TPUs, with or without events."""
@@ -103,24 +113,27 @@ def device_events(trace: Trace, host: HostOps | None) -> DeviceEvents:
     """Collect the events of a host's device planes, derived lines left out."""
     planes = device_planes(trace)
     rows = [_own_events(plane) for plane in planes]
-    launches = _Launches(host)
     correlation = _gather_integers(planes, rows, "correlation_id")
-    launch = launches.find(correlation)
+    start_ps = _concatenate([p.start_ps[r] for p, r in zip(planes, rows, strict=True)])
+    number = np.repeat(np.arange(len(planes)), np.array([len(r) for r in rows], np.int64))
+    launch, is_sure, early_ps = _launches(host, correlation, start_ps, number)
     name = _gather(planes, rows, _names)
     details = _gather(planes, rows, lambda p: p.strings("memcpy_details"))
     return DeviceEvents(
         name=name,
         device=_gather(planes, rows, lambda p: constant(p.name, len(p))),
         stream=_gather(planes, rows, _line_names),
-        start_ps=_concatenate([p.start_ps[r] for p, r in zip(planes, rows, strict=True)]),
+        start_ps=start_ps,
         duration_ps=_concatenate([p.duration_ps[r] for p, r in zip(planes, rows, strict=True)]),
         correlation_id=correlation,
         launch=launch,
+        launch_is_sure=is_sure,
+        early_ps=early_ps,
         op=_gather(planes, rows, _ops),
         producer=_gather(planes, rows, lambda p: p.strings("from")),
         consumer=_gather(planes, rows, lambda p: p.strings("to")),
         edge=_gather(planes, rows, lambda p: p.strings("edge_name")),
-        direction=_directions(name, launches.names(launch)),
+        direction=_directions(name, _names_of_launches(host, launch)),
         details=details.codes,
         copy_details=tuple(_parse_details(text) for text in details.values),
         hlo_op=_gather(planes, rows, _hlo_ops),
@@ -129,32 +142,28 @@ def device_events(trace: Trace, host: HostOps | None) -> DeviceEvents:
     )
 
 
-class _Launches:
-    """The host's launch calls by correlation id."""
+def _launches(
+    host: HostOps | None,
+    correlation_id: NDArray[np.int64],
+    start_ps: NDArray[np.int64],
+    device: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+    """Return what launched each event, whether that is sure, and how early its clock is."""
+    if host is None:
+        n = len(start_ps)
+        return np.full(n, -1, np.int64), np.zeros(n, np.bool_), np.zeros(n, np.int64)
+    plane = host.plane
+    calls = launch_calls(plane)
+    ids = plane.integers("correlation_id").values[calls]
+    found = launched_by(ids, plane.start_ps[calls], correlation_id, start_ps, device)
+    return np.append(calls, -1)[found.call], found.is_sure, found.early_ps[device]
 
-    def __init__(self, host: HostOps | None) -> None:
-        self._plane = host.plane if host else None
-        self._ids = self._events = np.empty(0, np.int64)
-        if host:
-            column = host.plane.integers("correlation_id")
-            events = np.flatnonzero(column.present & (column.values != 0))
-            # The call that launches comes before one that merely waits with the same id.
-            self._ids, first = np.unique(column.values[events], return_index=True)
-            self._events = events[first]
 
-    def find(self, correlation_id: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the launching event of each id, -1 where there is none."""
-        if not len(self._ids):
-            return np.full(len(correlation_id), -1, np.int64)
-        slot = np.searchsorted(self._ids, correlation_id).clip(max=len(self._ids) - 1)
-        return np.where(self._ids[slot] == correlation_id, self._events[slot], -1)
-
-    def names(self, launch: NDArray[np.int64]) -> Strings:
-        """Return the names of launching events."""
-        if self._plane is None or not len(launch):
-            return Strings(np.full(len(launch), -1, np.int32), ())
-        codes = np.append(self._plane.name_of, np.int32(-1))[launch]
-        return Strings(codes, self._plane.names)
+def _names_of_launches(host: HostOps | None, launch: NDArray[np.int64]) -> Strings:
+    if host is None or not len(launch):
+        return empty(len(launch))
+    codes = np.append(host.plane.name_of, np.int32(-1))[launch]
+    return Strings(codes, host.plane.names)
 
 
 def _own_events(plane: Plane) -> NDArray[np.int64]:

@@ -7,7 +7,8 @@ two kinds. TensorFlow's thread pools record who handed work over, and who took i
 that is proof. Elsewhere a turn of an executor is taken to be begun by what ended last before it in
 the same call (step id): a call's executors have no other cause to begin than each other, its
 caller, and copies that arrive; but of several the last need not have been the one. Where nothing
-ended before, the call itself began it.
+ended before, the call itself began it. Nor does it tell which of its work a device was waited for,
+where it was polled.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.tables import compiled
+from traceanalyzer.tables.launches import launch_calls
 from traceanalyzer.tables.nesting import in_line_order, innermost
 from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, Kind, Role
 
@@ -50,7 +52,7 @@ _TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
 _EVENT_MANAGER: Final = re.compile(r"tf_(?:GPU|Device)_Event_Manager.*")
 _MOST_NESTED: Final = 8  # functions within functions that are followed; ids might form a circle
 _PYTHON: Final = re.compile(r"(?:python|main)\S*", re.IGNORECASE)
-_ON_THE_HOST: Final = ("cpu", "host_memory", "unknown")
+_ON_THE_HOST: Final = ("cpu", "host_memory")
 
 DEVICE_LANE: Final = -1
 """Stands for a device in place of a thread: the link leads to what it finished last."""
@@ -60,7 +62,7 @@ class Doing(IntEnum):
     """What a thread was about; the first few, what a device waited for."""
 
     HOST_OP = 0
-    """An op that computes on the host, or of which nothing shows that it does not."""
+    """An op that computes on the host."""
     INPUT = 1
     """tf.data: a stage, or the op that waits for the next element."""
     LAUNCH = 2
@@ -73,6 +75,8 @@ class Doing(IntEnum):
     """Waiting for the device."""
     CALL = 6
     """Waiting for a function that other threads run."""
+    UNPLACED = 7
+    """An op of which nothing tells where it computes: here, or on a device that it launches to."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -84,7 +88,8 @@ class Links:
         at_ps: When, int64.
         from_lane: The lane that set it going, or `DEVICE_LANE`; int32.
         from_ps: When that lane did so, int64.
-        is_proved: Whether there was nothing else; or it is the last that ended in the same call.
+        is_proved: Whether it is recorded, or nothing else can have been it; otherwise it is what
+            ended last.
         begin: First link of each lane, one longer; int64.
     """
 
@@ -116,7 +121,8 @@ class Lanes:
         call_ps: When it ended, rising within a call; int64.
         call_lane: Its lane, or `DEVICE_LANE`; int32.
         call_begins: Whether it is the call itself, which begins then.
-        launch_id: Correlation ids of launches, rising; int64.
+        call_ends: Whether nothing that is recorded of the call went on after it.
+        launch_id: Correlation ids of launches, rising; of one id by start; int64.
         launch_lane: The lane each launch was made on, int32.
         launch_start_ps: When it began, int64.
         launch_end_ps: When it returned, int64.
@@ -137,6 +143,7 @@ class Lanes:
     call_ps: NDArray[np.int64]
     call_lane: NDArray[np.int32]
     call_begins: NDArray[np.bool_]
+    call_ends: NDArray[np.bool_]
     launch_id: NDArray[np.int64]
     launch_lane: NDArray[np.int32]
     launch_start_ps: NDArray[np.int64]
@@ -158,7 +165,7 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
     segments = compiled.flatten(order, plane.lines.event_begin, plane.start_ps, plane.end_ps, doing)
     begin, start_ps, end_ps, event = segments
     calls = _calls(host, device, doing)
-    launch = _launches(plane)
+    launch = launch_calls(plane)
     marks = _step_marks(plane)
     return Lanes(
         name=plane.lines.name,
@@ -176,6 +183,7 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
         call_ps=calls.at_ps,
         call_lane=calls.lane,
         call_begins=calls.begins,
+        call_ends=calls.ends,
         launch_id=plane.integers("correlation_id").values[launch],
         launch_lane=plane.line_of[launch].astype(np.int32),
         launch_start_ps=plane.start_ps[launch],
@@ -225,6 +233,7 @@ def _doing_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
     role = ops["role"].astype(object).to_numpy()
     on_host = np.isin(placement, _ON_THE_HOST)
     doing = np.where(on_host, Doing.HOST_OP, Doing.LAUNCH)
+    doing = np.where(placement == "unknown", Doing.UNPLACED, doing)
     doing = np.where(np.isin(role, (Role.RUNTIME, Role.TRANSFER)), Doing.RUNTIME, doing)
     of_row: NDArray[np.int8] = np.where(role == Role.INPUT_PIPELINE, Doing.INPUT, doing)
     return of_row.astype(np.int8)
@@ -261,6 +270,7 @@ class _Calls(NamedTuple):
     at_ps: NDArray[np.int64]
     lane: NDArray[np.int32]
     begins: NDArray[np.bool_]
+    ends: NDArray[np.bool_]
 
 
 def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Calls:
@@ -272,15 +282,16 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     runs = runs[ids.present[runs]]
     elements = _elements(plane)
     to_host = np.array([d == "d2h" for d in (*device.direction.values, "")], np.bool_)
-    copies = np.flatnonzero(to_host[device.direction.codes] & (device.launch >= 0))
-    copies = copies[host.call_of_event[device.launch[copies]] != 0]
+    launch = device.sure_launch
+    copies = np.flatnonzero(to_host[device.direction.codes] & (launch >= 0))
+    copies = copies[host.call_of_event[launch[copies]] != 0]
 
     call = np.concatenate(
         [
             host.call_of_event[ops],
             ids.values[runs],
             ids.values[elements],
-            host.call_of_event[device.launch[copies]],
+            host.call_of_event[launch[copies]],
         ]
     )
     at_ps = np.concatenate(
@@ -288,7 +299,7 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
             plane.end_ps[ops],
             plane.start_ps[runs],
             plane.end_ps[elements],
-            device.start_ps[copies] + device.duration_ps[copies],
+            (device.start_ps + device.early_ps + device.duration_ps)[copies],
         ]
     )
     lane = np.concatenate(
@@ -301,9 +312,39 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     ).astype(np.int32)
     begins = np.zeros(len(call), np.bool_)
     begins[len(ops) : len(ops) + len(runs)] = True
-    found = _with_nested(host, runs, _Calls(call, at_ps, lane, begins))
+    own = _Calls(call, at_ps, lane, begins, _outlast_turns(host, call, at_ps, lane) & ~begins)
+    found = _with_nested(host, runs, own)
     order = np.lexsort((found.at_ps, found.id))
-    return _Calls(found.id[order], found.at_ps[order], found.lane[order], found.begins[order])
+    by_id = found.id[order]
+    is_last = np.append(by_id[1:] != by_id[:-1], np.True_)[: len(by_id)]
+    return _Calls(
+        by_id,
+        found.at_ps[order],
+        found.lane[order],
+        found.begins[order],
+        found.ends[order] & is_last,
+    )
+
+
+def _outlast_turns(
+    host: HostOps, call: NDArray[np.int64], at_ps: NDArray[np.int64], lane: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Tell what ended in the last turn that an executor took in its call, or after that.
+
+    Ops without an event may have run in that turn. Of a call without turns nothing is told.
+    """
+    plane = host.plane
+    ids = plane.integers("id")
+    turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
+    turns = turns[np.lexsort((plane.end_ps[turns], ids.values[turns]))]
+    if not len(turns):
+        return np.zeros(len(call), np.bool_)
+    slot = np.searchsorted(ids.values[turns], call, side="right") - 1
+    last = turns[slot.clip(0)]
+    in_it = (plane.line_of[last] == lane) & (plane.start_ps[last] <= at_ps)
+    is_told = (slot >= 0) & (ids.values[last] == call)
+    outlasting: NDArray[np.bool_] = is_told & (in_it | (plane.end_ps[last] <= at_ps))
+    return outlasting
 
 
 def _with_nested(host: HostOps, runs: NDArray[np.int64], calls: _Calls) -> _Calls:
@@ -328,6 +369,7 @@ def _with_nested(host: HostOps, runs: NDArray[np.int64], calls: _Calls) -> _Call
             outer[slot[inside]],
             last.at_ps[inside],
             last.lane[inside],
+            np.zeros(len(inside), np.bool_),
             np.zeros(len(inside), np.bool_),
         )
         found.append(last)
@@ -370,7 +412,7 @@ def _links(host: HostOps, calls: _Calls) -> Links:
         at_ps=at[order],
         from_lane=np.concatenate([from_lane, calls.lane[source]])[order],
         from_ps=np.concatenate([from_ps, calls.at_ps[source]])[order],
-        is_proved=np.concatenate([np.ones(len(lane), np.bool_), calls.begins[source]])[order],
+        is_proved=np.concatenate([from_lane != DEVICE_LANE, calls.begins[source]])[order],
         begin=np.searchsorted(lanes_of[order], np.arange(len(plane.lines) + 1)),
     )
 
@@ -403,12 +445,3 @@ def _handed_over(
         plane.line_of[source].astype(np.int32),
         plane.start_ps[source],
     )
-
-
-def _launches(plane: Plane) -> NDArray[np.int64]:
-    """Return the events that launch work, by correlation id; of several with one id the first."""
-    column = plane.integers("correlation_id")
-    events = np.flatnonzero(column.present & (column.values != 0))
-    _, first = np.unique(column.values[events], return_index=True)
-    found: NDArray[np.int64] = events[first]
-    return found

@@ -402,7 +402,7 @@ def _copy_edges(host: HostOps | None, device: DeviceEvents) -> dict[_CopyEdge, s
     ]
     kinds = [(label or "").rpartition(":")[2] for label in device.op.take(rows).to_list()]
     call_of_event = np.array([_UNKNOWN_CALL]) if host is None else np.append(host.call_of_event, 0)
-    calls = call_of_event[device.launch[rows]].tolist()
+    calls = call_of_event[device.sure_launch[rows]].tolist()
     return _grouped(
         (
             _CopyEdge(

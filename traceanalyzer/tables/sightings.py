@@ -87,7 +87,8 @@ def gather(
     is_placing = is_kernel & (label >= 0) & _names_its_op(host, device, owner)
     kernels = np.flatnonzero(is_placing)
     # A kernel that says it is of another op than the one it was launched within is the other's.
-    launched_by = np.where(np.append(on_host, -1)[owner] == label, owner, -1)
+    is_own = (np.append(on_host, -1)[owner] == label) & device.launch_is_sure
+    launched_by = np.where(is_own, owner, -1)
     occurrence_device = _device_of_occurrences(host, device, launched_by, kernels)
 
     functions = concatenate([_host_functions(host), _kernel_functions(host, device).take(kernels)])
@@ -121,13 +122,13 @@ def gather(
 def _names_its_op(
     host: HostOps | None, device: DeviceEvents, owner: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Tell which device events name their op, or were launched by an eager one."""
+    """Tell which device events name their op, or were surely launched by an eager one."""
     named = device.op.present | device.hlo_op.present
     if host is None:
         return named
     callback = np.array([t in PYTHON_CALLBACKS for t in host.names.type], np.bool_)[host.name]
     by_eager_op = np.append((host.kind == Kind.EAGER_OP) & ~callback, np.False_)[owner]
-    either: NDArray[np.bool_] = named | by_eager_op
+    either: NDArray[np.bool_] = named | (by_eager_op & device.launch_is_sure)
     return either
 
 
@@ -161,7 +162,7 @@ def launch_functions(host: HostOps | None, device: DeviceEvents) -> Strings:
     if host is None:
         return empty(len(device))
     known = host.function_of_event
-    return Strings(np.append(known.codes, np.int32(-1))[device.launch], known.values)
+    return Strings(np.append(known.codes, np.int32(-1))[device.sure_launch], known.values)
 
 
 def _kernel_functions(host: HostOps | None, device: DeviceEvents) -> Strings:

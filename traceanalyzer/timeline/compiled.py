@@ -81,27 +81,29 @@ def walk_back(spans, lanes, links, calls, devices):
 
     Args:
         spans: Start and end of each; the lane on which what ended it was launched (-1: unknown);
-            when its launch began, when it returned.
+            when its launch began, when it returned, and whether that is proved.
         lanes: First segment of each lane; whether it is the program's; start, end, doing, row and
             call of each segment.
         links: First link of each lane; of each link when the lane began, who set it going, when,
             and whether that is proved.
-        calls: Of what ended in calls, the call, when, the lane, and whether it is its beginning.
+        calls: Of what ended in calls, the call, when, the lane, whether it is its beginning, and
+            whether nothing of the call went on after it.
         devices: Of what ran on devices, by its end: start, end, phase, row, lane of its launch,
-            when that began and returned, and the event of the same device that ended last before it
-            began (-1: none). Where the walk is not to go through devices, all but the ends are
-            empty.
+            when that began and returned, whether that is proved, the event of the same device that
+            ended last before it began (-1: none), and its stream. Where the walk is not to go
+            through devices, all but ends and streams are empty.
 
     Returns:
         Start, end, phase, row and span of each part, the device event it is (-1: none), and whether
         it is proved. The parts of a span are in falling order of time.
     """
-    span_start, span_end, span_lane, span_launch_start, span_launch_end = spans
+    span_start, span_end, span_lane, span_launch_start, span_launch_end, span_is_proved = spans
     lane_begin, is_program, segment_start, segment_end, doing, segment_row, segment_call = lanes
     link_begin, link_at, link_from_lane, link_from, link_is_proved = links
-    call_id, call_ps, call_lane, call_begins = calls
+    call_id, call_ps, call_lane, call_begins, call_ends = calls
     device_start, device_end, device_phase, device_row = devices[:4]
-    device_launch_lane, device_launch_start, device_launch_end, device_before = devices[4:]
+    device_launch_lane, device_launch_start, device_launch_end, device_is_proved = devices[4:8]
+    device_before, device_stream = devices[8:]
     room = 4 * len(span_start) + 1024
     start = np.empty(room, np.int64)
     end = np.empty(room, np.int64)
@@ -118,11 +120,12 @@ def walk_back(spans, lanes, links, calls, devices):
         launched, returned = span_launch_start[g], span_launch_end[g]
         at_launch = True  # t is where something began that `lane` launched
         on_device = np.int64(-1)  # the device event to go on with; -1: what ended last
-        is_proved = True
+        is_proved = span_is_proved[g]
         call = np.int64(0)  # the last that the walk came through
         jumps = 0
         while t > floor:
             # A round accounts for [since, t), `what` of `whose`; the next goes on at `next_lane`.
+            # A link that is taken for granted leaves unproved what it bridges, and all before that.
             since, what, whose, which = floor, _UNATTRIBUTED, np.int32(-1), np.int64(-1)
             next_lane, next_proved, next_at_launch, next_on_device = (
                 lane,
@@ -158,9 +161,11 @@ def walk_back(spans, lanes, links, calls, devices):
                     ended = device_end[before] if before >= 0 else _LONG_AGO
                     if device_launch_lane[d] >= 0 and device_launch_start[d] > ended:
                         next_lane, next_at_launch = device_launch_lane[d], True
+                        next_proved = is_proved and device_is_proved[d]
                         launched, returned = device_launch_start[d], device_launch_end[d]
                     elif before >= 0:
                         next_on_device = before
+                        next_proved = is_proved and device_stream[before] == device_stream[d]
                     else:
                         next_at_launch = True  # of unknown launch: the rest is not attributed
             else:
@@ -179,14 +184,21 @@ def walk_back(spans, lanes, links, calls, devices):
                         if c >= 0 and call_ps[c] > since and call_lane[c] != lane:
                             # A caller waits for all of its call, so for what ended last of it.
                             since, next_lane = call_ps[c], call_lane[c]
+                            is_proved = next_proved = is_proved and call_ends[c]
                     elif doing[k] == _WAIT:
                         what, whose = _RUNTIME, np.int32(-1)
                         d = np.searchsorted(device_end, t, side="right") - 1
                         if d >= 0 and device_end[d] > since:
+                            is_told = _is_of_one_stream(device_end, device_stream, since, d)
+                            if len(device_start) and device_launch_lane[d] == lane:
+                                is_told |= (
+                                    device_launch_start[d] >= since
+                                )  # a copy waits for itself
+                            is_proved = next_proved = is_proved and is_told
                             since, next_lane = device_end[d], DEVICE_LANE
                 elif w >= low_link and link_at[w] >= ended:
                     what = _RUNTIME
-                    next_proved = is_proved and link_is_proved[w]
+                    is_proved = next_proved = is_proved and link_is_proved[w]
                     if link_from[w] >= ended:
                         since, next_lane = link_from[w], link_from_lane[w]
                     else:
@@ -199,7 +211,7 @@ def walk_back(spans, lanes, links, calls, devices):
                     c = _last_of_call(call_id, call_ps, call, t)
                     if c >= 0:
                         since, next_lane = call_ps[c], call_lane[c]
-                        next_proved = is_proved and call_begins[c]
+                        is_proved = next_proved = is_proved and call_begins[c]
             since = max(since, floor)
             if since < t:
                 jumps = 0
@@ -242,6 +254,20 @@ def _last_of_call(call_id, call_ps, call, at_ps):
         else:
             high = middle
     return low - 1 if call != 0 and low > 0 and call_id[low - 1] == call else -1
+
+
+@jit
+def _is_of_one_stream(device_end, device_stream, since, last):
+    """Return whether all that ended on devices after some moment, up to `last`, is of one stream.
+
+    A stream does one thing after the other: whatever was waited for, it had ended by then.
+    """
+    k = last - 1
+    while k >= 0 and device_end[k] > since:
+        if device_stream[k] != device_stream[last]:
+            return False
+        k -= 1
+    return True
 
 
 @jit

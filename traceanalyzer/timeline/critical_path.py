@@ -41,7 +41,8 @@ def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFram
     """
     start = steps["start_ps"].to_numpy(np.int64)
     end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
-    spans = Spans(start, end, Launches(lanes_of_steps(tables.lanes, start), end, end))
+    itself = np.ones(len(start), np.bool_)
+    spans = Spans(start, end, Launches(lanes_of_steps(tables.lanes, start), end, end, itself))
     if timeline.work is None:
         return walk_back(spans, tables.lanes, None)
     return walk_through_devices(spans, tables.lanes, timeline.work)

@@ -22,6 +22,8 @@ from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import Parts, Spans, program_lane, walk_back
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -60,9 +62,9 @@ class HostTimeline:
     work: DeviceWork | None = None
 
     @property
-    def shift_ps(self) -> int:
-        """What was added to the times of devices, so that nothing begins before its launch."""
-        return 0 if self.work is None else self.work.shift_ps
+    def shifts_ps(self) -> Mapping[str, int]:
+        """What was added to the times of each device, so that nothing begins before its launch."""
+        return {} if self.work is None else self.work.shifts_ps
 
 
 def host_timeline(tables: HostTables) -> HostTimeline:
@@ -106,17 +108,19 @@ def _ended_by(
     """Return the launch of what ended each gap of a device.
 
     Of several that began then, that which was launched last; after all of them the program's own
-    thread is gone back on.
+    thread is gone back on: what the device would have done next is not in the trace.
     """
     launches = work.launches.take(own)
     order = np.lexsort((-launches.start_ps, work.start_ps[own]))
     slot = np.searchsorted(work.start_ps[own][order], end_ps)
     is_followed = slot < len(own)
     found = launches.take(order[slot.clip(max=len(own) - 1)])
+    lane = np.where(is_followed, found.lane, program_lane(lanes)).astype(np.int32)
     return Launches(
-        np.where(is_followed, found.lane, program_lane(lanes)).astype(np.int32),
+        lane,
         np.where(is_followed, found.start_ps, end_ps),
         np.where(is_followed, found.end_ps, end_ps),
+        (is_followed & found.is_proved) | (lane == DEVICE_LANE),  # nothing is taken for granted
     )
 
 
@@ -134,7 +138,8 @@ def _program_parts(tables: HostTables) -> Parts | None:
     extent = [lanes.start_ps[own].min(), lanes.end_ps[own].max()]
     bounds = np.unique(np.concatenate([extent, starts, starts + durations(tables.steps)]))
     start, end = bounds[:-1], bounds[1:]
-    launch = Launches(np.full(len(start), lane, np.int32), end, end)
+    itself = np.ones(len(start), np.bool_)
+    launch = Launches(np.full(len(start), lane, np.int32), end, end, itself)
     return walk_back(Spans(start, end, launch), lanes, None)
 
 

@@ -1,7 +1,7 @@
 """What ran on the devices of one host, with its launch, on the host's clock.
 
 Host and device clocks are set against each other by the profiler, and may be off: where work begins
-before it was launched, the device's times are moved until it does not (`shift_ps`).
+before it was launched, the times of that device are moved until it does not (`shifts_ps`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.tables.lanes import DEVICE_LANE
+from traceanalyzer.tables.launches import launched_by
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pandas as pd
     from numpy.typing import NDArray
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DeviceWork", "Launches", "device_work", "durations"]
 
-_TOO_EARLY_SHARE: Final = 0.01  # work that begins before its launch, until clocks are called off
 _ON_THE_HOST: Final = ("cpu", "host_memory")
 
 
@@ -34,15 +36,19 @@ class Launches(NamedTuple):
         lane: The thread that made it, -1 where unknown; int32.
         start_ps: When it began, int64.
         end_ps: When it returned, int64.
+        is_proved: Whether it can have been no other.
     """
 
     lane: NDArray[np.int32]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
+    is_proved: NDArray[np.bool_]
 
     def take(self, rows: NDArray[np.int64]) -> Launches:
         """Return those at `rows`."""
-        return Launches(self.lane[rows], self.start_ps[rows], self.end_ps[rows])
+        return Launches(
+            self.lane[rows], self.start_ps[rows], self.end_ps[rows], self.is_proved[rows]
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -52,23 +58,25 @@ class DeviceWork:
     Attributes:
         devices: Names of the devices that ran kernels.
         device: Index into `devices`, -1 for another; int16.
+        stream: Number of the stream, of whatever device; int32.
         start_ps: Starts on the host's clock, int64.
         end_ps: Ends, int64.
         row: Row of the host's op table: of a kernel its op; of a copy the op on the host that it is
             made for; -1 where none is known. int32.
         copy: Row of the host's copy table, -1 for a kernel; int64.
         launches: The launches.
-        shift_ps: What was added to the times of devices.
+        shifts_ps: What was added to the times of each device.
     """
 
     devices: tuple[str, ...]
     device: NDArray[np.int16]
+    stream: NDArray[np.int32]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     row: NDArray[np.int32]
     copy: NDArray[np.int64]
     launches: Launches
-    shift_ps: int
+    shifts_ps: Mapping[str, int]
 
     @property
     def is_copy(self) -> NDArray[np.bool_]:
@@ -81,19 +89,25 @@ def device_work(tables: HostTables) -> DeviceWork:
     kernels, copies = tables.kernels, tables.copies
     on_device = np.flatnonzero(copies["device"].notna().to_numpy())
     devices = [str(device) for device in kernels["device"].unique()]
-    launches = _launches(np.concatenate([_ids(kernels), _ids(copies)[on_device]]), tables.lanes)
+    every = _names(tables, "device")  # those that only copied come last
+    device = _numbers(tables, on_device, "device", every)
+    streams = _names(tables, "stream")
+    stream = _numbers(tables, on_device, "stream", streams)
+    ids = np.concatenate([_ids(kernels), _ids(copies)[on_device]])
     start_ps = np.concatenate([_starts(kernels), _starts(copies)[on_device]])
     took = np.concatenate([durations(kernels), durations(copies)[on_device]]).clip(0)
-    shift_ps = _shift_ps(start_ps, launches)
+    launches, shifts_ps = _launches(ids, start_ps, device, tables.lanes)
+    start_ps = start_ps + np.append(shifts_ps, 0)[device]
     return DeviceWork(
         devices=tuple(devices),
-        device=np.concatenate([_devices(kernels, devices), _devices(copies, devices)[on_device]]),
-        start_ps=start_ps + shift_ps,
-        end_ps=start_ps + shift_ps + took,
+        device=np.where(device < len(devices), device, -1).astype(np.int16),
+        stream=(device * (len(streams) + 1) + stream + 1).astype(np.int32),
+        start_ps=start_ps,
+        end_ps=start_ps + took,
         row=np.concatenate([_rows(tables), _blamed(tables)[on_device]]),
         copy=np.concatenate([np.full(len(kernels), -1, np.int64), on_device]),
         launches=launches,
-        shift_ps=shift_ps,
+        shifts_ps=dict(zip(every, shifts_ps.tolist(), strict=True)),
     )
 
 
@@ -102,37 +116,48 @@ def durations(table: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(table["duration_ps"].astype("Int64").fillna(0), np.int64)
 
 
-def _launches(ids: NDArray[np.int64], lanes: Lanes | None) -> Launches:
+def _launches(
+    ids: NDArray[np.int64],
+    start_ps: NDArray[np.int64],
+    device: NDArray[np.int64],
+    lanes: Lanes | None,
+) -> tuple[Launches, NDArray[np.int64]]:
+    """Return what launched each piece of work, and how early the clock of each device is."""
     if lanes is None or not len(lanes.launch_id):
         none = np.zeros(len(ids), np.int64)
-        return Launches(np.full(len(ids), DEVICE_LANE, np.int32), none, none)
-    slot = np.searchsorted(lanes.launch_id, ids).clip(max=len(lanes.launch_id) - 1)
-    known = (lanes.launch_id[slot] == ids) & (ids != 0)
-    return Launches(
-        np.where(known, lanes.launch_lane[slot], DEVICE_LANE).astype(np.int32),
-        lanes.launch_start_ps[slot],
-        lanes.launch_end_ps[slot],
+        unknown = np.full(len(ids), DEVICE_LANE, np.int32)
+        shifts = np.zeros(int(device.max(initial=-1)) + 1, np.int64)
+        return Launches(unknown, none, none, np.zeros(len(ids), np.bool_)), shifts
+    found = launched_by(lanes.launch_id, lanes.launch_start_ps, ids, start_ps, device)
+    launches = Launches(
+        np.where(found.call >= 0, lanes.launch_lane[found.call], DEVICE_LANE).astype(np.int32),
+        lanes.launch_start_ps[found.call],
+        lanes.launch_end_ps[found.call],
+        found.is_sure,
     )
+    return launches, found.early_ps
 
 
-def _shift_ps(start_ps: NDArray[np.int64], launches: Launches) -> int:
-    """Return by how much devices' clocks are early.
-
-    Single events prove nothing: their ids may be those of others.
-    """
-    known = launches.lane != DEVICE_LANE
-    if not known.any():
-        return 0
-    late = start_ps[known] - launches.start_ps[known]
-    rank = min(max(1, int(len(late) * _TOO_EARLY_SHARE)), len(late) - 1)
-    return max(0, -int(np.partition(late, rank)[rank]))
+def _names(tables: HostTables, column: str) -> list[str]:
+    """Return what a column of the kernels, and then of the copies, holds."""
+    found = (tables.kernels[column], tables.copies[column].dropna())
+    return list(dict.fromkeys(str(name) for values in found for name in values.unique()))
 
 
-def _devices(table: pd.DataFrame, devices: list[str]) -> NDArray[np.int16]:
-    column = table["device"].astype("category")
-    known = {name: k for k, name in enumerate(devices)}
-    numbers = [known.get(str(name), -1) for name in column.cat.categories]
-    return np.array([*numbers, -1], np.int16)[column.cat.codes.to_numpy()]
+def _numbers(
+    tables: HostTables, on_device: NDArray[np.int64], column: str, names: Sequence[str]
+) -> NDArray[np.int64]:
+    """Number what a column holds, of the kernels and of copies on devices."""
+    of_copies = _codes(tables.copies[column], names)[on_device]
+    return np.concatenate([_codes(tables.kernels[column], names), of_copies])
+
+
+def _codes(column: pd.Series[str], names: Sequence[str]) -> NDArray[np.int64]:
+    """Return the place of each entry among some names, -1 for none of them."""
+    categories = column.astype("category")
+    known = {name: k for k, name in enumerate(names)}
+    numbers = [known.get(str(name), -1) for name in categories.cat.categories]
+    return np.array([*numbers, -1], np.int64)[categories.cat.codes.to_numpy()]
 
 
 def _rows(tables: HostTables) -> NDArray[np.int32]:

@@ -3,7 +3,8 @@
 An op's exposed time is the idle time in which the walk back from what came next passes through the
 op, and the time in which nothing but a copy ran that is made for it. Each moment of a device is
 attributed once, so that the exposed times of all ops add up to no more than the idle time. Of
-several devices of a host it is the mean: what one of them lost is lost to the step.
+several devices of a host it is the mean. What waited for an op of unknown placement is not counted:
+the op may have run on the device, and need not be in the way.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def is_exposed(parts: Parts) -> NDArray[np.bool_]:
 def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     """Return a host's tables with the exposed time of ops and copies.
 
-    It stays null where no device ran kernels: what did not compute did not wait.
+    It stays null where no device ran kernels: what did not compute did not wait; and for ops of
+    unknown placement.
     """
     devices = timeline.devices
     if not devices:
@@ -52,8 +54,10 @@ def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
         of_ops += sum_by(row, parts.duration_ps, len(of_ops))
         of_copies += sum_by(parts.copy, parts.duration_ps, len(of_copies))
         on_device |= (tables.copies["device"] == device.device).to_numpy()
+    is_unplaced = (tables.ops["placement"] == "unknown").to_numpy(np.bool_)
+    exposed_ps = pd.arrays.IntegerArray(of_ops // len(devices), is_unplaced)
     return replace(
         tables,
-        ops=tables.ops.assign(exposed_ps=pd.array(of_ops // len(devices), dtype="Int64")),
+        ops=tables.ops.assign(exposed_ps=exposed_ps),
         copies=tables.copies.assign(exposed_ps=pd.arrays.IntegerArray(of_copies, ~on_device)),
     )

@@ -27,7 +27,7 @@ def overlap_share(
     Args:
         tables: The host's tables.
         device: The device.
-        shift_ps: What was added to devices' times.
+        shift_ps: What was added to the device's times.
         within: The times to look at, the steps mostly.
 
     Returns:

@@ -17,13 +17,14 @@ class Phase(IntEnum):
     LAUNCH = Doing.LAUNCH
     RUNTIME = Doing.RUNTIME
     PROGRAM = Doing.PROGRAM
-    COMPUTE = 7
+    UNPLACED = Doing.UNPLACED
+    COMPUTE = 8
     """Some kernel ran."""
-    COPY = 8
+    COPY = 9
     """No kernel ran, a copy did."""
-    QUEUED = 9
+    QUEUED = 10
     """What came next had been launched, and had not begun: the device's own queues."""
-    OTHER_DEVICE = 10
+    OTHER_DEVICE = 11
     """Another device was waited for."""
-    UNATTRIBUTED = 11
+    UNATTRIBUTED = 12
     """The trace does not tell."""

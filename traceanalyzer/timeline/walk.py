@@ -47,8 +47,10 @@ class Parts(NamedTuple):
         phase: `Phase`, uint8.
         row: Row of the host's op table, -1 for none; int32.
         copy: Row of the host's copy table, -1 for none; int64.
-        is_proved: Whether every step of the walk that led here is in the trace; else some thread
-            was taken to be set going by what ended last in its call.
+        is_proved: Whether every step of the walk that led here, and through it, is in the trace;
+            else some link was taken for granted: a thread, to be set going by what ended last in
+            its call; a wait, of a thread or another stream, to be for what a device ended last;
+            work, to be of the last launch with its id.
     """
 
     start_ps: NDArray[np.int64]
@@ -118,11 +120,15 @@ def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Par
         return _nothing_told(spans)
     none = np.empty(0, np.int64)
     # What took no time is not waited for, nor does it end the time in which the device stood idle.
-    ends = none if work is None else np.sort(work.end_ps[work.end_ps > work.start_ps])
     number = np.empty(0, np.int32)
-    devices = (none, ends, np.empty(0, np.uint8), number, number, none, none, none)
-    shift_ps = 0 if work is None else work.shift_ps
-    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices, shift_ps)
+    ends, streams = none, number
+    if work is not None:
+        lasting = np.flatnonzero(work.end_ps > work.start_ps)
+        lasting = lasting[np.argsort(work.end_ps[lasting], kind="stable")]
+        ends, streams = work.end_ps[lasting], work.stream[lasting]
+    told = np.empty(0, np.bool_)
+    devices = (none, ends, np.empty(0, np.uint8), number, number, none, none, told, none, streams)
+    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices)
     return Parts(start, end, phase, row, np.full(len(event), -1, np.int64), proved).by_time()
 
 
@@ -150,8 +156,9 @@ def walk_through_devices(spans: Spans, lanes: Lanes | None, work: DeviceWork) ->
         work.row[rows],
         *launches,
         _before(work, rows),
+        work.stream[rows],
     )
-    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices, work.shift_ps)
+    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices)
     copy = np.append(work.copy[rows], -1)[event]
     return Parts(start, end, phase, row, copy, proved).by_time()
 
@@ -169,7 +176,7 @@ def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _compiled(
-    spans: Spans, lanes: Lanes, devices: tuple[NDArray[np.generic], ...], shift_ps: int
+    spans: Spans, lanes: Lanes, devices: tuple[NDArray[np.generic], ...]
 ) -> tuple[
     NDArray[np.int64],
     NDArray[np.int64],
@@ -180,9 +187,6 @@ def _compiled(
     NDArray[np.bool_],
 ]:
     links = lanes.links
-    # Copies that ended in calls are told by the device's clock.
-    call_ps = lanes.call_ps + np.where(lanes.call_lane == DEVICE_LANE, shift_ps, 0)
-    order = np.lexsort((call_ps, lanes.call_id))
     walked: tuple[
         NDArray[np.int64],
         NDArray[np.int64],
@@ -203,12 +207,7 @@ def _compiled(
             lanes.call,
         ),
         (links.begin, links.at_ps, links.from_lane, links.from_ps, links.is_proved),
-        (
-            lanes.call_id[order],
-            call_ps[order],
-            lanes.call_lane[order],
-            lanes.call_begins[order],
-        ),
+        (lanes.call_id, lanes.call_ps, lanes.call_lane, lanes.call_begins, lanes.call_ends),
         devices,
     )
     return walked

@@ -33,6 +33,13 @@ _WORDS: Final = {
         "waiting for an op",
         "An op of the host ran that what came next had to wait for.",
     ),
+    "unplaced": (
+        "an op, where is unknown",
+        (
+            "An op of unknown placement had to be waited for: it computed on the CPU, or brought "
+            "work to the device. It counts as no CPU op."
+        ),
+    ),
     "input": (
         "waiting for input",
         "The input pipeline (tf.data), or the op that takes the next element from it.",

@@ -43,13 +43,17 @@ KIND_WORDS: Final = {
     "step": ("a step", "What is marked as one step of the program."),
     "compute": ("kernel", "A kernel ran on the device."),
     "copy": ("copy", "Bytes were copied between host and device, or within one."),
-    "host_op": ("op on the host", "An op computed on the CPU, or nothing shows that it did not."),
+    "host_op": ("op on the host", "An op computed on the CPU."),
     "input": ("input pipeline", "tf.data, or the op that takes the next element from it."),
     "launch": ("bringing work to the device", "Launching kernels: the host side of ops on a GPU."),
     "runtime": ("TensorFlow itself", "Executors, calls, handing work from thread to thread."),
     "program": ("the program", "The program itself: Python, most of all."),
     "wait": ("waiting for the device", "The thread did nothing until the device had got so far."),
     "call": ("waiting for a function", "The thread waited for a function that others ran."),
+    "unplaced": (
+        "op of unknown placement",
+        "An op ran: nothing tells whether it computed on the CPU or brought work to a device.",
+    ),
 }
 """What each kind of event is called, and what that means."""
 
@@ -68,6 +72,7 @@ HATCHES: Final = {
     "program": "M0 0 6 6",
     "wait": "",
     "call": "M3 0v6",
+    "unplaced": "M0 0 6 6M0 6 6 0",
 }
 """The lines of each kind's pattern, six wide and high: `compute` and `host_op` are solid."""
 
@@ -452,6 +457,7 @@ def gap_words(phase: str | None) -> str:
 
 _GAP_WORDS: Final = {
     "host_op": "an op on the host",
+    "unplaced": "an op of unknown placement",
     "input": "the input pipeline",
     "launch": "the host to bring the next work",
     "runtime": "TensorFlow itself",

@@ -29,7 +29,8 @@ function timelinePalette(figure, kinds) {
     return getComputedStyle(probe).color;
   };
   const of = {
-    step: "--line", compute: "--ink", copy: "--to-host", host_op: "--bad", input: "--warn",
+    step: "--line", compute: "--ink", copy: "--to-host", host_op: "--bad",
+    unplaced: "--bad", input: "--warn",
     launch: "--certain", runtime: "--likely", program: "--link", wait: "--quiet", call: "--quiet",
   };
   const palette = {

@@ -1,0 +1,115 @@
+"""Which call launched what ran on a device: ids that come again, and clocks that are off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.traces import decode as decoded
+from tests.traces import eager, event, gpu, host, kernel, launch, line, op, stream, us, xspace
+from traceanalyzer.tables.device_events import device_events
+from traceanalyzer.tables.host_ops import host_ops
+from traceanalyzer.tables.launches import launch_calls, launched_by
+
+NONE = -1
+
+
+def found(
+    calls: list[tuple[int, int]], work: list[tuple[int, int]], device: list[int] | None = None
+) -> tuple[list[int], list[bool], list[int]]:
+    """The call of each piece of work, whether it is sure, and how early each device's clock is."""
+    call_id, call_ps = np.array(calls, np.int64).reshape(-1, 2).T
+    work_id, work_ps = np.array(work, np.int64).reshape(-1, 2).T
+    number = np.array(device if device is not None else [0] * len(work), np.int64)
+    told = launched_by(call_id, call_ps, work_id, work_ps, number)
+    return told.call.tolist(), told.is_sure.tolist(), told.early_ps.tolist()
+
+
+def test_an_id_leads_to_its_call() -> None:
+    calls = [(1, 10), (2, 20)]
+
+    assert found(calls, [(2, 25), (1, 15), (7, 30), (0, 40)]) == (
+        [1, 0, NONE, NONE],
+        [True, True, False, False],
+        [0],
+    )
+
+
+def test_of_calls_with_one_id_the_last_before_the_work_is_taken() -> None:
+    calls = [(1, 10), (1, 50), (1, 90)]
+
+    assert found(calls, [(1, 15), (1, 17), (1, 55), (1, 95)])[:2] == ([0, 0, 1, 2], [True] * 4)
+
+
+def test_it_is_not_sure_where_an_earlier_call_has_no_work_of_its_own() -> None:
+    """What began after the second call may have waited in a queue since the first."""
+    calls = [(1, 10), (1, 50), (1, 90), (2, 10), (2, 20)]
+
+    assert found(calls, [(1, 55), (1, 95), (2, 15), (2, 25)])[:2] == (
+        [1, 2, 3, 4],
+        [False, False, True, True],
+    )
+
+
+def test_what_began_before_all_calls_with_its_id_was_launched_by_none_of_them() -> None:
+    assert found([(1, 50), (1, 90)], [(1, 20), (1, 60), (1, 95)])[:2] == (
+        [NONE, 0, 1],
+        [False, True, True],
+    )
+    assert found([(1, 50), (2, 60)], [(1, 20), (1, 55), (2, 65), (2, 66)])[0] == [NONE, 0, 1, 1]
+
+
+def test_each_device_has_a_clock_of_its_own() -> None:
+    calls = [(k, 100 * k) for k in range(1, 9)]
+    early = [(k, 100 * k - 35) for k in range(1, 5)]
+    right = [(k, 100 * k + 5) for k in range(5, 9)]
+
+    call, is_sure, early_ps = found(calls, [*early, *right], [0] * 4 + [1] * 4)
+
+    assert early_ps == [35, 0]
+    assert call == list(range(8))
+    assert all(is_sure)
+
+
+def test_work_of_an_early_clock_finds_the_last_call_before_it_on_the_hosts() -> None:
+    calls = [(1, 100), (1, 500), (2, 200), (3, 300), (4, 400)]
+    early = [(1, 470), (1, 70), (2, 165), (3, 265), (4, 365)]
+
+    call, is_sure, early_ps = found(calls, early)
+
+    assert early_ps == [35]
+    assert call == [1, 0, 2, 3, 4]
+    assert all(is_sure)
+
+
+@pytest.mark.parametrize("calls", [[], [(1, 10)]])
+def test_without_calls_or_work_there_is_nothing_to_find(calls: list[tuple[int, int]]) -> None:
+    assert found(calls, []) == ([], [], [])
+    assert found(calls, [(5, 10)]) == ([NONE], [False], [0])
+
+
+def test_what_waits_for_a_device_launches_nothing() -> None:
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        event("cuStreamSynchronize", us(12, 30), correlation_id=1),
+    )
+    (plane, _) = decoded(xspace(host(python), gpu(0))).planes
+
+    assert plane.start_ps[launch_calls(plane)].tolist() == [5_000_000]
+
+
+def test_work_is_of_the_op_that_launched_it_and_not_of_the_first_with_its_id() -> None:
+    python = line("python")(
+        op("a/MatMul", "MatMul", us(0, 10))(launch(us(5, 2), 7)),
+        op("b/MatMul", "MatMul", us(100, 10))(launch(us(105, 2), 7)),
+    )
+    device = stream(13, "Compute")(
+        kernel("gemm", us(10, 5), correlation=7), kernel("gemm", us(110, 5), correlation=7)
+    )
+    trace = decoded(xspace(host(python), gpu(0, device)))
+    ops = host_ops(trace.planes[0])
+
+    events = device_events(trace, ops)
+
+    assert [ops.names.op[ops.name[k]] for k in ops.owner[events.launch]] == ["a/MatMul", "b/MatMul"]
+    assert events.launch_is_sure.all()
