@@ -1,8 +1,10 @@
 """What ops on the host cost: how long devices waited for them, and what mending them can gain.
 
-The gain of a fix lies within bounds. It is at most the exposed time, in which devices stood idle
-because of the ops: the rest of their time is hidden already. It is at least what is left of that
-time when everything doubtful is taken off: where the walk back took a link for granted; copies, for
+The gain of a fix lies within bounds. It is at most the time in which any device of the host stood
+idle because of the ops: the rest of theirs is hidden already, and where devices wait for one
+another, what one of them gains can add to what another does. A step ends when its last device does,
+so it gains at least what the device does that gains least. That is what is left of the time that it
+waited when all that is doubtful is taken off: where the walk took a link for granted; copies, for
 what an op no longer takes from the host its neighbour may; where other ops of the host ran as well,
 that the device might wait for instead; and what the ops cost on the device themselves: a launch
 each, and a quarter of the time that they took on the host. Nor is it more than what the step is
@@ -11,7 +13,7 @@ longer than what goes on beside the ops: the input pipeline, and the device that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +29,7 @@ from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_lane
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     import networkx as nx
     import pandas as pd
@@ -46,12 +48,13 @@ _LAUNCH_QUANTILE: Final = 0.25  # of launch to begin: what waits in a queue take
 
 @dataclass(frozen=True, kw_only=True)
 class GainBounds:
-    """What mending something can gain, picoseconds a step, the mean over devices.
+    """What mending something can gain, picoseconds a step.
 
     Attributes:
-        low_ps: At least.
-        high_ps: At most: the exposed time.
-        unproved_ps: Of the exposed time, where the walk back took a link for granted.
+        low_ps: At least: what the device gains that gains least.
+        high_ps: At most: the time in which some device waited.
+        others_ps: Of that, in which only others waited than the one that gains least.
+        unproved_ps: Of the rest, where the walk back took a link for granted.
         copied_ps: Of the rest, for copies, which may move elsewhere.
         shared_ps: Of the rest, while other ops of the host ran as well.
         own_ps: What the ops would cost on the device.
@@ -60,6 +63,7 @@ class GainBounds:
 
     low_ps: float
     high_ps: float
+    others_ps: float = 0
     unproved_ps: float
     copied_ps: float
     shared_ps: float
@@ -110,14 +114,15 @@ class Costs:
         self._run = run
 
     @cached_property
-    def _devices(self) -> tuple[_Device, ...]:
+    def _devices(self) -> tuple[tuple[_Device, ...], ...]:
+        """The devices that computed, of each host that has any and steps."""
         found = []
         for host in self._run.hosts:
             steps = regular_steps(host.tables.steps)
             if len(steps) and host.timeline.devices:
                 work = _HostWork(host, steps)
-                found += [_Device(work, device.parts) for device in host.timeline.devices]
-        return tuple(found)
+                found.append(tuple(_Device(work, d.parts) for d in host.timeline.devices))
+        return tuple(filter(None, found))
 
     @cached_property
     def paths(self) -> tuple[HostPath, ...]:
@@ -148,30 +153,37 @@ class Costs:
             None without a device that computed, or without steps.
         """
         asked = set(op_ids)
-        if not self._devices:
+        every = [device for devices in self._devices for device in devices]
+        if not every:
             return None
-        return sum(d.exposed_ps(asked) for d in self._devices) / len(self._devices)
+        return sum(d.exposed_ps(asked) for d in every) / len(every)
 
     def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
         """Return what can be gained by moving ops to the device.
+
+        Hosts take their steps together: of several, the bounds are those of the host that can gain
+        most and of the one that gains least.
 
         Returns:
             None without a device that computed, or without steps.
         """
         asked = set(op_ids)
-        bounds = [d.gain(asked) for d in self._devices]
-        if not bounds:
+        if not self._devices:
             return None
-        n = len(bounds)
-        return GainBounds(
-            low_ps=sum(b.low_ps for b in bounds) / n,
-            high_ps=sum(b.high_ps for b in bounds) / n,
-            unproved_ps=sum(b.unproved_ps for b in bounds) / n,
-            copied_ps=sum(b.copied_ps for b in bounds) / n,
-            shared_ps=sum(b.shared_ps for b in bounds) / n,
-            own_ps=sum(b.own_ps for b in bounds) / n,
-            beside_ps=sum(b.beside_ps for b in bounds) / n,
+        least = min(
+            (d.gain(asked) for devices in self._devices for d in devices),
+            key=lambda bounds: (bounds.low_ps, bounds.high_ps),
         )
+        high_ps = max(_waited_ps(devices, asked) for devices in self._devices)
+        return replace(least, high_ps=high_ps, others_ps=max(0, high_ps - least.high_ps))
+
+
+def _waited_ps(devices: Sequence[_Device], op_ids: Collection[str]) -> float:
+    """Return how long some of a host's devices waited for ops, per step."""
+    start, end = zip(*(device.waits(op_ids) for device in devices), strict=True)
+    starts, ends = np.concatenate(start), np.concatenate(end)
+    work = devices[0].work
+    return common(union(starts, ends - starts), work.within).total_ps / work.steps
 
 
 class _HostWork:
@@ -186,7 +198,8 @@ class _HostWork:
         self._row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
         self.launch_ps = _launch_ps(host)
         lanes = host.tables.lanes
-        computes = slice(0, 0) if lanes is None else lanes.doing == Doing.HOST_OP
+        may_compute = (Doing.HOST_OP, Doing.UNPLACED)
+        computes = slice(0, 0) if lanes is None else np.isin(lanes.doing, may_compute)
         none = np.empty(0, np.int64)
         self._start = none if lanes is None else lanes.start_ps[computes]
         self._end = none if lanes is None else lanes.end_ps[computes]
@@ -218,7 +231,7 @@ class _HostWork:
         return int(inside_ps(self.within, start, start + 1).sum())
 
     def others(self, rows: NDArray[np.int32]) -> Intervals:
-        """Return when some op but these computed on the host."""
+        """Return when some op but these computed on the host, or may have."""
         other = ~np.isin(self._row, rows)
         return union(self._start[other], (self._end - self._start)[other])
 
@@ -227,7 +240,7 @@ class _Device:
     """What one device waited for within the regular steps."""
 
     def __init__(self, work: _HostWork, parts: Parts) -> None:
-        self._work = work
+        self.work = work
         waits = is_exposed(parts)
         self._start, self._end = parts.start_ps[waits], parts.end_ps[waits]
         self._row, self._is_proved = parts.row[waits], parts.is_proved[waits]
@@ -237,11 +250,16 @@ class _Device:
 
     def exposed_ps(self, op_ids: Iterable[str]) -> float:
         """Return how long the device waited for ops, per step."""
-        return int(self._of_row[self._work.rows(op_ids)].sum()) / self._work.steps
+        return int(self._of_row[self.work.rows(op_ids)].sum()) / self.work.steps
+
+    def waits(self, op_ids: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return when the device waited for ops: starts and ends."""
+        mine = np.isin(self._row, self.work.rows(op_ids))
+        return self._start[mine], self._end[mine]
 
     def gain(self, op_ids: Iterable[str]) -> GainBounds:
         """Return what can be gained on this device, per step."""
-        work = self._work
+        work = self.work
         rows = work.rows(op_ids)
         exposed = int(self._of_row[rows].sum())
         if not exposed:

@@ -87,6 +87,7 @@ def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
 def _note(bounds: GainBounds) -> str | None:
     """Say what the lower bound leaves out of the time that the device waited."""
     reasons = [
+        (bounds.others_ps, "in which not every GPU waited"),
         (bounds.copied_ps, "of copies that may only move elsewhere"),
         (bounds.shared_ps, "in which other ops of the host ran too"),
         (bounds.unproved_ps, "in which the trace does not prove that they were waited for"),
