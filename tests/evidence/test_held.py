@@ -8,11 +8,11 @@ import pytest
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, only, tensor
-from traceanalyzer.evidence.held import HeldFinder
+from traceanalyzer.evidence.held import HeldFinder, scopes_of_making
 from traceanalyzer.placement.blockers import BlockerFinder, Hold
-from traceanalyzer.placement.eager_blockers import eager_blockers
+from traceanalyzer.placement.eager_blockers import EagerBlocker, eager_blockers
 from traceanalyzer.placement.program import place_program
-from traceanalyzer.sidecar.document import Definition, Frame, Scope, Sidecar
+from traceanalyzer.sidecar.document import Definition, Frame, Resource, Scope, Sidecar
 
 
 def sidecar_of_an_inlined_call(call: str, *own: int) -> Sidecar:
@@ -95,6 +95,44 @@ def test_each_scope_around_a_call_holds(around: tuple[int, ...], lines: list[int
     found = list(HeldFinder(sidecar, program.kernels.registry).of_node(way, 0, blocker))
     assert [h.scope_frame and h.scope_frame.line for h in found] == lines
     assert {(h.hold, h.call) for h in found} == {(Hold.DEFAULT_DEVICE, sidecar.signatures[1])}
+
+
+def made_in_scopes(*around: int) -> tuple[Sidecar, Resource]:
+    """A variable on the CPU that was made within scopes by number, and is read elsewhere."""
+    sidecar = sidecar_in_scopes(*around)
+    made = Resource(
+        signature=0, name="w:0", dtype="float", shape=None, bytes=None, device="/device:CPU:0"
+    )
+    return replace(sidecar, resources=(made,)), made
+
+
+@scopes_and_lines
+def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
+    around: tuple[int, ...], lines: list[int]
+) -> None:
+    sidecar, made = made_in_scopes(*around)
+    reads = replace(
+        sidecar.signatures[0],
+        op="ReadVariableOp",
+        scope="",
+        scopes=(),
+        inputs=(replace(tensor("resource"), device="/device:CPU:0", resource=0),),
+    )
+    finder = HeldFinder(sidecar, place_program(sidecar).kernels.registry)
+    blocker = EagerBlocker(hold=Hold.RESOURCE, input=0, asked="/device:CPU:0")
+
+    found = list(finder.of_eager(reads, blocker))
+
+    assert [h.scope_frame and h.scope_frame.line for h in found] == lines
+    assert {h.resource for h in found} == {made}
+
+
+def test_a_resource_that_no_scope_put_there_has_none() -> None:
+    sidecar, made = made_in_scopes(2)
+
+    assert scopes_of_making(sidecar, replace(made, device="/device:GPU:0")) == ()
+    assert scopes_of_making(sidecar, replace(made, signature=-1)) == ()
+    assert scopes_of_making(sidecar, None) == ()
 
 
 @pytest.mark.parametrize(("call", "line", "called"), [("call", 6, "__inner"), ("other", None, "")])

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from traceanalyzer.attribution import attribute
+from traceanalyzer.evidence.analysis import Analysis
+from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.examples import held, line, resource, subject
 from traceanalyzer.placement.registry import nearest
+from traceanalyzer.rules import Example, all_rules
 from traceanalyzer.rules.resource_on_cpu import RULE
 
 
@@ -46,6 +50,41 @@ def test_int64_is_proposed_for_a_variable_of_int32_alone() -> None:
 
     assert codes["int32"] == [("tf.Variable(0, dtype=tf.int64)", True)]
     assert codes["float"] == [(None, False)]
+
+
+def test_every_scope_that_a_resource_was_made_in_is_named() -> None:
+    """The inner one alone does not decide: outside of it the outer one asks for the CPU as well."""
+    made = resource("table:0")
+    inner, outer = (
+        held(
+            "resource",
+            "ResourceGather",
+            "resource",
+            asked="/device:CPU:0",
+            resource=made,
+            scope=scope,
+            scope_frame=line(number),
+        )
+        for scope, number in (("cpu:0", 6), ("/CPU:0", 3))
+    )
+    case = Case(type="ResourceGather", held=(inner, outer), basis="replay", certainty="certain")
+    gathers = subject("ResourceGather", function="", case=case)
+    run = Example(title="", ops=({"name": "ResourceGather", "type": "ResourceGather"},)).run()
+
+    (finding,), failed = attribute(
+        Analysis(run=run, machine=None, subjects=(gathers,)), all_rules()
+    )
+
+    assert not failed
+    told = [e.text for b in finding.blockers for e in b.evidence]
+    assert [b.cause for b in finding.blockers] == ["resource_on_cpu", "resource_on_cpu"]
+    assert told == [
+        'table:0 is on /device:CPU:0: made within tf.device("cpu:0")',
+        'table:0 is on /device:CPU:0: made within tf.device("/CPU:0")',
+    ]
+    (fix,) = finding.fixes
+    assert "outside of every scope for the CPU at train.py:3, train.py:6" in fix.text
+    assert not fix.checked
 
 
 def test_strings_are_on_the_host_by_design() -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         Signature,
     )
 
-__all__ = ["Held", "HeldFinder", "Link"]
+__all__ = ["Held", "HeldFinder", "Link", "scopes_of_making"]
 
 # How what holds an op is tied to it: it is the op's own; it shares a resource, or a reference, with
 # it; a `_class` attribute puts both into one group; the op follows it.
@@ -100,32 +100,19 @@ class HeldFinder:
         resource = None
         if blocker.input is not None:
             resource = self._sidecar.resource_of(signature.inputs[blocker.input])
-        if blocker.hold is not Hold.REQUEST:
-            yield self._of_eager(signature, blocker, resource, *self._scope_of_making(resource))
-            return
-        for scope in self._scopes_of_eager(signature, blocker.asked):
-            frame = self._sidecar.frame(scope.frame)
-            yield self._of_eager(signature, blocker, resource, scope.device, frame)
-
-    def _scopes_of_eager(self, signature: Signature, asked: str) -> tuple[Scope, ...]:
-        """Return the scopes that ask for the device of an eager op, or of a call: at least one.
-
-        Of a line that is met again, as where a function calls itself, one.
-        """
-        around = [self._sidecar.scopes[number] for number in signature.scopes]
-        by_line: dict[int, Scope] = {}
-        for scope in _asking(around, asked)[0]:
-            by_line.setdefault(scope.frame, scope)
-        innermost = Scope(device=signature.scope, frame=signature.scope_frame)
-        return tuple(by_line.values()) or (innermost,)
+        if blocker.hold is Hold.REQUEST:
+            scopes = _scopes_of_eager(self._sidecar, signature, blocker.asked)
+        else:
+            scopes = scopes_of_making(self._sidecar, resource)
+        for scope in scopes or (None,):
+            yield self._of_eager(signature, blocker, resource, scope)
 
     def _of_eager(
         self,
         signature: Signature,
         blocker: EagerBlocker,
         resource: Resource | None,
-        scope: str | None,
-        scope_frame: Frame | None,
+        scope: Scope | None,
     ) -> Held:
         sidecar = self._sidecar
         known = self._attributes_of(signature)
@@ -136,8 +123,8 @@ class HeldFinder:
             attributes={name: known.get(name) for name in blocker.attributes},
             asked=blocker.asked,
             frame=sidecar.frame(signature.frame),
-            scope=scope,
-            scope_frame=scope_frame,
+            scope=None if scope is None else scope.device,
+            scope_frame=None if scope is None else sidecar.frame(scope.frame),
             resource=resource,
             made_at=self._line_of_making(resource),
         )
@@ -152,13 +139,15 @@ class HeldFinder:
         """
         call = None if placed.call is None else self._sidecar.signatures[placed.call]
         if blocker.hold is Hold.DEFAULT_DEVICE and call is not None:
-            for scope in self._scopes_of_eager(call, call.scope):
+            for scope in _scopes_of_eager(self._sidecar, call, call.scope):
                 yield self._of_node(placed, node, blocker, scope)
             return
-        if blocker.hold not in _BY_REQUEST:
-            yield self._of_node(placed, node, blocker)
-            return
-        scopes = list(self._scopes(placed, blocker))
+        scopes: list[tuple[Scope, str]] = []
+        if blocker.hold is Hold.ASSIGNED:
+            making = scopes_of_making(self._sidecar, self._resource(placed, blocker))
+            scopes = [(scope, "") for scope in making]
+        elif blocker.hold in _BY_REQUEST:
+            scopes = list(self._scopes(placed, blocker))
         for scope, called in scopes:
             yield self._of_node(placed, node, blocker, scope, called)
         if not scopes:
@@ -179,8 +168,6 @@ class HeldFinder:
             scope, frame = asking.device, self._sidecar.frame(asking.frame)
         call = None if placed.call is None else self._sidecar.signatures[placed.call]
         resource = self._resource(placed, blocker)
-        if blocker.hold is Hold.ASSIGNED:
-            scope, frame = self._scope_of_making(resource)
         return Held(
             hold=blocker.hold,
             link=self._link(placed, node, blocker.node),
@@ -198,15 +185,6 @@ class HeldFinder:
             call=call if blocker.hold is Hold.DEFAULT_DEVICE else None,
             called_in=called_in,
         )
-
-    def _scope_of_making(self, resource: Resource | None) -> tuple[str | None, Frame | None]:
-        """Return the scope that a resource was made in, where that asks for its device."""
-        if resource is None or resource.signature < 0:
-            return None, None
-        maker = self._sidecar.signatures[resource.signature]
-        if not maker.scope or _type(maker.scope) != _type(resource.device):
-            return None, None
-        return maker.scope, self._sidecar.frame(maker.scope_frame)
 
     def _line_of_making(self, resource: Resource | None) -> Frame | None:
         if resource is None or resource.signature < 0:
@@ -302,6 +280,33 @@ class HeldFinder:
         if bound is None:
             bound = self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
         return "resource" if bound[holder] == bound[node] else "class"
+
+
+def scopes_of_making(sidecar: Sidecar, resource: Resource | None) -> tuple[Scope, ...]:
+    """Return the scopes that a resource was made in, each of which asks for its device by itself.
+
+    Returns:
+        The innermost first; none where no scope asks for it, or none is recorded.
+    """
+    if resource is None or resource.signature < 0:
+        return ()
+    maker = sidecar.signatures[resource.signature]
+    if not maker.scope or _type(maker.scope) != _type(resource.device):
+        return ()
+    return _scopes_of_eager(sidecar, maker, resource.device)
+
+
+def _scopes_of_eager(sidecar: Sidecar, signature: Signature, asked: str) -> tuple[Scope, ...]:
+    """Return the scopes that ask for the device of an eager op, or of a call: at least one.
+
+    Of a line that is met again, as where a function calls itself, one.
+    """
+    around = [sidecar.scopes[number] for number in signature.scopes]
+    by_line: dict[int, Scope] = {}
+    for scope in _asking(around, asked)[0]:
+        by_line.setdefault(scope.frame, scope)
+    innermost = Scope(device=signature.scope, frame=signature.scope_frame)
+    return tuple(by_line.values()) or (innermost,)
 
 
 def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], bool]:

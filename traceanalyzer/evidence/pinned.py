@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
+from traceanalyzer.evidence.held import scopes_of_making
 from traceanalyzer.evidence.places import asks_for_cpu, line_text
 from traceanalyzer.model import Evidence, Fix, RuledOut, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
@@ -189,7 +190,7 @@ def _kept(host: Host, sidecar: Sidecar, members: Sequence[tuple[Subject, Held]])
     if not scopes:
         return None
     used = [h.resource for _, h in members if _own_scope(h) and h.resource and h.resource.bytes]
-    made = [r for r in sidecar.resources if r.bytes and _frame_of_making(sidecar, r) in scopes]
+    made = [r for r in sidecar.resources if r.bytes and _lines_of_making(sidecar, r) & scopes]
     resources = list({id(r): r for r in used or made}.values())
     if resources:
         return _of_resources(resources, scopes)
@@ -206,12 +207,11 @@ def _own_scope(held: Held) -> Frame | None:
     return frame if asks_for_cpu(held.scope or held.asked) else None
 
 
-def _frame_of_making(sidecar: Sidecar, resource: Resource) -> Frame | None:
-    """Return the line of the scope for the CPU that a resource was made in, or None."""
-    if resource.signature < 0 or not asks_for_cpu(resource.device):
-        return None
-    maker = sidecar.signatures[resource.signature]
-    return sidecar.frame(maker.scope_frame) if asks_for_cpu(maker.scope) else None
+def _lines_of_making(sidecar: Sidecar, resource: Resource) -> set[Frame | None]:
+    """Return the lines of the scopes for the CPU that a resource was made in."""
+    if not asks_for_cpu(resource.device):
+        return set()
+    return {sidecar.frame(scope.frame) for scope in scopes_of_making(sidecar, resource)}
 
 
 def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> _Kept:

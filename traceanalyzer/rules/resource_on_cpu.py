@@ -9,8 +9,9 @@ that is on the CPU; or that share one with an op which keeps it there.
 
 An op runs where its resource is: that outweighs `tf.device`, eagerly (placement_utils.cc,
 `MaybePinToResourceDevice`) and in graphs (colocation_graph.cc). A resource is on the CPU because a
-scope asked for that when it was made; because there is no GPU kernel for it, as for hash tables
-and for variables of int32 or strings; or because one of its users has none.
+scope asked for that when it was made, of which several may lie one around the other and each ask by
+itself; because there is no GPU kernel for it, as for hash tables and for variables of int32 or
+strings; or because one of its users has none.
 
 ## How to fix it
 
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
+    from traceanalyzer.sidecar.document import Frame
 
 _ELSEWHERE = frozenset({Hold.ASSIGNED, Hold.RESOURCE})
 # `VarHandleOp` has no GPU kernel for the first, and has one for the second: a test looks.
@@ -67,11 +69,9 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
         device = device_text(held.asked) or "the CPU"
         where = SidecarWhere(sidecar=f"resource {name}" if name else "arguments of the function")
         text = f"{name or 'the resource'} is on {device}"
-        if held.scope_frame is not None and held.scope is not None:
-            text += f': made within tf.device("{device_text(held.scope)}")'
-            frame = held.scope_frame
-        else:
-            frame = None
+        frame = _line_of_scope(held)
+        if frame is not None:
+            text += f': made within tf.device("{device_text(held.scope or "")}")'
         evidence = [line_evidence("resource_device", text, frame, where)]
         if held.made_at is not None:
             evidence.append(line_evidence("resource", "the resource is made here", held.made_at))
@@ -79,6 +79,7 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
             scope=f"{name or subject.function} {device}",
             evidence=tuple(evidence),
             sub_reason="placed_elsewhere",
+            line=None if frame is None else (frame.file, frame.line),
         )
     where = SidecarWhere(sidecar=f"node {held.name}" if held.name else f"op {held.type}")
     evidence = [
@@ -160,12 +161,14 @@ def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
                 ),
             ),
         )
-    lines = lines_text([h.scope_frame for _, h in members if h.scope is not None])
+    around = [frame for member in members for frame in _lines_of_scopes(*member)]
+    lines = lines_text(around)
     at = f" at {lines}" if lines else ""
+    scopes = "every scope" if len(set(around)) > 1 else "the scope"
     return (
         Fix(
             text=(
-                f"Make it outside of the scope for the CPU{at}. If it is to stay in host memory, "
+                f"Make it outside of {scopes} for the CPU{at}. If it is to stay in host memory, "
                 "read from it only what the step needs, and compute outside of it."
             ),
             checked=bool(lines) and is_alone(members),
@@ -209,6 +212,17 @@ def _dtype(held: Held) -> str:
     if held.hold in _ELSEWHERE and held.scope is None and held.resource is not None:
         return held.resource.dtype
     return ""
+
+
+def _lines_of_scopes(subject: Subject, held: Held) -> list[Frame]:
+    """Return the lines of the scopes that the resource of what holds an op was made in, each."""
+    same = [h for h in subject.case.held if h.hold in _ELSEWHERE and h.resource == held.resource]
+    frames = map(_line_of_scope, same or [held])
+    return [frame for frame in frames if frame is not None]
+
+
+def _line_of_scope(held: Held) -> Frame | None:
+    return None if held.scope is None else held.scope_frame
 
 
 def _name(held: Held) -> str:
