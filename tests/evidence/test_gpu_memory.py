@@ -9,7 +9,7 @@ import pytest
 
 from tests.tables.reading import tables_of
 from tests.traces import allocation, event, host, line, us
-from traceanalyzer.evidence.gpu_memory import OtherProcess, gpu_memory
+from traceanalyzer.evidence.gpu_memory import GpuMemory, OtherProcess, gpu_memory
 from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import Sidecar
 
@@ -130,3 +130,14 @@ def test_what_is_no_figure_is_left_out() -> None:
     )
 
     assert gpu_memory(host_of(sidecar=facts)) == ()
+
+
+def test_what_tensorflow_may_use_is_told_apart_from_what_the_card_has() -> None:
+    both = GpuMemory(number=0, limit_bytes=15_600_000_000, total_bytes=16_900_000_000)
+    assert both.room_words("GPU:0") == (
+        "the 15.6 GB that TensorFlow may use on GPU:0, which has 16.9 GB"
+    )
+    limited = GpuMemory(number=0, limit_bytes=2 * GB)
+    assert limited.room_words("it") == "the 2.00 GB that TensorFlow may use on it"
+    stated = GpuMemory(number=0, total_bytes=8 * GB)
+    assert stated.room_words("it") == "the 8.00 GB that it has"

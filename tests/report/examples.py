@@ -1094,8 +1094,8 @@ def gpu_run() -> Report:
                 id="memory",
                 question="Was the GPU's memory too full?",
                 answer=(
-                    "GPU memory peaked at 97 % (7.76 GB of 8.00 GB on GPU:0). That moved no op to "
-                    "the CPU: TensorFlow raises ResourceExhausted instead, and did not here."
+                    "GPU memory peaked at 97 % (7.76 GB of the 8.00 GB that GPU:0 has). That moved "
+                    "no op to the CPU: TensorFlow raises ResourceExhausted instead, and did not here."
                 ),
             ),
         ),

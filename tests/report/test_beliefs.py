@@ -73,8 +73,8 @@ def test_without_a_gpu_nothing_is_answered() -> None:
 def test_how_full_the_memory_was_and_that_it_moved_nothing() -> None:
     assert answers(run_of(**memory(7_760_000_000))) == {
         "memory": (
-            "GPU memory peaked at 97 % (7.76 GB of 8.00 GB on GPU:0). That moved no op to the "
-            "CPU: TensorFlow raises ResourceExhausted instead, and did not here."
+            "GPU memory peaked at 97 % (7.76 GB of the 8.00 GB that GPU:0 has). That moved no op "
+            "to the CPU: TensorFlow raises ResourceExhausted instead, and did not here."
         )
     }
 
@@ -109,7 +109,7 @@ def test_the_fullest_of_several_gpus_is_named() -> None:
         gpus=({"memory_total_bytes": 8 * GB}, {"memory_total_bytes": 8 * GB}),
     )
 
-    assert memory_peak(run) == "GPU memory peaked at 50 % (4.00 GB of 8.00 GB on GPU:1)"
+    assert memory_peak(run) == ("GPU memory peaked at 50 % (4.00 GB of the 8.00 GB that GPU:1 has)")
 
 
 def test_a_trace_alone_tells_of_memory_but_not_of_errors() -> None:
@@ -126,7 +126,10 @@ def test_a_trace_alone_tells_of_memory_but_not_of_errors() -> None:
     run = replace(run_of(), hosts=(replace(host, tables=replace(host.tables, allocations=table)),))
     table["start_ps"] = 0
 
-    assert memory_peak(run) == "GPU memory peaked at 50 % (2.00 GB of 4.00 GB on GPU:0)"
+    assert (
+        memory_peak(run)
+        == "GPU memory peaked at 50 % (2.00 GB of the 4.00 GB that TensorFlow may use on GPU:0)"
+    )
 
 
 def test_other_processes_and_how_busy_the_gpu_was() -> None:

@@ -168,7 +168,7 @@ def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bo
     figures = [e.text for e in found.evidence if e.kind in {"allocator", "other_processes"}]
     assert figures == [
         "4.10 MB were asked for of GPU_0_bfc",
-        "GPU:0 had 7.00 GB in use at its peak, of 8.00 GB",
+        "GPU:0 had 7.00 GB in use at its peak, of the 8.00 GB that it has",
         "other processes held 1.00 GB of its memory",
         "w held 1.07 GB when the error was raised",
     ]

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from traceanalyzer.wording import size_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
@@ -61,6 +63,17 @@ class GpuMemory:
     def room_bytes(self) -> int | None:
         """What TensorFlow can use at most: its limit, or all that the GPU has."""
         return self.total_bytes if self.limit_bytes is None else self.limit_bytes
+
+    def room_words(self, name: str) -> str:
+        """Return how much there is, and of whom: TensorFlow's limit is not what the card has.
+
+        Args:
+            name: What the GPU is called.
+        """
+        if self.limit_bytes is None:
+            return f"the {size_text(self.total_bytes or 0)} that {name} has"
+        words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
+        return f"{words}, which has {size_text(self.total_bytes)}" if self.total_bytes else words
 
     @property
     def others_bytes(self) -> int:

@@ -52,7 +52,7 @@ def memory_peak(run: Run) -> str:
                 where = f"GPU:{gpu.number}" + (f" of {host.name}" if several else "")
                 fullest = (
                     f"GPU memory peaked at {percent_text(share)} ({size_text(gpu.peak_bytes)} of "
-                    f"{size_text(gpu.room_bytes)} on {where})"
+                    f"{gpu.room_words(where)})"
                 )
     return fullest
 

@@ -169,7 +169,7 @@ def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
     gpu = next((g for g in gpu_memory(host) if g.number == number), None)
     if gpu is not None and not told.is_on_host and gpu.peak_bytes is not None:
         text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
-        text += f", of {size_text(gpu.room_bytes)}" if gpu.room_bytes is not None else ""
+        text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
         yield Evidence(kind="allocator", text=text)
     if gpu is not None and not told.is_on_host and gpu.others_bytes:
         text = f"other processes held {size_text(gpu.others_bytes)} of its memory"

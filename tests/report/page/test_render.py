@@ -415,7 +415,7 @@ def test_a_run_without_a_gpu_shows_what_one_would_change() -> None:
 def test_what_moved_no_op_is_answered_where_the_report_has_figures() -> None:
     section = read(render_page(gpu_run())).one("section", id="beliefs")
     assert section.one("dt").text == "Was the GPU's memory too full?"
-    assert section.one("dd").text.startswith("GPU memory peaked at 97 % (7.76 GB of 8.00 GB")
+    assert section.one("dd").text.startswith("GPU memory peaked at 97 % (7.76 GB of the 8.00 GB")
     assert 'id="beliefs"' not in render_page(cpu_only_run())
     assert 'href="#beliefs"' not in render_page(cpu_only_run())
 
