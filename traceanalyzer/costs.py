@@ -158,6 +158,17 @@ class Costs:
             return None
         return sum(d.exposed_ps(asked) for d in every) / len(every)
 
+    def step_ps(self) -> float | None:
+        """Return how long the steps take that `exposed_ps` is of; the mean over devices.
+
+        Returns:
+            None without a device that computed, or without steps.
+        """
+        every = [device.work for devices in self._devices for device in devices]
+        if not every:
+            return None
+        return sum(work.within.total_ps / work.steps for work in every) / len(every)
+
     def gain(self, op_ids: Iterable[str]) -> GainBounds | None:
         """Return what can be gained by moving ops to the device.
 

@@ -156,8 +156,35 @@ def test_what_is_lost_of_each_step_comes_first(report: Any) -> None:  # noqa: AN
     assert made.summary.step_us is not None
     assert (made.summary.step_us.median, made.summary.exposed_us_per_step) == (90.0, 40.0)
     assert made.summary.verdict == (
-        "In each step of 90 µs the GPU waits 40 µs (44%) for 1 op on the CPU, first of all: "
-        "Eig has no GPU kernel in TensorFlow; 100% of its time is explained."
+        "In a step of 90 µs, on average, the GPU waits 40 µs (44%) for 1 op on the CPU, first of "
+        "all: Eig has no GPU kernel in TensorFlow; 100% of its time is explained."
+    )
+
+
+def test_the_share_is_of_the_steps_that_the_wait_is_of(report: Any) -> None:  # noqa: ANN401
+    """Steps of 90, 90 and 105 us, in which the GPU waits 40, 40 and 55: of the mean 45 are 47 %.
+
+    Of the median, 90 us, they would be half.
+    """
+    python, kernels = [], []
+    for number, more in enumerate((0, 0, 15)):
+        at = 200 * number
+        ops = (
+            eager("MatMul", us(at, 10))(launch(us(at + 5, 2), 2 * number + 1)),
+            eager("Eig", us(at + 30, 40 + more)),
+            eager("MatMul", us(at + 80 + more, 10))(launch(us(at + 85 + more, 2), 2 * number + 2)),
+        )
+        python.append(step(number, us(at, 90 + more))(*ops))
+        kernels += [
+            kernel("gemm", us(at + 8, 12), correlation=2 * number + 1),
+            kernel("gemm", us(at + 88 + more, 10), correlation=2 * number + 2),
+        ]
+    made = report(host(line("python")(*python)), gpu(0, stream(13, "Compute")(*kernels)))
+
+    assert made.steps.kinds.regular == 3
+    assert (made.summary.step_us.median, made.summary.exposed_us_per_step) == (90.0, 45.0)
+    assert made.summary.verdict.startswith(
+        "In a step of 95 µs, on average, the GPU waits 45 µs (47%) for 1 op on the CPU"
     )
 
 

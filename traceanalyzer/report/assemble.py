@@ -51,7 +51,7 @@ from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.intervals import union
-from traceanalyzer.wording import counted
+from traceanalyzer.wording import counted, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -199,7 +199,7 @@ def _model(properties: dict[str, str]) -> str | None:
     if cores := properties.get("core_count"):
         parts.append(f"{cores} multiprocessors")
     if (memory := properties.get("memory_size", "")).isdecimal():
-        parts.append(f"{int(memory) / 1e9:.1f} GB")
+        parts.append(f"{size_text(int(memory))} of memory")
     return ", ".join(parts) or None
 
 
@@ -224,9 +224,8 @@ def _summary(
         d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
     ]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
-    step_ps = None if steps.median_us is None else steps.median_us * _PS_PER_US
     return Summary(
-        verdict=verdict(run, on_cpu, shares, findings, Lost(exposed, step_ps)),
+        verdict=verdict(run, on_cpu, shares, findings, Lost(exposed, diagnosis.costs.step_ps())),
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / _PS_PER_US,
         explained=ExplainedShares(**shares),

@@ -29,7 +29,7 @@ class Lost:
 
     Attributes:
         exposed_ps: How long devices waited for them per step.
-        step_ps: How long a step takes, the median.
+        step_ps: How long the same steps take, the mean: a share of them is one of the same whole.
     """
 
     exposed_ps: float | None
@@ -96,7 +96,7 @@ def _beside(
         whose = "its" if len(on_cpu) == 1 else "their"
         why = f"{_share(share)} of {whose} time is explained" if share else _NOT_TOLD
         return (
-            f"In each step of {_time(int(lost.step_ps))} the {device} waits "
+            f"In a step of {_time(int(lost.step_ps))}, on average, the {device} waits "
             f"{_time(int(lost.exposed_ps))} ({part}) for {counted(len(on_cpu), 'op')} on the "
             f"CPU{most}; {why}"
         )
