@@ -1095,7 +1095,8 @@ def gpu_run() -> Report:
                 question="Was the GPU's memory too full?",
                 answer=(
                     "GPU memory peaked at 97 % (7.76 GB of the 8.00 GB that GPU:0 has). That moved "
-                    "no op to the CPU: TensorFlow raises ResourceExhausted instead, and did not here."
+                    "no op to the CPU: TensorFlow raises ResourceExhausted instead, and did not "
+                    "here."
                 ),
             ),
         ),
