@@ -7,28 +7,53 @@ import ctypes
 import pytest
 
 from traceanalyzer.recorder import memory
-from traceanalyzer.recorder.memory import HeapGrowth, free_share
+from traceanalyzer.recorder.memory import HeapGrowth, free_share, give_back
 
 SIZE = 100 << 20
 BLOCK = 100
 
 
-def test_small_blocks_of_the_heap_count_and_large_ones_do_not() -> None:
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallinfo2"):
+@pytest.fixture
+def libc() -> ctypes.CDLL:
+    found = ctypes.CDLL(None)
+    if not hasattr(found, "mallinfo2"):
         pytest.skip("this C library counts pages only")
-    libc.malloc.restype = ctypes.c_void_p
-    libc.malloc.argtypes = [ctypes.c_size_t]
-    libc.free.argtypes = [ctypes.c_void_p]
+    found.malloc.restype = ctypes.c_void_p
+    found.malloc.argtypes = [ctypes.c_size_t]
+    found.free.argtypes = [ctypes.c_void_p]
+    return found
+
+
+def _filled(libc: ctypes.CDLL) -> list[int]:
+    """Take small blocks, and use them."""
+    blocks = [libc.malloc(BLOCK) for _ in range(SIZE // BLOCK)]
+    for block in blocks:
+        ctypes.memset(block, 1, BLOCK)
+    return blocks
+
+
+def test_small_blocks_of_the_heap_count_and_large_ones_do_not(libc: ctypes.CDLL) -> None:
     growth = HeapGrowth()
     large = bytearray(b"x" * SIZE)  # as an array: mapped by itself
     assert growth.bytes() < SIZE // 2
     del large
-    blocks = [libc.malloc(BLOCK) for _ in range(SIZE // BLOCK)]
-    for block in blocks:
-        ctypes.memset(block, 1, BLOCK)
+    blocks = _filled(libc)
     assert SIZE <= growth.bytes() < 2 * SIZE
     for block in blocks:
+        libc.free(block)
+
+
+def test_what_is_free_is_given_back_and_counts_when_it_is_taken_anew(libc: ctypes.CDLL) -> None:
+    blocks = _filled(libc)
+    for block in blocks[:-1]:  # above the last nothing is free
+        libc.free(block)
+    growth, before = HeapGrowth(), memory._anonymous_bytes()  # noqa: SLF001
+    give_back()
+    assert before - memory._anonymous_bytes() > SIZE // 2  # noqa: SLF001
+    assert growth.bytes() == 0
+    anew = _filled(libc)
+    assert growth.bytes() >= SIZE
+    for block in (blocks[-1], *anew):
         libc.free(block)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -214,6 +215,18 @@ def test_steps(make: Callable[..., Case]) -> None:
     case.recording.finish("exit")
     assert [s["reason"] for s in case.records("session")] == ["from call 3 of step, to call 4"]
     assert not case.records("note")
+
+
+@pytest.mark.parametrize(("end", "is_given_back"), [("exit", False), ("until its end", True)])
+def test_memory_is_given_back_where_the_program_goes_on(
+    make: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, end: str, *, is_given_back: bool
+) -> None:
+    given_back = threading.Event()
+    monkeypatch.setattr(recording, "give_back", given_back.set)
+    case = make()
+    case.watch.used()
+    case.recording.finish(end)
+    assert given_back.wait(5 if is_given_back else 0.1) == is_given_back
 
 
 def test_a_start_that_shows_no_work_is_dropped(

@@ -7,7 +7,7 @@ import ctypes
 import time
 from typing import Dict, Optional
 
-__all__ = ["HeapGrowth", "free_share"]
+__all__ = ["HeapGrowth", "free_share", "give_back"]
 
 # Of the file-backed pages of CUDA's libraries and the mapped blocks of large arrays, neither is the
 # profiler's: it keeps its events in small blocks of the C heap.
@@ -48,8 +48,8 @@ class HeapGrowth:
         """Begin to measure."""
         self._pages = _anonymous_bytes()
         self._heap = _heap_bytes()
-        self._known = 0  # growth when glibc was last asked, and that of the pages then
-        self._known_pages = 0
+        self._known = 0  # growth when glibc was last asked, and the pages then
+        self._pages_known = 0
         self._next_s = 0.0
 
     def bytes(self) -> int:
@@ -57,17 +57,34 @@ class HeapGrowth:
 
         Nor, between two walks of the heap, by more than what else was freed since the first.
         """
-        pages = _anonymous_bytes() - self._pages
+        now = _anonymous_bytes()
+        self._pages = min(self._pages, now)  # what was given back will be taken anew
+        pages = now - self._pages
         if pages < _EXACT_FROM or self._heap is None:
             return pages
         begin_s = time.monotonic()
         if begin_s >= self._next_s:
             heap = _heap_bytes()
             self._known = pages if heap is None else heap - self._heap
-            self._known_pages = pages
+            self._pages_known = now
             end_s = time.monotonic()
             self._next_s = end_s + _PATIENCE * (end_s - begin_s)
-        return self._known + max(0, pages - self._known_pages)
+        return self._known + max(0, now - self._pages_known)
+
+
+def give_back() -> None:
+    """Have glibc give to the system what is free in the C heap.
+
+    It keeps the small blocks that a session was held and written in: 1.8 GB of one of 120,000
+    rounds of a loop in a graph (TensorFlow 2.21). To give these back takes a quarter of a second of
+    a core; to whoever allocates meanwhile that is some milliseconds at most.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError):  # another C library
+        return
+    trim.argtypes = (ctypes.c_size_t,)
+    trim(0)
 
 
 def free_share() -> float:

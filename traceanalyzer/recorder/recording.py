@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 
 from .cooperation import ProgramWatch, ScriptSession
 from .ending import shielded, watch_signals
-from .memory import HeapGrowth, free_share
+from .memory import HeapGrowth, free_share, give_back
 from .processes import note_fork, note_other_starts
 from .profiler import Profiler, ProfilerError, native_profiler
 from .window import Action, Begin, End, Load, window_of
@@ -67,6 +67,7 @@ class Recording:
         self._written = 0
         self._linked_scripts = 0
         self._index = 0  # of the next session in the journal
+        self._is_ending = False  # the program is, and not only the recording
         self._looker: Optional[threading.Thread] = None
         self._wake = threading.Event()
         # Read without the lock, by every call of a function.
@@ -102,6 +103,7 @@ class Recording:
         with self._shielded():
             was_over, self._is_idle = self._is_idle and self._window.over, True
             self._window.over = True
+            self._is_ending = reason in _ENDS
             self._wake.set()
             self._wanted = None
             self._end_session(_ENDS.get(reason, reason))
@@ -236,6 +238,9 @@ class Recording:
         self._evidence.session_stopped()
         if written:
             self._window.written(os.path.getsize(written.path))
+        if not self._is_ending:
+            # Not in this thread, which may be the program's.
+            threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True).start()
 
     def _drop_session(self) -> None:
         session, self._session = self._session, None
