@@ -202,6 +202,22 @@ class TestRuns:
         assert "reduced_format" not in told(run)
 
 
+@pytest.mark.parametrize(("pool", "is_told"), [("eager_async_executor", True), ("other", False)])
+def test_of_eager_ops_that_ran_asynchronously_the_times_are_those_of_handing_them_over(
+    recorded: Loader,
+    pool: str,
+    is_told: bool,  # noqa: FBT001  # a case
+) -> None:
+    python = line("python")(event("EagerLocalExecute: MatMul", us(0, 5)), eager("Neg", us(10, 5)))
+    runs = thread(pool, 1)(event("EagerKernelExecute", us(6, 90)))
+
+    messages = told(recorded(host(STEP, python, runs)))
+
+    assert ("eager_ops_handed_over" in messages) is is_told
+    if is_told:
+        assert "1 time the program handed one over" in messages["eager_ops_handed_over"].message
+
+
 def test_of_early_clocks_each_device_is_named(recorded: Loader) -> None:
     python = line("python")(
         eager("Neg", us(100, 20))(launch(us(101, 2), 1), launch(us(105, 2), 2, number=1))

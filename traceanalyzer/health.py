@@ -231,6 +231,17 @@ def _tracers(host: Host) -> Iterator[Health]:
                 )
             ),
         )
+    if facts.handed_over:
+        yield Health(
+            id="eager_ops_handed_over",
+            severity="warning",
+            message=(
+                f"{host.name}: eager ops ran asynchronously, on a thread of TensorFlow's own whose "
+                f"events name none: {counted(facts.handed_over, 'time')} the program handed one "
+                "over, and the op's host time is that of handing it over, and of waiting there; "
+                "tf.config.experimental.set_synchronous_execution(True) shows what each takes"
+            ),
+        )
     options = facts.options
     if options is not None and options.device_tracer_level == 0:
         yield Health(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tests.tables.reading import tables_of
 from tests.timeline.test_critical_path import path_of
 from tests.timeline.test_device_parts import gemm, parts_of, shown
@@ -23,6 +25,9 @@ from tests.traces import (
 )
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.phase import Phase
+
+if TYPE_CHECKING:
+    from tests.traces import Event, Line, Span
 
 
 def test_a_device_does_not_wait_for_another_where_it_is_the_only_one() -> None:
@@ -94,6 +99,35 @@ def test_a_thread_of_the_runtime_that_runs_eager_ops_is_not_the_program() -> Non
     found = parts_of(host(python, runs), gpu(0, device))
 
     assert found[1] == (15, 48, "UNATTRIBUTED", "")
+
+
+def handed_over(op_type: str, at: Span, /) -> Event:
+    """An eager op that the program hands over to TensorFlow, as 2.21 writes it."""
+    return event("EagerExecute", at, eager_op=op_type, is_func=0)(
+        event(f"EagerLocalExecute: {op_type}", at)
+    )
+
+
+def test_an_op_that_the_program_hands_over_does_not_compute_on_its_thread() -> None:
+    python = line("python")(
+        step(0, us(0, 100))(handed_over("UniqueV2", us(10, 5)), handed_over("ListDiff", us(20, 5)))
+    )
+    runs = thread("eager_async_executor", 1)(
+        event("EagerKernelExecute", us(16, 20)), event("EagerKernelExecute", us(40, 30))
+    )
+    idle = thread("eager_async_executor", 1)
+    without = line("python")(
+        step(0, us(0, 100))(eager("UniqueV2", us(10, 5)), eager("ListDiff", us(20, 5)))
+    )
+
+    def program(*threads: Line) -> list[str]:
+        tables = tables_of(host(*threads))
+        parts = host_timeline(tables).program
+        assert parts is not None
+        return [phase for _, _, phase, _ in shown(parts, tables)]
+
+    assert "HOST_OP" not in program(python, runs)
+    assert program(without, idle).count("HOST_OP") == 2
 
 
 def test_a_copy_that_the_program_waits_in_is_no_launch() -> None:

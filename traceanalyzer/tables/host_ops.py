@@ -24,6 +24,7 @@ __all__ = ["CONSTANTS", "TF_DATA", "HostOps", "Move", "Transfer", "host_ops"]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
+_EAGER_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: the op's kernel runs
 _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
 
@@ -82,6 +83,8 @@ class HostOps:
         function: Function it ran in, `tf.data`, `constant folding`, or empty.
         definitions: Full name, with TensorFlow's counter, of each function so called.
         in_pipeline: Whether it ran on behalf of tf.data.
+        is_handed_over: Whether it is an eager op that the thread did not run itself: TensorFlow's
+            executor of eager ops did (eager/eager_executor.cc), in events that do not name it.
         call: Step id of the call it ran in, 0 where unknown, int64.
         device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
         device_is_proved: Whether that is proof; an input that was sent to the CPU is none.
@@ -103,6 +106,7 @@ class HostOps:
     function: Strings
     definitions: dict[str, str]
     in_pipeline: NDArray[np.bool_]
+    is_handed_over: NDArray[np.bool_]
     call: NDArray[np.int64]
     device: Strings
     device_is_proved: NDArray[np.bool_]
@@ -166,6 +170,7 @@ def host_ops(plane: Plane) -> HostOps:
         function=Strings(function, functions.values),
         definitions=definitions,
         in_pipeline=in_pipeline,
+        is_handed_over=_handed_over(plane, kind[event], number[parent]),
         call=call_of_event[event],
         device=device,
         device_is_proved=device_is_proved,
@@ -178,6 +183,26 @@ def host_ops(plane: Plane) -> HostOps:
         function_of_event=functions,
         call_of_event=call_of_event,
     )
+
+
+def _handed_over(
+    plane: Plane, kind: NDArray[np.uint8], ran_in: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Tell which eager ops the executor of eager ops ran on a thread of its own.
+
+    Args:
+        plane: The host plane.
+        kind: `Kind` of each occurrence.
+        ran_in: The occurrence around each event of the plane, -1 for none.
+    """
+    runs = plane.named(_EAGER_RUN)
+    own = np.array([words.is_eager_executor_line(n) for n in plane.lines.name], np.bool_)
+    if not len(runs) or not own[plane.line_of[runs]].any():
+        return np.zeros(len(kind), np.bool_)
+    handed_over: NDArray[np.bool_] = kind == Kind.EAGER_OP
+    inside = ran_in[runs]
+    handed_over[inside[inside >= 0]] = False
+    return handed_over
 
 
 def _echoes(

@@ -23,7 +23,13 @@ import numpy as np
 from traceanalyzer.tables import compiled
 from traceanalyzer.tables.launches import launch_calls
 from traceanalyzer.tables.nesting import in_line_order, innermost
-from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, Kind, Role
+from traceanalyzer.tables.vocabulary import (
+    FUNCTION_RUN,
+    GET_NEXT,
+    Kind,
+    Role,
+    is_eager_executor_line,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,8 +50,6 @@ _WAIT: Final = re.compile(
 )
 # direct_session.cc: what TensorFlow 1 runs a graph with; it waits for the graph's executors.
 _SESSION_RUN: Final = "SessionRun"
-# eager/eager_executor.cc: runs eager ops that the program does not wait for.
-_EAGER_EXECUTOR: Final = re.compile(r"eager_async_executor.*")
 _HANDED_OVER: Final = "ThreadpoolListener::Record"
 _TAKEN_UP: Final = "ThreadpoolListener::StartRegion"
 # gpu_event_mgr.cc, device_event_mgr.cc: polls the device and calls back what waited for it.
@@ -208,6 +212,7 @@ def _labels(
 
     row_of = sightings.of_occurrence
     doing[host.event] = _doing_of_rows(ops)[row_of]
+    doing[host.event[host.is_handed_over]] = Doing.RUNTIME
     doing[host.event[host.in_pipeline]] = Doing.INPUT
     row = np.full(len(plane), -1, np.int32)
     row[host.event] = row_of
@@ -249,7 +254,7 @@ def _program_lanes(host: HostOps) -> NDArray[np.bool_]:
         is_call |= plane.integers("step_num").present
     found = np.array([_PYTHON.fullmatch(name) is not None for name in plane.lines.name], np.bool_)
     found[plane.line_of[is_call]] = True
-    runtimes = [_EAGER_EXECUTOR.fullmatch(name) is not None for name in plane.lines.name]
+    runtimes = [is_eager_executor_line(name) for name in plane.lines.name]
     found &= ~np.array(runtimes, np.bool_)
     return found
 

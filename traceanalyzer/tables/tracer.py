@@ -48,6 +48,8 @@ class TracerFacts:
         gpu_may_be_missed: Whether a GPU may have been at work unseen: its tracer was off or failed.
         has_host_plane: Whether host threads were recorded at all.
         unread_planes: Planes with events that the tables leave out.
+        handed_over: How often the program handed an eager op over to TensorFlow's executor of such
+            ops: the op's own time is not in its events.
         pluggable_used: Whether a pluggable device (Metal, ...) was at work, seen by its allocator.
     """
 
@@ -61,6 +63,7 @@ class TracerFacts:
     pluggable_used: bool
     has_host_plane: bool = True
     unread_planes: tuple[str, ...] = ()
+    handed_over: int = 0
 
 
 def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
@@ -100,6 +103,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
         pluggable_used=any(_PLUGGABLE.fullmatch(a) for a in allocators) or _other_device(host),
         has_host_plane=host is not None,
         unread_planes=_unread_planes(trace, host),
+        handed_over=0 if host is None else int(host.is_handed_over.sum()),
     )
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "Role",
     "classify",
     "is_derived_line",
+    "is_eager_executor_line",
     "is_pipeline_line",
     "op_and_type",
     "role_of_type",
@@ -151,6 +152,11 @@ def is_derived_line(name: str, line_id: int) -> bool:
     if name in _DERIVED_NAMES or name.startswith("TensorFlow/"):
         return True
     return -(2**31) <= line_id < 2**32 and low <= (line_id & 0xFFFFFFFF) <= high
+
+
+def is_eager_executor_line(name: str) -> bool:
+    """Return whether a thread runs eager ops that the program does not wait for."""
+    return name.startswith("eager_async_executor")  # eager/eager_executor.cc
 
 
 def is_pipeline_line(name: str) -> bool:
