@@ -48,6 +48,24 @@ def bare(tmp_path: Path) -> Diagnosis:
     return ta.diagnose(ta.load(write(tmp_path / "logs", space)))
 
 
+def test_an_op_whose_only_input_the_trace_leaves_out_is_not_said_to_have_none(
+    tmp_path: Path,
+) -> None:
+    """Of a resource a trace tells no type, and so `()` is what an op without inputs has, too."""
+    reads = op("w", "ReadVariableOp", us(0, 5), shape="()")
+    clock = op("now", "Timestamp", us(10, 5), shape="()")
+    gathers = op("g", "ResourceGather", us(20, 5), shape="(;int64[3])")
+    path = write(tmp_path / "logs", xspace(host(line("python")(reads, clock, gathers)), gpu(0)))
+
+    told = {o.type: o.input_types for o in reason(ta.diagnose(ta.load(path)), re.compile("")).ops}
+
+    assert told == {
+        "ReadVariableOp": None,
+        "Timestamp": (),
+        "ResourceGather": ("?", "int64"),
+    }
+
+
 def stacked(diagnosis: Diagnosis) -> Diagnosis:
     """The op `bad`, held by its type and by a scope, as a replay of a capture would tell."""
     (row,) = diagnosis.run.ops[diagnosis.run.ops["name"] == "bad"].itertuples()
@@ -99,6 +117,23 @@ def test_a_cause_with_a_closer_name_is_told_once() -> None:
     assert [r.cause for r in found.on_a_gpu.reasons] == ["resource_on_cpu/placed_elsewhere"]
     assert [r.tie for r in found.on_a_gpu.reasons] == [""]  # the title names the resource
     assert found.on_a_gpu.is_complete
+    assert found.on_a_gpu.said == "It would be on the CPU there too."
+    assert found.on_a_gpu.assumed == (
+        "the same program, on a machine with 1 GPU whose memory it fits"
+    )
+
+
+def test_what_is_only_possible_on_a_gpu_is_said_to_be_no_more() -> None:
+    diagnosis = without_a_gpu()
+    assert diagnosis.on_a_gpu is not None
+    opened = {
+        op_id: replace(each, case=replace(each.case, certainty="possible"))
+        for op_id, each in diagnosis.on_a_gpu.subjects.items()
+    }
+    assumed = replace(diagnosis.on_a_gpu, subjects=opened)
+    (found,) = of(replace(diagnosis, on_a_gpu=assumed), "^embedding_lookup$")
+    assert found.on_a_gpu is not None
+    assert found.on_a_gpu.said == "It may be on the CPU there too."
 
 
 def test_what_holds_an_op_is_never_ruled_out(bare: Diagnosis) -> None:

@@ -301,3 +301,18 @@ def test_durations_beyond_reason_do_not_crash(duration: int) -> None:
 
 def line_of(*inside: Any) -> Any:  # noqa: ANN401
     return host(line("python")(*inside))
+
+
+@pytest.mark.parametrize(
+    ("shape", "types"),
+    [("(int32[2];)", "int32;?"), ("(;float[3])", "?;float"), ("(float[3])", "float"), ("()", "")],
+)
+def test_an_input_of_which_the_trace_tells_no_type_is_no_separator_too_many(
+    shape: str, types: str
+) -> None:
+    """Resources, variants and references leave an empty place at host tracer level 3."""
+    assigns = op("a", "ResourceScatterAdd", us(0, 5), shape=ref(shape))
+
+    tables = tables_of(host(thread("tf_Compute", 1)(assigns)))
+
+    assert tables.ops["input_types"].tolist() == [types]

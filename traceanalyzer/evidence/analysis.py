@@ -11,6 +11,7 @@ import pandas as pd
 from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
 from traceanalyzer.evidence.differences import doubt_on_a_gpu
 from traceanalyzer.placement.program import machine_of, with_gpus
+from traceanalyzer.tables.ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
 def _types(text: object) -> list[str] | None:
     if not isinstance(text, str):
         return None
-    return text.split(";") if text else []
+    types = text.split(";") if text else []
+    return None if UNTOLD_TYPE in types else types
 
 
 def _subject(

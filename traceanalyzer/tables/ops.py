@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.tables.tracer import TracerFacts
 
-__all__ = ["op_rows"]
+__all__ = ["UNTOLD_TYPE", "op_rows"]
+
+UNTOLD_TYPE = "?"
+"""Stands for the type of an input of which a trace tells none: see `OpKernel::ShapeTraceString`
+(core/framework/op_kernel.cc), which leaves out resources, variants and references."""
 
 
 def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
@@ -76,7 +80,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
             "name": rows["name"],
             "type": rows["type"],
             "device": pd.Series([p.device for p in placements], dtype=object),
-            "signature": _signatures(input_types, records),
+            "signature": _signatures(input_types, records).map(_with_untold, na_action="ignore"),
             "role": role,
             "placement": pd.Series([p.placement for p in placements], dtype=object),
             "placement_certainty": pd.Series([p.certainty for p in placements], dtype=object),
@@ -94,7 +98,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
             "d2h_bytes": np.zeros(n, np.int64),
             "copy_ps": np.zeros(n, np.int64),
             "exposed_ps": pd.array([pd.NA] * n, dtype="Int64"),
-            "input_types": input_types,
+            "input_types": input_types.map(_with_untold, na_action="ignore"),
             "output_types": told.output_types,
             "requested_device": told.requested_device,
             "source_file": told.source_file,
@@ -130,6 +134,11 @@ def _input_types(seen: pd.Series, records: Sequence[OpRecord | None]) -> pd.Seri
         return seen
     told = [record.input_types if record is not None else None for record in records]
     return pd.Series([_complete(*pair) for pair in zip(seen, told, strict=True)], dtype=object)
+
+
+def _with_untold(types: str) -> str:
+    """Return types as one reads them: none that is missing looks like a separator too many."""
+    return ";".join(t or UNTOLD_TYPE for t in types.split(";")) if types else types
 
 
 def _complete(seen: str | None, told: str | None) -> str | None:

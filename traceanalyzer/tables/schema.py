@@ -113,7 +113,7 @@ OPS = Schema(
         "d2h_bytes": Column("int64", "bytes copied to the host for it, as producer or consumer"),
         "copy_ps": Column("int64", "time of these copies"),
         "exposed_ps": Column("Int64", "time a device idled because of it; null: not yet computed"),
-        "input_types": Column("text", "types of its inputs; null where nothing tells"),
+        "input_types": Column("text", "types of its inputs, ? for one untold; null: nothing tells"),
         "output_types": Column("text", "types of its outputs; null without a sidecar"),
         "requested_device": Column(
             "text", "device asked for, empty for none; null without a sidecar"
