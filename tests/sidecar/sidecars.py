@@ -92,6 +92,7 @@ def sample() -> Sidecar:
                 nodes=("x", "mm"),
                 frames=(-1, 0),
                 scopes=(None, (0,)),
+                shapes=(None, ((2, -1), None)),
             ),
         ),
         functions=(
@@ -240,6 +241,7 @@ def _definitions(draw: st.DrawFn, frames: int, scopes: int) -> Definition:
         nodes=draw(_tuples(_texts, size)),
         frames=draw(_tuples(st.integers(-1, frames - 1), size)),
         scopes=draw(_tuples(st.none() | stack, size)),
+        shapes=draw(st.just(()) | _tuples(st.none() | _tuples(st.none() | _shapes), size)),
     )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List
 from .frames import GENERATED, FramePool, is_user_file, user_frame
 from .patches import Patches
 from .scopes import locations
+from .static_shapes import pins_program, pins_session, static_shapes
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -55,6 +56,7 @@ class FunctionRecorder:
         self._has_session = has_session
         self._patches = Patches()
         self._session_graphs: List[Any] = []
+        self._has_pinning_session = False
         self.definitions: Dict[str, FrozenSet[str]] = {}
         self.op_types: Set[str] = set()
 
@@ -80,7 +82,7 @@ class FunctionRecorder:
         The trace does not tell them apart: of nodes of one name, only what all agree on is told.
         """
         if self._session_graphs:
-            self._record("", *self._session_graphs)
+            self._record("", *self._session_graphs, pins=lambda: self._has_pinning_session)
         self._session_graphs = []
 
     def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:  # noqa: ANN401
@@ -89,7 +91,7 @@ class FunctionRecorder:
     def _after_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             result = original(name, graph, *args, **kwargs)
-            self._record(name, graph)
+            self._record(name, graph, pins=pins_program)
             return result
 
         return from_func_graph
@@ -97,7 +99,7 @@ class FunctionRecorder:
     def _after_eager_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             original(definition, name, graph, *args, **kwargs)
-            self._record(name, graph)
+            self._record(name, graph, pins=pins_program)
 
         return init
 
@@ -106,21 +108,39 @@ class FunctionRecorder:
             original(session, *args, **kwargs)
             given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
             self._has_session(session, given is not None)
+            self._note_pinning(session)
             if all(graph is not session.graph for graph in self._session_graphs):
                 self._session_graphs.append(session.graph)
 
         return init
 
-    def _record(self, name: Any, *graphs: Any) -> None:  # noqa: ANN401 - a name, graphs
+    def _note_pinning(self, session: Any) -> None:  # noqa: ANN401 - a BaseSession
+        try:
+            self._has_pinning_session = self._has_pinning_session or pins_session(session)
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the optimizers of a session", error)
+
+    def _record(self, name: Any, *graphs: Any, pins: Callable[[], bool]) -> None:  # noqa: ANN401
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
             found = _lines(label, graphs, self._scope_frames)
+            found.update(self._shapes(found["nodes"], graphs, pins))
             self._journal.write("function", **found)
             self.definitions[label] = frozenset(found["nodes"])
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(label)
         except Exception as error:  # noqa: BLE001 - ours, not the program's
             self._journal.failed("the lines of a function", error)
+
+    def _shapes(
+        self, nodes: List[str], graphs: Iterable[Any], pins: Callable[[], bool]
+    ) -> Dict[str, Any]:
+        """Return the shapes of nodes, where an optimizer is on that goes by them."""
+        try:
+            return {"shapes": static_shapes(nodes, graphs)} if pins() else {}
+        except Exception as error:  # noqa: BLE001 - ours, not the program's
+            self._journal.failed("the shapes of a function", error)
+            return {}
 
 
 def _module(name: str) -> Any:  # noqa: ANN401 - a module or None

@@ -196,8 +196,11 @@ class Decoder:
             nodes=self._column(record, "nodes"),
             frames=tuple(_indices(record, "frames", len(self.frames))),
             scopes=tuple(map(self._stack, _list(record, "scopes"))),
+            shapes=tuple(map(_shapes, _list(record, "shapes"))) if "shapes" in record else (),
         )
         _equally_long("definition", definition.nodes, definition.frames, definition.scopes)
+        if definition.shapes:
+            _equally_long("definition", definition.nodes, definition.shapes)
         return definition
 
     def function(self, record: _Object) -> Function:
@@ -378,6 +381,14 @@ def _levels(record: _Object, key: str) -> Levels | None:
 
 def _shape(value: Json) -> Shape:
     return None if value is None else tuple(_checked(value, "shape", _LARGEST, low=UNKNOWN))
+
+
+def _shapes(value: Json) -> tuple[Shape, ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise DamagedDocumentError(_not_a("shapes", "list of shapes"))
+    return tuple(map(_shape, value))
 
 
 def _numbers(record: _Object, key: str) -> NDArray[np.uint32]:

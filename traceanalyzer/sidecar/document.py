@@ -28,7 +28,8 @@ refuses another `format` or `version` and ignores keys it does not know.
  "frame_texts": [the line's text | null, one for each frame],                      may be missing
  "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
  "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
-                  "scopes": [[SCOPE, outermost first] | null]}],
+                  "scopes": [[SCOPE, outermost first] | null],
+                  "shapes": [[SHAPE, one for each output] | null]}],          which may be missing
  "functions": [{"name": text, "instances": [{"count": int, "input": GRAPH, "assigned": [STRING],
                   "partitions": [{"device": text, "names": [STRING], "ops": [STRING],
                                   "attributes": SETS, "origin_functions": [STRING],
@@ -259,12 +260,15 @@ class Definition:
         nodes: Names.
         frames: The innermost frame that is the user's own, or -1.
         scopes: The `tf.device` scopes around it, outermost first; None where not recorded.
+        shapes: The shapes of its outputs, as far as Python knew them; None where not recorded. Of a
+            program that switched on no optimizer that goes by them there are none at all.
     """
 
     name: str
     nodes: tuple[str, ...]
     frames: tuple[int, ...]
     scopes: tuple[tuple[int, ...] | None, ...]
+    shapes: tuple[tuple[Shape, ...] | None, ...] = ()
     _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def index(self, node: str) -> int:

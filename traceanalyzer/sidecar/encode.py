@@ -88,6 +88,10 @@ def _definition(definition: Definition, strings: _Strings) -> Json:
         "nodes": strings.column(definition.nodes),
         "frames": list(definition.frames),
         "scopes": [_list_or_none(stack) for stack in definition.scopes],
+        "shapes": [
+            None if of_node is None else [_list_or_none(shape) for shape in of_node]
+            for of_node in definition.shapes
+        ],
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from traceanalyzer.sidecar.attributes import AttributePool, finite
 from traceanalyzer.sidecar.document import UNKNOWN, Definition
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeAlias
 
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.sidecar.document import Json, Shape
 
     _Object: TypeAlias = dict[str, Json]
 
 __all__ = ["Pools", "facts"]
+
+_LARGEST: Final = 2**63 - 1
 
 
 class Pools:
@@ -62,11 +64,13 @@ class Pools:
         size = len(nodes)
         places = [_at(frames, i) for i in _list(record.get("frame"))][:size]
         stacks = [_stack(stack, scopes) for stack in _list(record.get("scopes"))][:size]
+        shapes = [_shapes(of_node) for of_node in _list(record.get("shapes"))][:size]
         return Definition(
             name=name,
             nodes=tuple(nodes),
             frames=(*places, *(UNKNOWN,) * (size - len(places))),
             scopes=(*stacks, *(None,) * (size - len(stacks))),
+            shapes=(*shapes, *(None,) * (size - len(shapes))) if shapes else (),
         )
 
     def eager(self, record: _Object) -> dict[str, list[Json]]:
@@ -164,6 +168,21 @@ def _stack(value: Json, scopes: list[int]) -> tuple[int, ...] | None:
     if not isinstance(value, list):
         return None
     return tuple(at for at in (_at(scopes, i) for i in value) if at != UNKNOWN)
+
+
+def _shapes(value: Json) -> tuple[Shape, ...] | None:
+    """Return the shapes of a node's outputs; None where any is not as the journal has it."""
+    if not isinstance(value, list):
+        return None
+    shapes = [tuple(each) if _is_shape(each) else None for each in value]
+    is_whole = all(each is None or _is_shape(each) for each in value)
+    return tuple(shapes) if is_whole else None
+
+
+def _is_shape(value: Json) -> TypeGuard[list[int]]:
+    return isinstance(value, list) and all(
+        type(size) is int and UNKNOWN <= size <= _LARGEST for size in value
+    )
 
 
 def _at(pool: list[int], index: Json) -> int:
