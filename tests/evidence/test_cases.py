@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.placement.graphs import node
-from tests.placement.test_program import Program, tensor
-from traceanalyzer.evidence.cases import ReplayedCases, without_copies
+from tests.placement.test_pinning import called as with_pinning
+from tests.placement.test_pinning import definition as pinned_definition
+from tests.placement.test_pinning import lengths
+from tests.placement.test_program import ONE_GPU, Program, tensor
+from traceanalyzer.evidence.cases import Case, ReplayedCases, without_copies
 from traceanalyzer.evidence.examples import held, line
+from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.tables.joined import OpRecord
 
 
@@ -105,3 +109,21 @@ def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty
     case = ReplayedCases(program.sidecar(gpus=1)).of("Tanh", record)
     assert case is not None
     assert case.certainty == certainty
+
+
+def _pinned_case(*, has_shapes: bool) -> Case | None:
+    name = "__inference_f_1"
+    shapes = (pinned_definition(name),) if has_shapes else ()
+    sidecar = with_pinning(lengths(name), definitions=shapes)
+    record = OpRecord(frame=None, requested_device="", device=None, function=name, node="f")
+    return ReplayedCases(sidecar, ONE_GPU).of("Cast", record)
+
+
+def test_what_an_optimizer_takes_to_the_host_afterwards_is_foretold() -> None:
+    known, unknown = (_pinned_case(has_shapes=has_shapes) for has_shapes in (True, False))
+    assert known is not None
+    assert unknown is not None
+    assert [h.hold for h in known.held] == [h.hold for h in unknown.held] == [Hold.OPTIMIZER]
+    assert (known.certainty, unknown.certainty) == ("likely", "possible")
+    assert "optimizers" in known.doubt
+    assert "shapes" in unknown.doubt

@@ -60,6 +60,7 @@ OWN: list[tuple[str, str, dict[str, Any], str]] = [
     ("priority", "OptionalNone", {}, "kernel_priority"),
     ("priority", "FastGelu", {}, "custom_op"),
     ("small_inputs", "AddV2", {}, "small_int_pinning"),
+    ("optimizer", "Mul", {}, "grappler_pin_to_host"),
     (
         "request",
         "MatMul",

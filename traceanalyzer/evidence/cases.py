@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.evidence.held import Held, HeldFinder
-from traceanalyzer.placement.blockers import BlockerFinder, Hold
+from traceanalyzer.placement.blockers import Blocker, BlockerFinder, Hold
 from traceanalyzer.placement.devices import CPU, GPU, parse_device
 from traceanalyzer.placement.eager_blockers import eager_blockers
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.op_definitions import InputTypesError
+from traceanalyzer.placement.pinning import pinned_of
 from traceanalyzer.placement.program import SESSION, place_program
 from traceanalyzer.placement.reasons import Reasons
 from traceanalyzer.placement.registry import nearest
@@ -23,7 +24,7 @@ from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
 from traceanalyzer.placement.support import support_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.devices import Machine
@@ -40,6 +41,10 @@ _BY_REQUEST: Final = frozenset({Hold.REQUEST, Hold.RESOURCE})
 _END: Final = re.compile(r"Func/.*/(?:input|output)/_\d+$")
 _DISAGREES: Final = "a replay on its own machine does not give what was recorded"
 _CALLS_DIFFER: Final = "calls of it are not all held alike"
+_OTHER_OPTIMIZERS: Final = "other optimizers may change the graph before, which are not replayed"
+_SIZES_MISSING: Final = (
+    "that depends on shapes which are not known from the capture: TensorFlow may move it there"
+)
 # What a case rests on: a replay of the placement; the kernel registry; nothing.
 Basis: TypeAlias = Literal["replay", "registry", "none"]
 
@@ -97,6 +102,7 @@ class ReplayedCases:
         self._recorded = self.program if self._is_own else place_program(sidecar)
         self._held = HeldFinder(sidecar, self.program.kernels.registry)
         self._finders: dict[int, tuple[BlockerFinder, Reasons]] = {}
+        self._pinned: dict[int, Mapping[int, bool]] = {}
 
     def of(self, op_type: str, record: OpRecord) -> Case | None:
         """Return the case of an op, or None where the replay does not put it on the CPU.
@@ -149,7 +155,7 @@ class ReplayedCases:
         if node < 0:
             return Case(type=op_type, doubt="its node is not in the graph that was recorded")
         if not placement.devices[node] or parse_device(placement.devices[node]).type != CPU:
-            return None
+            return None if self._is_own else self._of_pinned(way, node)
         finder, reasons = self._tools(way)
         blocking = finder.of(node)
         disagreement = self._disagreement(way, node)
@@ -166,6 +172,30 @@ class ReplayedCases:
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
             is_complete=blocking.is_complete,
             kernels=tuple(kind for kind, _ in placement.nodes.support[node].types),
+        )
+
+    def _of_pinned(self, way: FunctionPlacement, node: int) -> Case | None:
+        """Return the case of a node that an optimizer of the graph takes to the host afterwards.
+
+        On the program's own machine that was seen, and need not be foretold.
+        """
+        if id(way) not in self._pinned:
+            registry = self.program.kernels.registry
+            self._pinned[id(way)] = pinned_of(self._sidecar, way, registry)
+        is_known = self._pinned[id(way)].get(node)
+        if is_known is None:
+            return None
+        nodes = way.placement.nodes
+        return Case(
+            type=nodes.graph.ops[node],
+            held=tuple(
+                self._held.of_node(way, node, Blocker(hold=Hold.OPTIMIZER, node=node)),
+            ),
+            basis="replay",
+            certainty="likely" if is_known else "possible",
+            doubt=_OTHER_OPTIMIZERS if is_known else _SIZES_MISSING,
+            is_complete=True,
+            kernels=tuple(kind for kind, _ in nodes.support[node].types),
         )
 
     def _disagreement(self, way: FunctionPlacement, node: int) -> str:

@@ -236,4 +236,5 @@ _OF_HOLD: Final[Mapping[Hold, Callable[[Held], str]]] = {
     Hold.DEFAULT_DEVICE: lambda held: f"the function was called on {device_text(held.asked)}",
     Hold.PRIORITY: lambda held: f"TensorFlow prefers the CPU kernel of {held.type}",
     Hold.SMALL_INPUTS: lambda held: f"{held.type} has few integers to work on",
+    Hold.OPTIMIZER: lambda held: f"an optimizer of the graph moves {held.type} to the host",
 }

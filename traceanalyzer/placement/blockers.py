@@ -48,6 +48,8 @@ class Hold(Enum):
         PRIORITY: The kernel for another device has a higher priority.
         SMALL_INPUTS: An eager op has few integers to work on, and the environment says that such
             ops stay on the host.
+        OPTIMIZER: An optimizer of the graph, which the program has switched on, moves it to the
+            host after it was placed.
     """
 
     NO_KERNEL = "no_kernel"
@@ -59,6 +61,7 @@ class Hold(Enum):
     DEFAULT_DEVICE = "default_device"
     PRIORITY = "priority"
     SMALL_INPUTS = "small_inputs"
+    OPTIMIZER = "optimizer"
 
 
 _MANY: Final = 32  # blockers that are alike

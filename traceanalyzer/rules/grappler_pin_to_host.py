@@ -3,13 +3,15 @@
 ## What it detects
 
 Ops that TensorFlow's placer put on a GPU and that ran on the CPU all the same, in a program that
-switched `pin_to_host_optimization` on.
+switched `pin_to_host_optimization` on. For a capture without a GPU it foretells which these are.
 
 ## Why it happens
 
 That optimizer (pin_to_host_optimizer.cc) rewrites a graph after it was placed: ops with small
-inputs and outputs whose inputs are on the host go there too. It is off unless a program asks for
-it: by `tf.config.optimizer`, or in what it configures a session of TensorFlow 1 with.
+inputs and outputs whose inputs are on the host go there too. Small is a tensor of strings, or one
+of at most 64 int32, int64 or float, which must be known before the graph runs. It is off unless a
+program asks for it: by `tf.config.optimizer`, or in what it configures a session of TensorFlow 1
+with.
 
 ## How to fix it
 
@@ -18,7 +20,8 @@ Leave the option away, and measure. What it moves is small; what counts is wheth
 ## How sure it is
 
 Certain where the capture recorded the option, the device that the placer gave the op, and the
-partition that ran it.
+partition that ran it. What is foretold is likely, since other optimizers come before, which are not
+replayed; and possible where the sizes of tensors were not recorded.
 """
 
 from __future__ import annotations
@@ -27,24 +30,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.evidence.captured_examples import captured
-from traceanalyzer.evidence.places import asks_for_cpu, device_text
+from traceanalyzer.evidence.cases import Case
+from traceanalyzer.evidence.examples import held, subject
+from traceanalyzer.evidence.places import asks_for_cpu, device_text, ops_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.pinning import OPTIMIZER, OPTION, pinning
 from traceanalyzer.placement.program import SESSION
-from traceanalyzer.rules._rule import Example, Rule
+from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
 from traceanalyzer.sidecar.document import Function, Graph, Instance, SessionConfig, Sidecar
 from traceanalyzer.tables.joined import OpRecord
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
     from traceanalyzer.run import Host, Run
     from traceanalyzer.sidecar.document import Json
-
-_OPTION: Final = "pin_to_host_optimization"
-_OPTIMIZER: Final = "pin_to_host"  # its name in a list of them
 
 
 def _not_applicable(run: Run) -> str | None:
@@ -56,11 +62,14 @@ def _not_applicable(run: Run) -> str | None:
 def _check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         sidecar = host.sidecar
-        if sidecar is None or not (_is_on(sidecar) or any(map(_is_on_in, sidecar.session_configs))):
+        if sidecar is None:
+            continue
+        switches = {of: _switch_of(sidecar, is_of_session=of) for of in (False, True)}
+        if not any(switches.values()):
             continue
         by_switch: dict[_Switch, list[_Moved]] = {}
         for each in _moved(host, sidecar):
-            switch = _switch_of(sidecar, is_of_session=each.function == SESSION)
+            switch = switches[each.function == SESSION]
             if switch is not None:
                 by_switch.setdefault(switch, []).append(each)
         for switch, moved in by_switch.items():
@@ -68,31 +77,9 @@ def _check(run: Run) -> Iterator[Finding]:
 
 
 def _switch_of(sidecar: Sidecar, *, is_of_session: bool) -> _Switch | None:
-    """Return what switched it on for an op of a session's graph, or of another; None if nothing.
-
-    What a session is configured with is in force for its graph, in place of the program's options.
-    """
-    configs = sidecar.session_configs if is_of_session else ()
-    if any(config.is_own and _is_on_in(config) for config in configs):
-        return _IN_SESSION
-    are_own = bool(configs) and all(config.is_own for config in configs)
-    return _IN_PROGRAM if _is_on(sidecar) and not are_own else None
-
-
-def _is_on(sidecar: Sidecar) -> bool:
-    options = (sidecar.devices or {}).get("optimizer_options")
-    return isinstance(options, dict) and options.get(_OPTION) is True
-
-
-def _is_on_in(config: SessionConfig) -> bool:
-    """Return whether it is on in a session: chosen alone, or named where a list is given.
-
-    See `MetaOptimizer::InitializeOptimizers` (core/grappler/optimizers/meta_optimizer.cc).
-    """
-    named = config.rewrites.get("optimizers")
-    if isinstance(named, list) and named:
-        return _OPTIMIZER in named
-    return config.rewrites.get(_OPTION) == "ON"
+    """Return what switched it on for ops of a session's graph, or of others; None if nothing."""
+    found = pinning(sidecar, is_of_session=is_of_session)
+    return None if found is None else _SWITCHES[found.by]
 
 
 class _Moved(NamedTuple):
@@ -151,16 +138,17 @@ class _Switch:
 
 _IN_PROGRAM: Final = _Switch(
     scope="",
-    text=f"the program set {_OPTION}",
+    text=f"the program set {OPTION}",
     where="devices: optimizer_options",
-    code=f'tf.config.optimizer.set_experimental_options({{"{_OPTION}": False}})',
+    code=f'tf.config.optimizer.set_experimental_options({{"{OPTION}": False}})',
 )
 _IN_SESSION: Final = _Switch(
     scope="session",
-    text=f"the session was given a ConfigProto that sets {_OPTION}",
+    text=f"the session was given a ConfigProto that sets {OPTION}",
     where="session_configs: rewrites",
-    code=f"config.graph_options.rewrite_options.{_OPTION} = rewriter_config_pb2.RewriterConfig.OFF",
+    code=f"config.graph_options.rewrite_options.{OPTION} = rewriter_config_pb2.RewriterConfig.OFF",
 )
+_SWITCHES: Final = {"program": _IN_PROGRAM, "session": _IN_SESSION}
 
 
 def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
@@ -185,7 +173,7 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
         scope=switch.scope,
         certainty="certain" if is_certain else "likely",
         harm="harmless",
-        title=f"{_OPTION} moved {counted(len(moved), 'op')} to the CPU: {types}",
+        title=f"{OPTION} moved {counted(len(moved), 'op')} to the CPU: {types}",
         why=(
             "The placer put these ops on a GPU. The program switched on an optimizer that "
             "afterwards moves small ops to the host, where their inputs are there already."
@@ -196,6 +184,56 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
             Fix(
                 text="Leave the option away; it is off by default.",
                 code=switch.code,
+            ),
+        ),
+    )
+
+
+def _recognises(subject: Subject, held: Held) -> Mark | None:
+    """Tell of an op of which it is foretold.
+
+    The options of a session are those it was given, or the program's: its configuration has either.
+    """
+    if held.hold is not Hold.OPTIMIZER or held.link != "own":
+        return None
+    is_of_session = not held.function
+    where = _IN_SESSION.where if is_of_session else _IN_PROGRAM.where
+    switched = Evidence(
+        kind="optimizer_options",
+        text=f"{OPTION} is on",
+        where=SidecarWhere(sidecar=where),
+    )
+    scope = _IN_SESSION.scope if is_of_session else _IN_PROGRAM.scope
+    is_open = subject.case.certainty == "possible"
+    return Mark(
+        scope=f"{scope} open" if is_open else scope,
+        evidence=(switched,),
+        certainty="possible" if is_open else "likely",
+    )
+
+
+def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
+    is_open = any(subject.case.certainty == "possible" for subject, _ in members)
+    how = "may move" if is_open else "moves"
+    sizes = (
+        "How large the tensors of these ops are is not known, so TensorFlow may leave them there."
+        if is_open
+        else "The tensors of these ops are that small."
+    )
+    return Words(
+        title=f"{OPTION} {how} to the CPU: {ops_text(members)}",
+        why=(
+            "The placer puts these ops on a GPU. The program switched on an optimizer that "
+            "afterwards moves an op to the host where its inputs are there already and no tensor "
+            f"of it has more than 64 elements. {sizes}"
+        ),
+        harm="harmless",
+        fixes=(
+            Fix(
+                text=(
+                    f"Leave {OPTION} away, in `tf.config.optimizer` or in the session's "
+                    "ConfigProto; it is off by default."
+                ),
             ),
         ),
     )
@@ -230,7 +268,7 @@ class _Captured(Example):
             tool="",
             host="h",
             complete=True,
-            devices={"optimizer_options": {_OPTION: self.options}},
+            devices={"optimizer_options": {OPTION: self.options}},
             session_configs=()
             if self.rewrites is None
             else (
@@ -251,6 +289,8 @@ RULE = Rule(
     documentation=__doc__,
     check=_check,
     not_applicable=_not_applicable,
+    recognises=_recognises,
+    words=_words,
     examples=(
         _Captured(
             title="the option is on, and the placer had put the op on the GPU",
@@ -275,7 +315,7 @@ RULE = Rule(
             title="a session was given the option",
             ops=({"name": "Mul", "type": "Mul", "placement_certainty": "certain"},),
             assigned=_GPU,
-            rewrites={_OPTION: "ON"},
+            rewrites={OPTION: "ON"},
             function=SESSION,
             fires_on=("Mul",),
         ),
@@ -283,7 +323,7 @@ RULE = Rule(
             title="a session was given a list of optimizers with this one",
             ops=({"name": "Mul", "type": "Mul", "placement_certainty": "certain"},),
             assigned=_GPU,
-            rewrites={"optimizers": ["pruning", _OPTIMIZER]},
+            rewrites={"optimizers": ["pruning", OPTIMIZER]},
             function=SESSION,
             fires_on=("Mul",),
         ),
@@ -291,7 +331,7 @@ RULE = Rule(
             title="a session was given the option, and a list of other optimizers instead",
             ops=({"name": "Mul", "type": "Mul"},),
             assigned=_GPU,
-            rewrites={_OPTION: "ON", "optimizers": ["pruning"]},
+            rewrites={OPTION: "ON", "optimizers": ["pruning"]},
             function=SESSION,
         ),
         _Captured(
@@ -321,8 +361,34 @@ RULE = Rule(
             title="a session was given the option, and the op is of a function outside of it",
             ops=({"name": "Mul", "type": "Mul"},),
             assigned=_GPU,
-            rewrites={_OPTION: "ON"},
+            rewrites={OPTION: "ON"},
         ),
         Example(title="no capture", ops=({"name": "Mul", "type": "Mul"},)),
+    ),
+    blocker_examples=(
+        BlockerExample(
+            title="it is foretold of an op of a function",
+            subject=subject("Mul"),
+            held=held("optimizer", "Mul", name="Mul", function="__inference_f_3"),
+            fires=True,
+        ),
+        BlockerExample(
+            title="it is foretold of an op of a session",
+            subject=subject("Mul", function=""),
+            held=held("optimizer", "Mul", name="Mul"),
+            fires=True,
+        ),
+        BlockerExample(
+            title="it may be, of an op whose sizes were not recorded",
+            subject=subject("Mul", case=Case(type="Mul", basis="replay", certainty="possible")),
+            held=held("optimizer", "Mul", name="Mul", function="__inference_f_3"),
+            fires=True,
+        ),
+        BlockerExample(
+            title="an eager op on a few integers",
+            subject=subject("Mul", function=""),
+            held=held("small_inputs", "Mul"),
+            fires=False,
+        ),
     ),
 )

@@ -1,0 +1,140 @@
+"""Whether `pin_to_host_optimization` is on, for functions and for sessions; and what then moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.placement.graphs import node
+from tests.placement.test_program import ONE_GPU, Program, arg, only, tensor
+from traceanalyzer.placement.pinning import OPTION, Pinning, pinned_of, pinning
+from traceanalyzer.placement.program import SESSION, place_program
+from traceanalyzer.sidecar.document import Definition, SessionConfig, Sidecar
+
+if TYPE_CHECKING:
+    from traceanalyzer.sidecar.document import Json
+
+ON: dict[str, Json] = {OPTION: True}
+BY_PROGRAM = Pinning(by="program")
+BY_SESSION = Pinning(by="session")
+
+
+def sidecar(options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Json]]) -> Sidecar:
+    return Sidecar(
+        tool="0",
+        host="h",
+        complete=True,
+        devices={"optimizer_options": options},
+        session_configs=tuple(
+            SessionConfig(is_own=own, is_local=True, soft_placement=False, rewrites=rewrites)
+            for own, rewrites in configs
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (None, None),
+        ({}, None),
+        ({OPTION: False}, None),
+        (ON, BY_PROGRAM),
+        ({**ON, "disable_meta_optimizer": True}, None),
+        ({**ON, "constant_folding": False}, Pinning(by="program", folds=False)),
+        ({**ON, "constant_folding": True}, BY_PROGRAM),
+        ({**ON, "min_graph_nodes": -1}, Pinning(by="program", least_nodes=-1)),
+        ({**ON, "min_graph_nodes": 0}, BY_PROGRAM),
+    ],
+)
+def test_of_functions(options: dict[str, Json] | None, expected: Pinning | None) -> None:
+    assert pinning(sidecar(options), is_of_session=False) == expected
+    assert pinning(sidecar(options), is_of_session=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("rewrites", "expected"),
+    [
+        ({}, None),
+        ({OPTION: "ON"}, BY_SESSION),
+        ({OPTION: "OFF"}, None),
+        ({OPTION: "ON", "disable_meta_optimizer": True}, None),
+        ({OPTION: "ON", "constant_folding": "OFF"}, Pinning(by="session", folds=False)),
+        ({OPTION: "ON", "min_graph_nodes": 9}, Pinning(by="session", least_nodes=9)),
+        ({"optimizers": ["constfold", "pin_to_host"]}, BY_SESSION),
+        ({"optimizers": ["pin_to_host"]}, Pinning(by="session", folds=False)),
+        ({"optimizers": ["pruning"], OPTION: "ON"}, None),
+        ({"optimizers": [], OPTION: "ON"}, BY_SESSION),
+    ],
+)
+def test_of_sessions(rewrites: dict[str, Json], expected: Pinning | None) -> None:
+    found = sidecar(None, (True, rewrites))
+    assert pinning(found, is_of_session=True) == expected
+    assert pinning(found, is_of_session=False) is None
+
+
+def test_what_a_session_is_configured_with_counts_in_place_of_what_the_program_says() -> None:
+    assert pinning(sidecar(ON, (True, {})), is_of_session=True) is None
+    assert pinning(sidecar(ON, (True, {}), (False, {})), is_of_session=True) == BY_PROGRAM
+    assert pinning(sidecar(ON, (True, {})), is_of_session=False) == BY_PROGRAM
+    assert pinning(sidecar({}, (True, {}), (True, {OPTION: "ON"})), is_of_session=True) == (
+        BY_SESSION
+    )
+
+
+def lengths(name: str = "__inference_f_1") -> Program:
+    """A function of the lengths of three words."""
+    program = Program()
+    words = arg("words", T="string", on="CPU:0")
+    if name == SESSION:
+        words = node("words", "Const", dtype="string", value={"tensor": "string", "shape": [3]})
+    program.function(
+        name,
+        words,
+        node("n", "StringLength", "words"),
+        node("f", "Cast", "n", SrcT="int32", DstT="float"),
+        node("g", "Mul", "f", "f", T="float"),
+    )
+    return program
+
+
+def definition(name: str) -> Definition:
+    nodes = ("words", "n", "f", "g")
+    unknown = (None,) * 4
+    return Definition(
+        name=name, nodes=nodes, frames=(-1,) * 4, scopes=unknown, shapes=(((3,),),) * 4
+    )
+
+
+def pinned(found: Sidecar, function: str = "__inference_f_1") -> dict[str, bool]:
+    program = place_program(found, ONE_GPU)
+    placed = only(program, function)
+    names = placed.placement.nodes.graph.names
+    moved = pinned_of(found, placed, program.kernels.registry)
+    return {names[at]: is_known for at, is_known in moved.items()}
+
+
+def called(program: Program, **more: object) -> Sidecar:
+    program.eager("__inference_f_1", tensor("string", shape=(3,)))
+    devices = {"soft_device_placement": True, "optimizer_options": ON}
+    return program.sidecar(**{"devices": devices, **more})
+
+
+def test_what_goes_of_a_function() -> None:
+    known = (definition("__inference_f_1"),)
+    assert pinned(called(lengths(), definitions=known)) == {"f": True, "g": True}
+    assert pinned(called(lengths())) == {"f": False, "g": False}
+    assert pinned(called(lengths(), definitions=known, devices=None)) == {}
+
+
+def test_a_graph_that_is_too_small_is_left_alone() -> None:
+    devices = {"optimizer_options": {**ON, "min_graph_nodes": 5}}
+    known = (definition("__inference_f_1"),)
+    assert pinned(called(lengths(), definitions=known, devices=devices)) == {}
+
+
+def test_what_goes_of_a_session() -> None:
+    config = SessionConfig(is_own=True, is_local=True, soft_placement=True, rewrites={OPTION: "ON"})
+    found = lengths(SESSION).sidecar(definitions=(definition(""),), session_configs=(config,))
+    moved = pinned(found, SESSION)
+    assert {name: moved[name] for name in ("f", "g")} == {"f": True, "g": True}
