@@ -10,8 +10,10 @@ from traceanalyzer.attribution import attribute
 from traceanalyzer.costs import Costs
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
 from traceanalyzer.evidence.differences import differences
+from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,6 +60,12 @@ class OnAGpu:
     unexplained: tuple[str, ...]
     program_differs: tuple[str, ...]
     subjects: dict[str, Subject]
+
+    @property
+    def assumption(self) -> str:
+        """The machine in words, and what a capture without one cannot tell of it."""
+        gpus = sum(parse_device(device).type == GPU for device in self.machine.devices)
+        return f"the same program, on a machine with {counted(gpus, 'GPU')} whose memory it fits"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -19,7 +19,8 @@ something else than the CPU runs there; with any one of several left in, it stay
 has no such proof: nothing a program does removes it.
 
 A comment `# run: gpus=2 clean A_VARIABLE=1` says how the script is run: on how many emulated GPUs
-(1 where it is not said), that there is nothing to mend, and variables of the environment.
+(1 where it is not said), that there is nothing to mend, and variables of the environment. With
+`small_gpu` it is the GPU's memory alone that does not suffice: without a GPU none runs out.
 
 `programs/` was written while the rules were, `held_out/` after them.
 """
@@ -128,6 +129,11 @@ class LabelledProgram:
     def is_clean(self) -> bool:
         """Whether there is nothing to mend."""
         return "clean" in self.run_words
+
+    @property
+    def is_short_of_gpu_memory(self) -> bool:
+        """Whether it needs more memory than the GPU has that it runs on."""
+        return "small_gpu" in self.run_words
 
     @property
     def environment(self) -> dict[str, str]:

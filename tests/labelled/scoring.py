@@ -209,8 +209,10 @@ def score_on_a_gpu(program: LabelledProgram) -> tuple[int, int, tuple[str, ...]]
     """
     causes = (cause for label in program.labels for cause in label.causes)
     # Where the program itself hides the GPUs, what it does with one is what it does without that.
-    hiding = sorted({cause.fix for cause in causes if cause.id == "no_gpu_visible" and cause.fix})
-    truth = _on_cpu_by_kind(captured(program, *hiding), None)
+    # Nor does it run out of a GPU's memory: that the program fits is assumed, and said.
+    assumed = {"no_gpu_visible", *(["memory_pressure"] * program.is_short_of_gpu_memory)}
+    without = sorted({cause.fix for cause in causes if cause.id in assumed and cause.fix})
+    truth = _on_cpu_by_kind(captured(program, *without), None)
     run = captured(program, gpus=0)
     told = _on_cpu_by_kind(run, ta.diagnose(run).on_a_gpu)
     common = truth.keys() & told.keys()

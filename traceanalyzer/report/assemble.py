@@ -32,7 +32,6 @@ from traceanalyzer.model import (
     Unexplained,
     UnexplainedOp,
 )
-from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.report.copies import copy_graph
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
@@ -51,7 +50,7 @@ from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.intervals import union
-from traceanalyzer.wording import counted, size_text
+from traceanalyzer.wording import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -281,11 +280,10 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     if assumed is None:
         return None
     run = diagnosis.run
-    gpus = sum(parse_device(d).type == GPU for d in assumed.machine.devices)
     rows = _dearest(assumed.unexplained, run)
     unmeasured = copies_of_unknown_size(run.copies)
     return OnAGpu(
-        assumed=f"the same program, on a machine with {counted(gpus, 'GPU')}",
+        assumed=assumed.assumption,
         findings=ranked(_finding(f, run, None) for f in assumed.findings),
         unexplained=Unexplained(
             cpu_op_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,

@@ -15,7 +15,6 @@ from traceanalyzer.evidence.kernel_types import definition_of, python_name
 from traceanalyzer.evidence.places import device_text, hold_text
 from traceanalyzer.model import Evidence, SidecarWhere, SourceWhere
 from traceanalyzer.placement.blockers import Hold
-from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
@@ -321,8 +320,7 @@ class _Reasoner:
         host = self._hosts[str(row.host)]
         if replay is None or host.sidecar is None or row.role != Role.COMPUTE:
             return None
-        gpus = sum(parse_device(d).type == GPU for d in replay.machine.devices)
-        assumed = f"the same program, on a machine with {counted(gpus, 'GPU')}"
+        assumed = replay.assumption
         if subject is None:
             return View(
                 assumed=assumed,
@@ -332,7 +330,8 @@ class _Reasoner:
         found = [f for f in replay.findings if row.op_id in f.op_ids]
         reasons = self._reasons(subject, found)
         view = self._view(row, subject, reasons, devices=replay.machine.devices)
-        said = "It would be on the CPU there too."
+        is_open = subject.case.certainty == "possible"
+        said = f"It {'may' if is_open else 'would'} be on the CPU there too."
         if not reasons:
             said += " What would keep it there is not known."
         doubts = tuple(dict.fromkeys((*view.doubts, *replay.program_differs)))

@@ -1,4 +1,5 @@
 """Matches stars with a catalogue; where the GPU is too small for all pairs, the host does them."""
+# run: small_gpu
 
 from __future__ import annotations
 
