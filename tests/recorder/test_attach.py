@@ -55,7 +55,7 @@ class Recorder:
         self.first_calls = 0
         dumps = Dumps(str(folder / "graphs"), journal)
         dumps.first_call = self._first_call  # type: ignore[method-assign]
-        self.evidence = Evidence(journal, dumps, self._called)
+        self.evidence = Evidence(journal, dumps, self._called, counts_steps=False)
 
     def _called(self, name: str) -> None:
         self.called.append(name)

@@ -40,7 +40,14 @@ _DISTRIBUTION = re.compile(
 class Evidence:
     """All that is noted beside the trace."""
 
-    def __init__(self, journal: Journal, dumps: Dumps, before_call: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        dumps: Dumps,
+        before_call: Callable[[str], None],
+        *,
+        counts_steps: bool,
+    ) -> None:
         """Prepare; TensorFlow is imported, nothing is replaced yet."""
         frames = FramePool()
         self._journal = journal
@@ -49,7 +56,7 @@ class Evidence:
         signatures = self._signatures = Signatures(journal, frames, self._scopes)
         self._before_call = before_call
         self._called_at: Dict[str, float] = {}  # when each function was first called
-        self._steps = StepMarks()
+        self._steps = StepMarks(is_counted=counts_steps)
         self._eager = EagerRecorder(
             journal, signatures, self._scopes, self._called, dumps.first_call
         )
@@ -182,7 +189,12 @@ class Attachment:
             )
             return
         self._journal.write("environment", variables=self._variables, **environment_facts())
-        self._evidence = Evidence(self._journal, self._dumps, self._before_call)
+        self._evidence = Evidence(
+            self._journal,
+            self._dumps,
+            self._before_call,
+            counts_steps=self._settings.window["kind"] == "steps",
+        )
         self._recording = Recording(self._settings, self._journal, self._evidence)
         self._evidence.install()
         self._recording.begin()

@@ -4,16 +4,21 @@ A step is what the program does from one call of a function to the next: of the 
 a thread calls for the third time (the first calls are those in which TensorFlow traces it). The
 marker is TensorFlow's own for a step, an event with `step_num` and `_r` (python/profiler/trace.py),
 so that TensorBoard shows step times too.
+
+Whether the program marks steps itself is seen at TensorFlow's class for that, of which every
+`tf.constant` makes an object (framework/constant_op.py): outside of sessions it is left alone, so
+that ops cost what they cost. A session therefore marks nothing before the second call that it sees:
+by then a program that marks its steps has shown that it does.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .loaded import loaded
 from .patches import Patches
-from .tracebacks import unseen
+from .tracebacks import hide_frame
 
 __all__ = ["StepMarks"]
 
@@ -24,9 +29,16 @@ _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 class StepMarks:
     """Marks steps; see the module."""
 
-    def __init__(self) -> None:
-        """Prepare; nothing is marked yet."""
+    def __init__(self, *, is_counted: bool) -> None:
+        """Prepare; nothing is marked yet.
+
+        Args:
+            is_counted: Sessions begin and end at steps: the program's own are seen from its start
+                on, and ours are marked from a session's first call on.
+        """
+        self._is_counted = is_counted
         self._patches = Patches()
+        self._seen: Set[Tuple[int, str]] = set()  # who called what in this session
         self._counts: Dict[Tuple[int, str], int] = {}
         self._leader: Optional[Tuple[int, str]] = None
         self._open: Any = None
@@ -35,10 +47,9 @@ class StepMarks:
         self._program_marks = False
 
     def install(self) -> None:
-        """Learn of steps that the program marks itself: then ours are none."""
-        from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
-
-        self._patches.replace(trace.Trace, "__init__", self._watched(trace.Trace.__init__))
+        """Learn of steps that the program marks itself, if sessions depend on them."""
+        if self._is_counted:
+            self._watch()
 
     def uninstall(self) -> None:
         """Put everything back."""
@@ -47,11 +58,16 @@ class StepMarks:
     def session_started(self) -> None:
         """Mark steps from now on; calls count from the program's first."""
         self._leader = None
+        self._seen = set()
         self._is_marking = True
+        if not self._is_counted:
+            self._watch()
 
     def session_stopped(self) -> None:
         """Leave the step under way unmarked: nobody saw its end."""
         self._is_marking = False
+        if not self._is_counted:
+            self._patches.undo()
         if self._open is not None:
             self._unfinished.append(self._open)  # kept: as it is freed, it would be written
             self._open = None
@@ -78,6 +94,9 @@ class StepMarks:
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if not self._is_marking or self._program_marks:
             return
+        if not self._is_counted and key not in self._seen:
+            self._seen.add(key)
+            return
         if self._leader is None and count > _CALLS_BEFORE:
             self._leader = key
         if key != self._leader:
@@ -87,11 +106,18 @@ class StepMarks:
         traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
         self._open = traceme("step", step_num=count, _r=1, graph_type=label)
 
-    def _watched(self, original: Callable[..., None]) -> Callable[..., None]:
+    def _watch(self) -> None:
+        from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
+
+        original = trace.Trace.__init__
+
         def init(trace: Any, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
             if "step_num" in keywords:
                 self._program_marks = True
-            with unseen:
+            try:
                 original(trace, *args, **keywords)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
-        return init
+        self._patches.replace(trace.Trace, "__init__", init)
