@@ -74,6 +74,7 @@ __all__ = [
     "SidecarWhere",
     "SourceWhere",
     "StepKinds",
+    "StepPhases",
     "StepTime",
     "Steps",
     "StormEdge",
@@ -422,6 +423,20 @@ class StepKinds(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepPhases(_Record):
+    """What each step of a device went to; of several devices, of the one that computed least.
+
+    ``device`` is None for the program's own thread, told of where no device ran kernels. ``steps``
+    has a column for each phase that occurs (`traceanalyzer.timeline.phase`): they add up to the
+    step, but for what lies before the device's first event or after its last.
+    """
+
+    host: str
+    device: str | None
+    steps: Table  # step, kind, duration_us, and by phase: compute_us, host_op_us, ...
+
+
+@dataclass(frozen=True, kw_only=True)
 class Steps(_Record):
     """Where the steps come from and how long they took; the rows are in ``tables.steps``.
 
@@ -436,6 +451,7 @@ class Steps(_Record):
     p95_us: float | None = None
     kinds: StepKinds | None = None
     times: PackedTable | None = None  # step, kind, duration_us
+    phases: StepPhases | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

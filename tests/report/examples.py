@@ -58,6 +58,7 @@ from traceanalyzer.model import (
     Scopes,
     SidecarWhere,
     SourceWhere,
+    StepPhases,
     Steps,
     StepTime,
     StormEdge,
@@ -853,6 +854,25 @@ def phases(**shares: float) -> tuple[PhaseTime, ...]:
     return tuple(PhaseTime(phase=k, us=14_000.0 * v, share=v) for k, v in shares.items())
 
 
+def _gpu_step_phases() -> StepPhases:
+    """The first steps: one that warms up, and some in which the GPU waits for the host."""
+    columns = ("step", "kind", "duration_us", "compute_us", "copy_us", "host_op_us", "runtime_us")
+    rows = tuple(
+        (
+            k,
+            "warm_up" if k < 2 else "regular",
+            took,
+            round(0.6 * took, 3),
+            212.5,
+            round(0.15 * took, 3),
+            round(0.1 * took, 3),
+        )
+        for k, took in enumerate((61_200.0, 15_900.0, 14_405.0, 14_300.0, 14_600.0, 14_410.0))
+    )
+    table = Table(columns=columns, rows=rows, total_rows=120)
+    return StepPhases(host=HOST, device="/device:GPU:0", steps=table)
+
+
 def _gpu_timeline() -> Timeline:
     return Timeline(
         devices=(
@@ -1078,6 +1098,7 @@ def gpu_run() -> Report:
             count=118,
             median_us=14_405.0,
             p95_us=14_886.4,
+            phases=_gpu_step_phases(),
         ),
         timeline=_gpu_timeline(),
         scopes=_gpu_scopes(),

@@ -8,6 +8,7 @@ import numpy as np
 
 from traceanalyzer.model import StepKinds, Steps
 from traceanalyzer.report.packed import Numbers, Texts, pack
+from traceanalyzer.report.step_phases import step_phases
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
 from traceanalyzer.wording import counted, listed
@@ -51,6 +52,7 @@ def steps_of(run: Run) -> Steps:
         count=int(of_one.sum()),
         kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
         times=_times(rows[rows["host"] == busiest]),
+        phases=step_phases(run),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )

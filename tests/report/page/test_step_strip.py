@@ -56,7 +56,8 @@ def test_kinds_are_told_in_words_and_counted() -> None:
     section = read(render_page(with_steps(*rows))).one("section", id="steps")
     legend = next(iter(section.all("p", class_="legends"))).text
     assert "regular (2) outlying (1) warm-up (1)" in legend
-    titles = [title.text for title in section.one("svg", class_="plot open").all("title")]
+    plot = section.one("figure", id="steps-chart").one("svg", class_="plot open")
+    titles = [title.text for title in plot.all("title")]
     assert titles == [
         "step 0, warm-up: 900 µs",
         "step 0: 100 µs",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEVICES_APART",
     "Piece",
+    "known_phases",
     "phase_meaning",
     "phase_name",
     "phases_seen",
@@ -71,6 +72,11 @@ class Piece:
     x: float
     width: float
     label: str
+
+
+def known_phases() -> tuple[str, ...]:
+    """Return all phases, in the order in which they are told."""
+    return tuple(_WORDS)
 
 
 def phase_name(phase: str) -> str:

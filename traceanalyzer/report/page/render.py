@@ -23,6 +23,7 @@ from traceanalyzer.report.page import (
 )
 from traceanalyzer.report.page.input_stages import stage_pipelines
 from traceanalyzer.report.page.memory_line import memory_data, memory_line, memory_span
+from traceanalyzer.report.page.phase_strip import phase_strip
 from traceanalyzer.report.page.phases import (
     DEVICES_APART,
     phase_meaning,
@@ -210,6 +211,7 @@ def environment() -> Environment:
         libraries=vendored.packages(),
         round_trips=round_trips,
         source_places=views.source_places,
+        phase_strip=phase_strip,
         phases_seen=phases_seen,
         scope_data=icicle.scope_data,
         scope_levels=icicle.LEVELS,

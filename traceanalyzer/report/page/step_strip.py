@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Cell, PackedTable, Report, Table
 
-__all__ = ["Bar", "StepStrip", "chart_data", "kind_word", "step_strip", "wait_strip"]
+__all__ = ["Bar", "StepStrip", "chart_data", "kind_word", "step_labels", "step_strip", "wait_strip"]
 
 STEPS_SHOWN: Final = 200
 _LABELS: Final = 6  # below the bars
@@ -154,7 +154,7 @@ def _strip(
         longest_us=longest,
         median=None if median_us is None or median_us > longest else median_us / longest,
         ticks=time_ticks(longest),
-        labels=_labels([str(row.get("step", i)) for i, row in enumerate(shown)]),
+        labels=step_labels([str(row.get("step", i)) for i, row in enumerate(shown)]),
         kinds=tuple(sorted(kinds.items(), key=lambda item: (item[0] != "regular", item[0]))),
         total=max(total, len(shown)),
     )
@@ -175,7 +175,8 @@ def _bar(row: Mapping[str, Cell], wait_us: float, index: int, pitch: float, long
     )
 
 
-def _labels(numbers: Sequence[str]) -> tuple[Tick, ...]:
+def step_labels(numbers: Sequence[str]) -> tuple[Tick, ...]:
+    """Returns the marks below bars: so many of their numbers as there is room for."""
     every = next(n for n in _strides() if n * _LABELS >= len(numbers))
     return tuple(
         Tick((index + 0.5) / len(numbers), numbers[index])

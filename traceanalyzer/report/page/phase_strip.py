@@ -1,0 +1,129 @@
+"""The picture of what each step went to: a bar a step, its phases one upon the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.report.page.axes import Tick, time_ticks
+from traceanalyzer.report.page.phases import known_phases, phase_name
+from traceanalyzer.report.page.step_strip import kind_word, step_labels
+from traceanalyzer.report.text import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.model import Cell, Report
+
+__all__ = ["PhaseBar", "PhasePiece", "PhaseStrip", "phase_strip"]
+
+_STEPS_SHOWN: Final = 100
+_FILLED: Final = 0.8  # of the room a bar has
+_DECIMALS: Final = 4
+
+
+@dataclass(frozen=True)
+class PhasePiece:
+    """What a phase took of a step; `y` and `height` are parts of the picture's height."""
+
+    phase: str
+    us: float
+    y: float
+    height: float
+
+
+@dataclass(frozen=True)
+class PhaseBar:
+    """A step; `x` and `width` in hundredths of the picture's width.
+
+    Attributes:
+        label: Its number, and its kind where that is not the regular one.
+        us: How long it took.
+        told: What it went to, in words.
+        x: Where the bar begins.
+        width: How wide it is.
+        height: How high the whole step is: more than its pieces where not all of it is told.
+        pieces: Its phases, from below.
+    """
+
+    label: str
+    us: float
+    told: str
+    x: float
+    width: float
+    height: float
+    pieces: tuple[PhasePiece, ...]
+
+
+@dataclass(frozen=True)
+class PhaseStrip:
+    """Steps as bars from zero.
+
+    Attributes:
+        bars: One a step.
+        phases: Those that occur, in the order in which they stand, from below.
+        longest_us: The top of the axis.
+        ticks: Marks of the axis of times.
+        labels: Marks below the bars: numbers of steps.
+        total: How many steps there are; the bars may be fewer.
+    """
+
+    bars: tuple[PhaseBar, ...]
+    phases: tuple[str, ...]
+    longest_us: float
+    ticks: tuple[Tick, ...]
+    labels: tuple[Tick, ...]
+    total: int
+
+
+def phase_strip(report: Report) -> PhaseStrip | None:
+    """Returns the picture, or None where the document tells of the phases of no two steps."""
+    told = None if report.steps is None else report.steps.phases
+    if told is None:
+        return None
+    rows = [row for row in told.steps.records() if _number(row.get("duration_us")) > 0]
+    rows = rows[:_STEPS_SHOWN]
+    if len(rows) < 2:  # noqa: PLR2004 - of one step the bar above tells all
+        return None
+    longest = max(_number(row.get("duration_us")) for row in rows)
+    phases = tuple(p for p in known_phases() if any(_number(r.get(f"{p}_us")) > 0 for r in rows))
+    pitch = 100.0 / len(rows)
+    return PhaseStrip(
+        bars=tuple(_bar(row, index, pitch, longest, phases) for index, row in enumerate(rows)),
+        phases=phases,
+        longest_us=longest,
+        ticks=time_ticks(longest),
+        labels=step_labels([str(row.get("step", k)) for k, row in enumerate(rows)]),
+        total=max(told.steps.total_rows, len(rows)),
+    )
+
+
+def _bar(
+    row: Mapping[str, Cell], index: int, pitch: float, longest: float, phases: Sequence[str]
+) -> PhaseBar:
+    kind, us = str(row.get("kind") or "regular"), _number(row.get("duration_us"))
+    number = str(row.get("step", index))
+    pieces: list[PhasePiece] = []
+    below = 0.0
+    for phase in phases:
+        # A document of another tool may tell of more than there is.
+        took = min(max(0.0, _number(row.get(f"{phase}_us"))), us - below)
+        if took <= 0:
+            continue
+        below += took
+        y = round(1 - below / longest, _DECIMALS)
+        pieces.append(PhasePiece(phase, took, y, round(took / longest, _DECIMALS)))
+    words = ", ".join(f"{phase_name(piece.phase)} {duration(piece.us)}" for piece in pieces)
+    return PhaseBar(
+        label=number if kind == "regular" else f"{number}, {kind_word(kind)}",
+        us=us,
+        told=words or "nothing is told of it",
+        x=round((index + (1 - _FILLED) / 2) * pitch, _DECIMALS),
+        width=round(pitch * _FILLED, _DECIMALS),
+        height=us / longest,
+        pieces=tuple(pieces),
+    )
+
+
+def _number(cell: Cell) -> float:
+    return float(cell) if isinstance(cell, int | float) else 0.0
