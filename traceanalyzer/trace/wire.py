@@ -453,15 +453,17 @@ def walk_planes(b, fill, begin, end, plane, lines, event_metadata, stat_metadata
 
 
 @jit
-def scan_lines(b, begin, end, events, stats):
-    """Count the events and stats of each line, and shorten a line at its first damage.
+def scan_lines(b, first, last, begin, end, events, stats):
+    """Count the events and stats of some lines, and shorten a line at its first damage.
 
     Args:
         b: The file, uint8.
+        first: First line.
+        last: Line to stop before.
         begin: Where each line begins, int64.
         end: Where it ends, int64; moved up to the damage where there is some.
-        events: Filled with the number of events before each line, and the total; int64.
-        stats: Likewise for stats; starts at `stats[0]`.
+        events: Filled with the number of events of each line, int64.
+        stats: Likewise for stats.
 
     Returns:
         Aggregated events (with `num_occurrences`), whether any metadata id exceeds 32 bits,
@@ -469,8 +471,7 @@ def scan_lines(b, begin, end, events, stats):
     """
     aggregated, lost, places = 0, 0, 0
     wide = False
-    events[0] = 0
-    for line in range(len(begin)):
+    for line in range(first, last):
         i, stop = begin[line], end[line]
         n_events, n_stats = 0, 0
         while i < stop:
@@ -517,8 +518,8 @@ def scan_lines(b, begin, end, events, stats):
                 places += 1
                 end[line] = start
                 break
-        events[line + 1] = events[line] + n_events
-        stats[line + 1] = stats[line] + n_stats
+        events[line] = n_events
+        stats[line] = n_stats
     return aggregated, wide, lost, places
 
 

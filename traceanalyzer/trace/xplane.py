@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from traceanalyzer.trace.columns import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["decode"]
@@ -45,6 +47,7 @@ _COUNT, _FILL = False, True  # what a walk does
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
 _WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are started
 _ERRORS, _WARNINGS, _HOSTNAMES = 2, 3, 4  # field numbers in XSpace
+_Found = TypeVar("_Found")
 
 
 class _Space(NamedTuple):
@@ -205,15 +208,24 @@ def _decode_lines(b: NDArray[np.uint8], structure: _Structure, tally: _Tally) ->
     begin, end, timestamp_ns = structure.lines[6], structure.lines[7], structure.lines[4]
     own_ids, own_kinds, own_values = structure.stats
     n_lines, n_own = len(begin), len(own_ids)
-    event_begin, stat_begin = np.empty(n_lines + 1, np.int64), np.empty(n_lines + 1, np.int64)
-    stat_begin[0] = n_own
-    aggregated, wide, lost, places = wire.scan_lines(b, begin, end, event_begin, stat_begin)
-    tally.lose(lost, places)
+    events, stats = np.empty(n_lines, np.int64), np.empty(n_lines, np.int64)
+
+    def scan(first: int, last: int) -> tuple[int, bool, int, int]:
+        found: tuple[int, bool, int, int] = wire.scan_lines(
+            b, first, last, begin, end, events, stats
+        )
+        return found
+
+    scanned = _in_parts(scan, end - begin)
+    aggregated = any(part[0] for part in scanned)
+    tally.lose(sum(part[2] for part in scanned), sum(part[3] for part in scanned))
+    event_begin = np.concatenate([[0], np.cumsum(events)])
+    stat_begin = n_own + np.concatenate([[0], np.cumsum(stats)])
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
 
     # Ids are small in every file met so far: half of 64 bits do, if those of the stats of planes
     # and metadata, which share the column with those of events, are small too.
-    wide = wide or bool((own_ids != own_ids.astype(np.int32)).any())
+    wide = any(part[1] for part in scanned) or bool((own_ids != own_ids.astype(np.int32)).any())
     id_type: type[np.int32 | np.int64] = np.int64 if wide else np.int32
     id_bytes = 8 if wide else 4
     tally.need(
@@ -235,20 +247,27 @@ def _decode_lines(b: NDArray[np.uint8], structure: _Structure, tally: _Tally) ->
             event_begin, stat_begin, event, occurrences, (stat_id, stat_kind, stat_value),
         )  # fmt: skip
 
-    sizes = np.concatenate([[0], np.cumsum(end - begin)])
-    if sizes[-1] < _WORTH_THREADS:
-        fill(0, n_lines)
-    else:
-        # Lines differ in length by orders of magnitude: cut where the bytes, not the lines, halve.
-        cuts = np.searchsorted(sizes, np.linspace(0, sizes[-1], 4 * _WORKERS + 1)[1:-1])
-        with ThreadPoolExecutor(_WORKERS) as pool:
-            list(pool.map(fill, [0, *cuts.tolist()], [*cuts.tolist(), n_lines]))
+    _in_parts(fill, end - begin)
     return _Events(
         event_begin,
         event,
         occurrences if aggregated else None,
         Stats(id=stat_id, kind=stat_kind, value=stat_value),
     )
+
+
+def _in_parts(work: Callable[[int, int], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
+    """Call `work` for all lines, from a first one up to a last, in threads where that is worth it.
+
+    Lines differ in length by orders of magnitude: they are cut where the bytes, not the lines,
+    halve.
+    """
+    total = np.concatenate([[0], np.cumsum(sizes)])
+    if total[-1] < _WORTH_THREADS:
+        return [work(0, len(sizes))]
+    cuts = np.searchsorted(total, np.linspace(0, total[-1], 4 * _WORKERS + 1)[1:-1]).tolist()
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(work, [0, *cuts], [*cuts, len(sizes)]))
 
 
 def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tuple[Plane, ...]:
