@@ -387,6 +387,6 @@ def test_more_combinations_than_a_number_can_hold_are_told_apart_all_the_same() 
     lines = np.array([[big, big, big, 5, 1], [-1, 0, big, 5, 1], [big, big, big, 5, 1]], np.int64)
 
     for seen in (lines, np.where(lines == big, 7, lines)):
-        codes, keys = _distinct(seen)
+        codes, keys = _distinct(list(seen.T))
         assert (keys[codes] == seen).all()
         assert len(keys) == 2

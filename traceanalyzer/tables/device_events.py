@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.launches import launch_calls, launched_by
+from traceanalyzer.tables.launches import launched_by
 from traceanalyzer.tables.text_columns import concatenate, constant, empty, filled, mapped
 from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_and_type
 from traceanalyzer.trace.columns import Strings
@@ -153,7 +153,7 @@ def _launches(
         n = len(start_ps)
         return np.full(n, -1, np.int64), np.zeros(n, np.bool_), np.zeros(n, np.int64)
     plane = host.plane
-    calls = launch_calls(plane)
+    calls = host.launches
     ids = plane.integers("correlation_id").values[calls]
     found = launched_by(ids, plane.start_ps[calls], correlation_id, start_ps, device)
     return np.append(calls, -1)[found.call], found.is_sure, found.early_ps[device]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.tables import vocabulary as words
+from traceanalyzer.tables.launches import launch_calls
 from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
 from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.columns import Strings
@@ -96,6 +97,8 @@ class HostOps:
         owner: For each event of the plane, the occurrence that did it (or is it), or -1.
         function_of_event: For each event of the plane, the function it ran in.
         call_of_event: For each event of the plane, the step id of the call, 0 where unknown; int64.
+        order: The plane's events as from `in_line_order`.
+        launches: Events that can launch work, as from `launch_calls`.
     """
 
     plane: Plane
@@ -118,6 +121,8 @@ class HostOps:
     owner: NDArray[np.int64]
     function_of_event: Strings
     call_of_event: NDArray[np.int64]
+    order: NDArray[np.int64]
+    launches: NDArray[np.int64]
 
 
 def host_ops(plane: Plane) -> HostOps:
@@ -182,6 +187,8 @@ def host_ops(plane: Plane) -> HostOps:
         owner=owner,
         function_of_event=functions,
         call_of_event=call_of_event,
+        order=order,
+        launches=launch_calls(plane),
     )
 
 
@@ -212,6 +219,8 @@ def _echoes(
 
     TensorFlow 2.3 to 2.5 wrote both (seen in the corpus); the outer one is counted.
     """
+    if not (kind == Kind.EAGER_OP).any():
+        return np.zeros(len(plane), np.bool_)
     types = {t: i for i, t in enumerate(sorted(set(names.type)))}
     type_code = np.array([types[t] for t in names.type], np.int32)[plane.name_of]
     outer = parent.clip(0)
@@ -348,11 +357,7 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
     codes = np.full(len(event), -1, np.int32)
 
     sends = np.flatnonzero(transfer >= 0)
-    run = plane.integers("_c")
-    turn = executor[event]
-    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
-    own = run.present[turn] & (run.values[turn] != step_id.values[turn])
-    run_of = np.where((turn >= 0) & own, run.values[turn], 0)
+    run_of = _runs(plane, executor[event], step_id) if len(sends) else np.zeros_like(event)
     device_of_run: dict[int, int] = {}
     contradicted: set[int] = set()
     for row in sends.tolist():
@@ -381,6 +386,14 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
         if not proved[move.occurrence]:
             codes[move.occurrence] = devices.setdefault(move.target, len(devices))
     return Strings(codes, tuple(devices)), proved
+
+
+def _runs(plane: Plane, turn: NDArray[np.int64], step_id: Column) -> NDArray[np.int64]:
+    """Return which executor's each turn is, 0 where unknown or where there is no turn (-1)."""
+    run = plane.integers("_c")
+    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
+    own = run.present[turn] & (run.values[turn] != step_id.values[turn])
+    return np.where((turn >= 0) & own, run.values[turn], 0)
 
 
 def _moves(

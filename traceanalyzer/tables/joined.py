@@ -15,7 +15,6 @@ import numpy as np
 from traceanalyzer.tables.eager_alignment import eager_signatures
 from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.host_ops import CONSTANTS, TF_DATA
-from traceanalyzer.tables.nesting import in_line_order
 from traceanalyzer.tables.text_columns import concatenate
 from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.columns import Strings
@@ -114,7 +113,7 @@ def join_eager(host: HostOps, sidecar: Sidecar, session: int | None) -> tuple[Ho
         The occurrences with the types and devices that the records tell, and the records.
     """
     plane = host.plane
-    of_event = eager_signatures(plane, in_line_order(plane), sidecar, session)
+    of_event = eager_signatures(plane, host.order, sidecar, session)
     signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)
     records, record_of_signature = _distinct_records(sidecar, np.unique(signature[signature >= 0]))
     record = np.append(record_of_signature, np.int32(-1))[signature]

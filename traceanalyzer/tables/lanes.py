@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.tables import compiled
-from traceanalyzer.tables.launches import launch_calls
-from traceanalyzer.tables.nesting import in_line_order, innermost
+from traceanalyzer.tables.nesting import innermost
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
     GET_NEXT,
@@ -164,12 +163,12 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
         ops: The host's rows of the op table.
     """
     plane = host.plane
-    order = in_line_order(plane)
+    order = host.order
     doing, row, call = _labels(host, sightings, ops, order)
     segments = compiled.flatten(order, plane.lines.event_begin, plane.start_ps, plane.end_ps, doing)
     begin, start_ps, end_ps, event = segments
     calls = _calls(host, device, doing)
-    launch = launch_calls(plane)
+    launch = host.launches
     marks = _step_marks(plane)
     return Lanes(
         name=plane.lines.name,
@@ -431,12 +430,15 @@ def _handed_over(
         Lane and time of the taking, lane and time of the handing, by lane and time.
     """
     given, taken = plane.named(_HANDED_OVER), plane.named(_TAKEN_UP)
+    none = np.empty(0, np.int32)
+    nothing = none, none.astype(np.int64), none, none.astype(np.int64)
+    if not (len(given) and len(taken)):
+        return nothing
     keys, wanted = plane.integers("_p"), plane.integers("_c")
     given, taken = given[keys.present[given]], taken[wanted.present[taken]]
     given = given[np.argsort(keys.values[given], kind="stable")]
     if not len(given):
-        none = np.empty(0, np.int32)
-        return none, none.astype(np.int64), none, none.astype(np.int64)
+        return nothing
     slot = np.searchsorted(keys.values[given], wanted.values[taken]).clip(max=len(given) - 1)
     source = given[slot]
     fits = keys.values[source] == wanted.values[taken]

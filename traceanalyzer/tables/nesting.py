@@ -48,6 +48,8 @@ def innermost(
     Returns:
         Index of the container of each event, -1 for none; int64.
     """
+    if not is_container.any():
+        return np.full(len(plane), -1, np.int64)
     out = np.empty(len(plane), np.int64)
     compiled.innermost(
         order, plane.lines.event_begin, plane.start_ps, plane.end_ps, is_container, out

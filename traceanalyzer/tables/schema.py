@@ -65,10 +65,9 @@ class Schema:
 
 def _join(series: list[pd.Series], dtype: str) -> pd.Series:
     if dtype == "text":
-        codes = pd.api.types.union_categoricals(
-            [_categorical(s) for s in series] or [pd.Categorical([])], sort_categories=False
-        )
-        return pd.Series(codes)
+        parts = [_categorical(s) for s in series] or [pd.Categorical([])]
+        one = parts[0] if len(parts) == 1 else pd.api.types.union_categoricals(parts)
+        return pd.Series(one)
     joined = pd.concat(series, ignore_index=True) if series else pd.Series([], dtype=object)
     typed: pd.Series = joined.astype(pd.api.types.pandas_dtype(dtype))
     return typed

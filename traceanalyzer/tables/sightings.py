@@ -94,16 +94,14 @@ def gather(
     functions = concatenate([_host_functions(host), _kernel_functions(host, device).take(kernels)])
     devices = concatenate([occurrence_device, _full_names(host, device.device).take(kernels)])
     types = concatenate([host.input_types if host else empty(0), empty(len(kernels))])
-    seen = np.column_stack(
-        [
-            functions.codes.astype(np.int64),
-            np.concatenate([on_host, label[kernels]]),
-            devices.codes.astype(np.int64),
-            types.codes.astype(np.int64),
-            _sides(host, launched_by[kernels]),
-            _records(n_occurrences, record, launched_by[kernels]),
-        ]
-    )
+    seen = [
+        functions.codes.astype(np.int64),
+        np.concatenate([on_host, label[kernels]]),
+        devices.codes.astype(np.int64),
+        types.codes.astype(np.int64),
+        _sides(host, launched_by[kernels]),
+        _records(n_occurrences, record, launched_by[kernels]),
+    ]
     apart = [k for k, name in enumerate(functions.values) if name in {CONSTANTS, TF_DATA}]
     rows, row_of, assumed = _merge(seen, labels, host_level, apart)
     described = _describe(rows, functions, list(labels), devices, types)
@@ -267,7 +265,7 @@ def _records(
 
 
 def _merge(
-    seen: NDArray[np.int64], labels: dict[_Label, int], host_level: int, apart: list[int]
+    seen: list[NDArray[np.int64]], labels: dict[_Label, int], host_level: int, apart: list[int]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
     """Number the distinct sightings, joined where one only lacks what a single other one has.
 
@@ -301,21 +299,20 @@ def _merge(
     return rows, grouped[codes].astype(np.int64), assumed
 
 
-def _distinct(seen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each line of `seen`, and the distinct lines; entries are -1 or more."""
-    width = seen.shape[1]
-    sizes = [int(seen[:, k].max(initial=-1)) + 2 for k in range(width)]
+def _distinct(seen: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the number of each line of these columns, and the distinct lines; from -1 up."""
+    sizes = [int(column.max(initial=-1)) + 2 for column in seen]
     if prod(sizes) >= 2**63:  # more than a number can hold: sort the lines instead
-        keys, codes = np.unique(seen, axis=0, return_inverse=True)
+        keys, codes = np.unique(np.column_stack(seen), axis=0, return_inverse=True)
         return codes.reshape(-1), keys
-    packed = np.zeros(len(seen), np.int64)
-    for k, size in enumerate(sizes):
+    packed = np.zeros(len(seen[0]), np.int64)
+    for column, size in zip(seen, sizes, strict=True):
         if size > 1:  # else the column is a gap throughout
-            packed = packed * size + (seen[:, k] + 1)
+            packed = packed * size + (column + 1)
     codes, distinct = pd.factorize(packed)
-    keys = np.empty((len(distinct), width), np.int64)
+    keys = np.empty((len(distinct), len(seen)), np.int64)
     rest = np.asarray(distinct, np.int64).copy()
-    for k in reversed(range(width)):
+    for k in reversed(range(len(seen))):
         keys[:, k] = rest % sizes[k] - 1
         rest //= sizes[k]
     return codes, keys
