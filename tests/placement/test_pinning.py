@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given, settings
 
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg, only, tensor
+from tests.sidecar.sidecars import sidecars
 from traceanalyzer.placement.pinning import OPTION, Pinning, pinned_of, pinning
 from traceanalyzer.placement.program import SESSION, place_program
 from traceanalyzer.sidecar.document import Definition, SessionConfig, Sidecar
@@ -138,3 +141,32 @@ def test_what_goes_of_a_session() -> None:
     found = lengths(SESSION).sidecar(definitions=(definition(""),), session_configs=(config,))
     moved = pinned(found, SESSION)
     assert {name: moved[name] for name in ("f", "g")} == {"f": True, "g": True}
+
+
+@given(sidecars())
+@settings(max_examples=100, deadline=None)
+def test_any_sidecar_has_an_answer(found: Sidecar) -> None:
+    on = replace(
+        found,
+        devices={"optimizer_options": {**ON, "min_graph_nodes": -1}},
+        session_configs=(),
+    )
+    program = place_program(on, ONE_GPU)
+    for ways in program.functions.values():
+        for way in ways:
+            moved = pinned_of(on, way, program.kernels.registry)
+            assert moved.keys() <= {*range(len(way.placement.nodes))}
+
+
+def test_a_name_that_is_no_devices_is_nowhere() -> None:
+    known = (definition("__inference_f_1"),)
+    program = lengths()
+    odd = called(program, definitions=known)
+    (function,) = odd.functions
+    (instance,) = function.instances
+    graph = replace(instance.input, devices=("/job:x y", "", "", ""))
+    broken = replace(function, instances=(replace(instance, input=graph),))
+    sidecar_ = replace(odd, functions=(broken,))
+    placed = place_program(sidecar_)
+    moved = pinned_of(sidecar_, only(placed, "__inference_f_1"), placed.kernels.registry)
+    assert moved == {}

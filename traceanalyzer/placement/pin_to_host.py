@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from traceanalyzer.placement.devices import CPU, GPU, parse_device
+from traceanalyzer.placement.devices import CPU, GPU, DeviceNameError, parse_device
 from traceanalyzer.placement.op_definitions import AttributesError
 
 if TYPE_CHECKING:
@@ -254,7 +254,10 @@ def _on_host(
 
 
 def _is_of(device: str, kind: str) -> bool:
-    return bool(device) and parse_device(device).type == kind
+    try:
+        return bool(device) and parse_device(device).type == kind
+    except DeviceNameError:  # of which the placement tells
+        return False
 
 
 def _all(answers: Iterable[Answer]) -> Answer:

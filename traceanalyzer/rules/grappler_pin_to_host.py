@@ -224,8 +224,8 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
         title=f"{OPTION} {how} to the CPU: {ops_text(members)}",
         why=(
             "The placer puts these ops on a GPU. The program switched on an optimizer that "
-            "afterwards moves an op to the host where its inputs are there already and no tensor "
-            f"of it has more than 64 elements. {sizes}"
+            "afterwards moves an op to the host where its inputs are there already and each tensor "
+            f"of numbers that it has is of 64 elements at most. {sizes}"
         ),
         harm="harmless",
         fixes=(
