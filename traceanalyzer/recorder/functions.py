@@ -16,6 +16,7 @@ from .frames import GENERATED, FramePool, is_user_file, user_frame
 from .patches import Patches
 from .scopes import locations
 from .static_shapes import pins_program, pins_session, static_shapes
+from .tracebacks import unseen
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -90,7 +91,8 @@ class FunctionRecorder:
 
     def _after_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
-            result = original(name, graph, *args, **kwargs)
+            with unseen:
+                result = original(name, graph, *args, **kwargs)
             self._record(name, graph, pins=pins_program)
             return result
 
@@ -98,14 +100,16 @@ class FunctionRecorder:
 
     def _after_eager_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-            original(definition, name, graph, *args, **kwargs)
+            with unseen:
+                original(definition, name, graph, *args, **kwargs)
             self._record(name, graph, pins=pins_program)
 
         return init
 
     def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def init(session: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
-            original(session, *args, **kwargs)
+            with unseen:
+                original(session, *args, **kwargs)
             given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
             self._has_session(session, given is not None)
             self._note_pinning(session)
