@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def run() -> Run:
     """Two GPUs: the first waits for an op of the host, the second computes nearly all the time."""
     python = line("python")(
-        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
     )
     first = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
     second = stream(13, "Compute")(
@@ -85,7 +85,7 @@ def test_the_critical_path_names_its_ops(run: Run) -> None:
 
     assert (path.steps, path.us_per_step, path.proved_share) == (4, 100, 1)
     assert sum(p.us for p in path.phases) == pytest.approx(100)
-    unique = next(op for op in path.ops if op.type == "Unique")
+    unique = next(op for op in path.ops if op.type == "UniqueV2")
     assert (unique.us_per_step, unique.share) == (40, 0.4)
 
 
@@ -131,3 +131,17 @@ def test_the_page_shows_devices_and_path(run: Run) -> None:
     assert section.count('class="phases"') == 3  # of two devices and the path
     assert "The busiest device computed" in section
     assert "waiting for an op" in section
+    assert "an op, where is unknown" not in section
+
+
+def test_waiting_for_an_op_of_unknown_placement_has_a_name_of_its_own() -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Unique", us(100 * k + 30, 40))) for k in range(4))
+    )
+    device = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+
+    page = render_page(assemble(diagnose(run_of(host(python), gpu(0, device)))))
+
+    section = page[page.index('id="time"') : page.index('id="copies"')]
+    assert "an op, where is unknown" in section
+    assert "waiting for an op" not in section
