@@ -20,7 +20,7 @@ __all__ = ["between", "fewer_groups"]
 _Number = TypeVar("_Number", int, float)
 
 _MOST: Final = (24, 12, 6, 2)  # of a side: the first with which there are few enough bands
-_MOST_BANDS: Final = 600
+_MOST_BANDS: Final = 1200
 _BETWEEN_SHOWN: Final = 24  # pairs of memories; the rest are one
 
 
