@@ -110,13 +110,14 @@ _US_DECIMALS = 3
 _SHARE_DECIMALS = 6
 _SHARES = frozenset({"certain", "likely", "possible", "share"})
 _WHOLE = frozenset({"bytes", "count", "kernels", "line", "occurrences", "rows"})
+_PLAIN = frozenset({str, int, bool, type(None)})
 # By name: this module is read where pandas is not, and pandas' missing values are no floats.
 _PANDAS_MISSING = frozenset({"NAType", "NaTType"})
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
     """Returns a value as it stands in the document: plain, rounded, ``None`` when unknown."""
-    if value is None or isinstance(value, str | bool):
+    if type(value) in _PLAIN or isinstance(value, str | bool):
         return value
     if isinstance(value, list | tuple):
         return tuple(_settled(name, item) for item in value)

@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 from dataclasses import fields, is_dataclass, replace
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.report.examples import EXAMPLES, HOSTILE, cpu_only_run, gpu_run
 from traceanalyzer.errors import TraceFormatError
@@ -50,6 +53,20 @@ def test_round_trip(report: model.Report, tmp_path: Path) -> None:
     again = document.load(path)
     assert again == report
     assert document.dumps(again) == document.dumps(report)
+
+
+texts = st.text('ab"\\/\n \u00b5\u20ac')
+scalars = st.none() | st.booleans() | st.integers() | st.floats(-1e9, 1e9)
+values = st.recursive(
+    scalars | texts, lambda inner: st.lists(inner) | st.dictionaries(texts, inner)
+)
+
+
+@given(values)
+def test_is_laid_out_as_the_standard_library_would(value: Any) -> None:  # noqa: ANN401
+    report = SimpleNamespace(as_json=lambda: value)
+    expected = json.dumps(value, ensure_ascii=False, indent=2)
+    assert document.dumps(cast("model.Report", report)) == f"{expected}\n"
 
 
 def test_keys_stand_in_the_contracts_order() -> None:

@@ -29,7 +29,7 @@ from traceanalyzer.model import TraceWhere
 from traceanalyzer.report import events as events_module
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.events import event_timeline
-from traceanalyzer.report.level_of_detail import Events, Kinds, threshold, together
+from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
 from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.page import render_page
 from traceanalyzer.report.page.timeline_link import timeline_place
@@ -243,12 +243,7 @@ def test_what_is_to_stay_stays() -> None:
     assert found.number.tolist() == [50, 1, 49]
 
 
-def test_few_events_need_no_threshold() -> None:
-    events = lanewise([(0, 1, 0), (2, 3, 0)])
-    assert threshold(events, 2) is None
-    assert threshold(events, 1) is not None
-
-
+THRESHOLDS = [(2 + number % 2) * 512 << (number // 2) for number in range(103)]
 spans = st.tuples(st.integers(0, 10**7), st.integers(0, 10**5), st.integers(0, 2))
 
 
@@ -270,7 +265,7 @@ def covered(events: Events, lane: int) -> list[tuple[int, int]]:
 def test_nothing_is_lost_however_much_stands_together(
     events: Events, number: int, random: Random
 ) -> None:
-    below = (2 + number % 2) * 512 << (number // 2)
+    below = THRESHOLDS[number]
     stays = np.array([random.random() < 0.1 for _ in events.what], np.bool_)
     events = events._replace(stays=stays)
     found, kinds = together(events, below, KINDS)
@@ -291,13 +286,14 @@ def test_nothing_is_lost_however_much_stands_together(
 @settings(max_examples=50, deadline=None)
 @given(several_lanes(), st.integers(1, 100))
 def test_the_threshold_leaves_no_more_than_asked(events: Events, most: int) -> None:
-    below = threshold(events, most)
-    if below is None:
-        assert len(events.what) <= most
-        return
+    below = threshold(joined_from(events), most)
     found, _ = together(events, below, KINDS)
     lanes = np.count_nonzero(np.diff(events.begin))
     assert len(found.what) <= max(most, lanes)
+    number = THRESHOLDS.index(below)
+    if number and len(found.what) <= most:
+        finer, _ = together(events, THRESHOLDS[number - 1], KINDS)
+        assert len(finer.what) > most
 
 
 def test_a_document_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

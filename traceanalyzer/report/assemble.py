@@ -48,7 +48,9 @@ from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.report.verdict import Lost, verdict
 from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
+from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.tracer import logical_devices
+from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.wording import size_text
 
@@ -136,17 +138,19 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     several = len(run.hosts) > 1
     kernels, copies = host.tables.kernels, host.tables.copies
     for name in host.tables.facts.accelerators:
-        ran = kernels[kernels["device"] == name]
-        copied = copies[copies["device"] == name]
+        ran = (kernels["device"] == name).to_numpy()
+        copied = (copies["device"] == name).to_numpy()
+        start_ps = [t["start_ps"].to_numpy(np.int64) for t in (kernels, copies)]
+        took_ps = [durations(t) for t in (kernels, copies)]
         busy = union(
-            np.concatenate([ran["start_ps"], copied["start_ps"]]).astype(np.int64),
-            np.concatenate([ran["duration_ps"], copied["duration_ps"]]).astype(np.int64),
+            np.concatenate([start_ps[0][ran], start_ps[1][copied]]),
+            np.concatenate([took_ps[0][ran], took_ps[1][copied]]),
         ).total_ps
         yield DeviceInfo(
             name=f"{host.name} {name}" if several else name,
             kind="tpu" if "TPU" in name else "gpu",
             model=_recorded_model(host, name) or _model(host.device_properties.get(name, {})),
-            kernels=len(ran),
+            kernels=int(ran.sum()),
             busy_us=busy / _PS_PER_US,
             busy_share=busy / run.duration_ps if run.duration_ps else None,
         )
@@ -371,20 +375,21 @@ def _kernel_table(kernels: pd.DataFrame) -> Table:
     keys = ["name", "op_id", "op", "device"]
     if kernels.empty:  # an empty group has lost its dtypes
         return Table(columns=(*keys, "count", "duration_us"), rows=(), total_rows=0)
-    codes = kernels[keys].apply(lambda column: column.cat.codes)
-    sums = (
-        codes.assign(count=1, duration_ps=kernels["duration_ps"])
-        .groupby(keys, sort=True)
-        .sum()
-        .reset_index()
-        .sort_values("duration_ps", ascending=False, kind="stable")
-    )
-    total = len(sums)
-    sums = sums.head(_MAX_ROWS)
-    for key in keys:
+    codes = [kernels[key].cat.codes.to_numpy(np.int64) for key in keys]
+    group = np.zeros(len(kernels), np.int64)
+    for of_key in codes:  # two codes become one, which is again less than the number of rows
+        group, _ = pd.factorize(group * (int(of_key.max()) + 2) + of_key + 1)
+    took_ps = sum_by(group, kernels["duration_ps"].to_numpy(np.int64), int(group.max()) + 1)
+    first = np.empty(len(took_ps), np.int64)
+    first[group[::-1]] = np.arange(len(group))[::-1]
+    order = np.lexsort((*(of_key[first] for of_key in reversed(codes)), -took_ps))[:_MAX_ROWS]
+    sums: dict[str, object] = {}
+    for key, of_key in zip(keys, codes, strict=True):
         categories = np.array([*kernels[key].cat.categories, None], dtype=object)
-        sums[key] = categories[sums[key].to_numpy()]
-    return _table(_in_us(sums), total)
+        sums[key] = categories[of_key[first[order]]]
+    sums["count"] = np.bincount(group)[order]
+    sums["duration_ps"] = took_ps[order]
+    return _table(_in_us(pd.DataFrame(sums)), len(took_ps))
 
 
 def _origin(run: Run) -> int:

@@ -21,12 +21,44 @@ __all__ = ["dumps", "load", "loads", "write"]
 # Characters that would act on a terminal or reorder a diff: inside a JSON string an escape says
 # the same. Lone surrogates are among them, for UTF-8 cannot hold one.
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+_SCALARS = frozenset({str, int, float, bool, NoneType})
 
 
 def dumps(report: Report) -> str:
     """Returns the report as JSON: keys in the contract's order, unknown values as ``null``."""
-    text = json.dumps(report.as_json(), ensure_ascii=False, allow_nan=False, indent=2)
+    text = _indented(report.as_json(), "\n")
     return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+
+
+def _indented(value: Any, margin: str) -> str:  # noqa: ANN401 - any value of JSON
+    """Returns what `json.dumps` writes with an indent of two, several times as fast.
+
+    With an indent that goes through every value in Python. Here what holds nothing but scalars, as
+    a row of a table does, is left to its encoder in C.
+
+    Args:
+        value: Dicts, lists and scalars.
+        margin: The line break before what stands beside the value, and the spaces after it.
+    """
+    is_dict = isinstance(value, dict)
+    if not value or not (is_dict or isinstance(value, list)):
+        return _encoder(margin).encode(value)
+    inner = f"{margin}  "
+    if set(map(type, value.values() if is_dict else value)) <= _SCALARS:
+        flat = _encoder(inner).encode(value)
+        return f"{flat[0]}{inner}{flat[1:-1]}{margin}{flat[-1]}"
+    if is_dict:
+        key = _encoder(inner).encode
+        items = [f"{key(name)}: {_indented(item, inner)}" for name, item in value.items()]
+    else:
+        items = [_indented(item, inner) for item in value]
+    opening, closing = "{}" if is_dict else "[]"
+    return f"{opening}{inner}{f',{inner}'.join(items)}{margin}{closing}"
+
+
+@cache
+def _encoder(margin: str) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(f",{margin}", ": "))
 
 
 def write(report: Report, path: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from traceanalyzer.model import EventLane, EventTimeline
 from traceanalyzer.report.event_lanes import KINDS, HostLane, Names, host_lanes
 from traceanalyzer.report.idle_gaps import idle_gaps
-from traceanalyzer.report.level_of_detail import Events, Kinds, threshold, together
+from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.text import cut, op_label
 
@@ -202,10 +202,11 @@ def _fitted(
     is_marked = called.finding[events.what] >= 0
     if np.count_nonzero(is_marked) <= most * _MARKED_SHARE:
         events = events._replace(stays=is_marked)
+    if len(events.start_ps) <= most:
+        return events, None, own
+    joined = joined_from(events)
     for _ in range(_TRIES):
-        below_ps = threshold(events, most)
-        if below_ps is None:
-            return events, None, own
+        below_ps = threshold(joined, most)
         fitted, kinds = together(events, below_ps, own)
         room = _room(fitted, unit_ns, most_bytes)
         if len(fitted.start_ps) <= room:

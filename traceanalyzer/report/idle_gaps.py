@@ -184,11 +184,15 @@ class _Work(NamedTuple):
 
     Attributes:
         by_start: By when it began.
+        start_ps: When that was, rising.
         by_end: By when it ended.
+        end_ps: When that was, rising.
     """
 
     by_start: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
     by_end: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
 
 
 def _ordered(gaps: list[_Found]) -> dict[tuple[str, int], _Work]:
@@ -199,9 +203,10 @@ def _ordered(gaps: list[_Found]) -> dict[tuple[str, int], _Work]:
         if work is None or device < 0:
             continue
         own = np.flatnonzero(work.device == device)
+        by_start = own[np.argsort(work.start_ps[own], kind="stable")]
+        by_end = own[np.argsort(work.end_ps[own], kind="stable")]
         found[host.name, device] = _Work(
-            own[np.argsort(work.start_ps[own], kind="stable")],
-            own[np.argsort(work.end_ps[own], kind="stable")],
+            by_start, work.start_ps[by_start], by_end, work.end_ps[by_end]
         )
     return found
 
@@ -211,8 +216,8 @@ def _around(gap: _Found, ran: _Work | None) -> tuple[str | None, str | None]:
     work = gap.host.timeline.work
     if ran is None or work is None:
         return None, None
-    ended = int(np.searchsorted(work.end_ps[ran.by_end], gap.start_ps, side="right")) - 1
-    began = int(np.searchsorted(work.start_ps[ran.by_start], gap.end_ps))
+    ended = int(np.searchsorted(ran.end_ps, gap.start_ps, side="right")) - 1
+    began = int(np.searchsorted(ran.start_ps, gap.end_ps))
     before = None if ended < 0 else _device_event(gap.host, work, int(ran.by_end[ended]))
     if began == len(ran.by_start):
         return before, None

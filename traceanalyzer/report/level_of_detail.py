@@ -14,12 +14,18 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Events", "Kinds", "threshold", "together"]
+__all__ = ["Events", "Kinds", "joined_from", "threshold", "together"]
 
 # Thresholds in picoseconds: 2, 3, 4, 6, 8, 12 ... times the half of the first.
 _FINEST: Final = 1024
-_COUNT: Final = 102
+_COUNT: Final = 103
+_THRESHOLDS: Final = np.array(
+    [(2 + k % 2) * (_FINEST // 2) << (k // 2) for k in range(_COUNT)], np.int64
+)
 _STRETCH: Final = 2  # four times the power of two in the threshold
+_STRETCHES: Final = np.array(
+    [min(1 << t.bit_length() - 1 + _STRETCH, 2**63 - 1) for t in _THRESHOLDS.tolist()], np.int64
+)
 _LOW: Final = 0xFFFF  # of a key that holds a duration and what is of that duration
 _LONGEST: Final = 1 << 46  # 70 seconds: all that is longer counts as that long
 
@@ -56,27 +62,36 @@ class Kinds(NamedTuple):
     finding: NDArray[np.int64]
 
 
-def threshold(events: Events, most: int) -> int | None:
+def joined_from(events: Events) -> NDArray[np.uint8]:
+    """Return the number of the least threshold that puts each event with the one before it.
+
+    The first event is left out. What no threshold puts with the one before has a number beyond all.
+    """
+    start, end = events.start_ps, events.end_ps
+    took = end - start
+    longest = np.maximum(np.maximum(took[1:], took[:-1]), start[1:] - end[:-1])
+    number: NDArray[np.uint8] = np.maximum(
+        np.searchsorted(_THRESHOLDS, longest, side="right"),
+        np.searchsorted(_STRETCHES, start[1:] ^ start[:-1], side="right"),
+    ).astype(np.uint8)
+    number[events.stays[1:] | events.stays[:-1]] = len(_THRESHOLDS)
+    number[_first_of_lanes(events) - 1] = len(_THRESHOLDS)
+    return number
+
+
+def threshold(joined: NDArray[np.uint8], most: int) -> int:
     """Return the least threshold that leaves at most so many events, or the largest there is.
 
+    Args:
+        joined: As from `joined_from`.
+        most: How many.
+
     Returns:
-        Picoseconds, a power of two or three halves of one; None where no event needs to stand with
-        another.
+        Picoseconds, a power of two or three halves of one.
     """
-    if len(events.start_ps) <= most:
-        return None
-    low, high = 0, _COUNT
-    while low < high:
-        middle = (low + high) // 2
-        if len(events.start_ps) - np.count_nonzero(_joined(events, _threshold(middle))) <= most:
-            high = middle
-        else:
-            low = middle + 1
-    return _threshold(low)
-
-
-def _threshold(number: int) -> int:
-    return (2 + number % 2) * (_FINEST // 2) << (number // 2)
+    left = len(joined) + 1 - np.cumsum(np.bincount(joined, minlength=len(_THRESHOLDS)))
+    few = np.flatnonzero(left[: len(_THRESHOLDS)] <= most)
+    return int(_THRESHOLDS[few[0] if len(few) else -1])
 
 
 def together(events: Events, below_ps: int, kinds: Kinds) -> tuple[Events, Kinds]:
@@ -115,9 +130,13 @@ def _joined(events: Events, below_ps: int) -> NDArray[np.bool_]:
     joined: NDArray[np.bool_] = is_short[1:] & is_short[:-1]
     joined &= stretch[1:] == stretch[:-1]
     joined &= start[1:] - end[:-1] < below_ps
-    inner = events.begin[(events.begin > 0) & (events.begin < len(start))]
-    joined[inner - 1] = False
+    joined[_first_of_lanes(events) - 1] = False
     return joined
+
+
+def _first_of_lanes(events: Events) -> NDArray[np.int64]:
+    """Return the first event of each lane but the first."""
+    return events.begin[(events.begin > 0) & (events.begin < len(events.start_ps))]
 
 
 def _what(
@@ -132,11 +151,13 @@ def _what(
     longest = np.maximum.reduceat(took | kinds.kind[what], first)
     marked = np.where(kinds.finding[what] >= 0, took | (kinds.finding[what] + 1).clip(0, _LOW), 0)
     finding = (np.maximum.reduceat(marked, first) & _LOW) - 1
-    key = ((longest & _LOW)[is_mixed] << 16) | (finding[is_mixed] + 1)
-    keys, code = np.unique(key, return_inverse=True)
+    width = int(finding.max()) + 2
+    key = (longest & _LOW)[is_mixed] * width + finding[is_mixed] + 1
+    is_used = np.bincount(key) > 0
+    keys, code = np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[key]
     found = found.copy()
     found[is_mixed] = len(kinds.kind) + code
     return found, Kinds(
-        kind=np.concatenate([kinds.kind, keys >> 16]),
-        finding=np.concatenate([kinds.finding, (keys & _LOW) - 1]),
+        kind=np.concatenate([kinds.kind, keys // width]),
+        finding=np.concatenate([kinds.finding, keys % width - 1]),
     )

@@ -178,10 +178,13 @@ def _texts(column: Texts) -> tuple[NDArray[Any], dict[str, Any]]:
 
 
 def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
-    values = np.asarray(column.values, np.float64)
+    values = np.asarray(column.values)
+    if values.dtype.kind != "i":
+        values = values.astype(np.float64, copy=False)
     known = np.isfinite(values)
-    told = values[known] if known.any() else np.zeros(1)
-    most, least = float(told.max()), float(told.min())
+    is_whole = bool(known.all())
+    told = values if is_whole else values[known]
+    most, least = (float(told.max()), float(told.min())) if len(told) else (0.0, 0.0)
     if max(most, -least) > _EXACT / column.per:
         return _floats(values, known)
     offset = round(least * column.per) if least < 0 or column.delta else 0
@@ -189,8 +192,10 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
     if highest >= np.iinfo(_WHOLE[-1]).max:
         return _floats(values, known)
     kind = _narrowest(highest + 1)
-    raw = np.full(len(values), np.iinfo(kind).max, kind)
-    raw[known] = np.round(values[known] * column.per) - offset
+    raw = (np.round(told * column.per) - offset).astype(kind)
+    if not is_whole:
+        steps, raw = raw, np.full(len(values), np.iinfo(kind).max, kind)
+        raw[known] = steps
     if column.delta:
         raw = np.diff(raw, prepend=raw.dtype.type(0))
     return raw, {"per": column.per, "offset": offset, "delta": column.delta, "texts": None}

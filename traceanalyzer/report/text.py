@@ -99,9 +99,9 @@ def visible(text: str) -> str:
     surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
     stands around it. So do marks that are heaped upon one letter beyond what any script needs.
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return _HEAPED.sub(_code_points, "".join(map(_visible_character, text)))
+    if not text.isprintable():
+        text = "".join(map(_visible_character, text))
+    return text if text.isascii() else _HEAPED.sub(_code_points, text)
 
 
 def _visible_character(character: str) -> str:
