@@ -62,6 +62,7 @@ _RULED_OUT = 24
 _CODE_LINES = 60
 _PARAGRAPHS = 12
 _FINDINGS_NAMED = 1000
+_OF_TEMPLATES = (Markup, Undefined)
 _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 
 
@@ -106,7 +107,7 @@ def shown(value: object) -> object:
     Jinja calls this on each expression before it escapes it. Markup was made by templates, whose
     own expressions have been here; an undefined name is left to raise its error.
     """
-    if isinstance(value, Markup | Undefined):
+    if isinstance(value, _OF_TEMPLATES):
         return value
     if value is None:
         return text.UNKNOWN
