@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain, combinations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.copy_graph.cheapest_move import Move, Value, cheapest_move
@@ -140,7 +140,6 @@ _VALUES = st.lists(
 
 
 @given(_VALUES, st.sets(st.sampled_from(OPS)), st.sets(st.sampled_from(OPS)))
-@settings(deadline=None)
 def test_no_other_way_copies_less(values: list[Value], on_cpu: set[str], held: set[str]) -> None:
     def cost(cpu: set[str]) -> int:
         return sum(
@@ -167,7 +166,6 @@ def test_no_other_way_copies_less(values: list[Value], on_cpu: set[str], held: s
 
 
 @given(_VALUES)
-@settings(deadline=None)
 def test_with_nothing_that_can_move_nothing_does(values: list[Value]) -> None:
     assert cheapest_move(values, {"a", "b", "c"}, OPS) is None
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import networkx as nx
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.copy_graph.made import made
@@ -98,7 +98,6 @@ def test_what_xml_refuses_is_spelled_out() -> None:
         unique=True,
     )
 )
-@settings(deadline=None)
 def test_any_names_are_written_and_kept_apart(names: list[str]) -> None:
     plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
     for name in names:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpus import CORPUS, needs_corpus
@@ -221,7 +221,6 @@ def filled(schema: Schema, columns: list[str], rows: list[tuple]) -> pd.DataFram
     st.lists(st.tuples(_DEVICES, _TIMES, _TIMES), max_size=9),
     st.lists(st.tuples(_TIMES, _TIMES), max_size=3),
 )
-@settings(deadline=None)
 def test_totals_are_those_of_the_table_whatever_it_holds(
     rows: list[tuple], ran: list[tuple], marked: list[tuple]
 ) -> None:

@@ -35,7 +35,7 @@ def labels(groups: Groups) -> list[tuple[str, str, int]]:
     return [(group.kind, group.label, len(group.nodes)) for group in groups.sources]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.tuples(NAMES, NAMES, st.integers(0, 10**9)), min_size=1, max_size=120))
 def test_every_copy_is_in_one_flow(pairs: list[tuple[str, str, int]]) -> None:
     groups = between(pairs)

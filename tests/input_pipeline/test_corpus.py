@@ -113,7 +113,7 @@ def nested(draw: st.DrawFn, path: str, start: int, length: int, depth: int = 0) 
     return iterator(path, us(start, length), **stats)(*inner)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_whatever_a_trace_holds(data: st.DataObject) -> None:
     roots = [

@@ -110,7 +110,7 @@ def test_every_fix_says_what_its_bounds_rest_on() -> None:
             assert cure.basis
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     period=st.integers(1_000, 20_000),
     share=st.integers(6, 95),

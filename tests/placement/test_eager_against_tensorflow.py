@@ -278,7 +278,6 @@ def test_each_op_runs_there_in_all_its_types(seed: int) -> None:
 
 @settings(
     max_examples=6,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to shrink takes a process a try
 )

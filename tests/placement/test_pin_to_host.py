@@ -188,7 +188,7 @@ def test_on_a_machine_without_a_gpu_nothing_moves() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_more_is_known_of_sizes_only_settles_what_was_open(data: st.DataObject) -> None:
     """With any sizes in place of those missing: what was sure stays, what stayed does."""
     sources = ["n", "m/read", "c"]

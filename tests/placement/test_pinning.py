@@ -144,7 +144,7 @@ def test_what_goes_of_a_session() -> None:
 
 
 @given(sidecars())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_sidecar_has_an_answer(found: Sidecar) -> None:
     on = replace(
         found,

@@ -578,7 +578,7 @@ SETTINGS = [
 ]
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(graphs(), st.sampled_from(SETTINGS))
 def test_any_graph_is_placed_and_always_alike(graph: Written, setting: dict[str, Any]) -> None:
     placed, again = graph.placed(**setting), graph.placed(**setting)

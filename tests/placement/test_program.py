@@ -533,7 +533,7 @@ def test_an_empty_program_is_placed() -> None:
     assert (list(placed.eager), list(placed.resources), dict(placed.functions)) == ([], [], {})
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(sidecars())
 def test_any_sidecar_is_placed(sidecar: Sidecar) -> None:
     for machine in (None, ONE_GPU):
@@ -547,7 +547,7 @@ def test_any_sidecar_is_placed(sidecar: Sidecar) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(sidecars())
 def test_any_sidecar_is_placed_at_length(sidecar: Sidecar) -> None:
     test_any_sidecar_is_placed.hypothesis.inner_test(sidecar)

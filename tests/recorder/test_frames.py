@@ -23,6 +23,7 @@ HERE = __file__
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "known_files", {})
+    monkeypatch.setattr(frames, "_IS_COMMAND", False)  # as which the processes of pytest-xdist run
 
 
 @pytest.mark.parametrize(

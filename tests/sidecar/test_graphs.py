@@ -136,13 +136,13 @@ graphs = st.fixed_dictionaries(
 
 
 @given(graphs)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_graphs_are_read_as_protobuf_reads_them(graph: Any) -> None:  # noqa: ANN401
     assert_same(graph.SerializeToString())
 
 
 @given(graphs, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_damaged_graphs_are_told(graph: Any, data: st.DataObject) -> None:  # noqa: ANN401
     whole = bytearray(graph.SerializeToString())
     for _ in range(data.draw(st.integers(1, 4))):

@@ -65,7 +65,6 @@ recorded = pytest.mark.parametrize(
     ),
 )
 drawn = settings(
-    deadline=None,  # compiling and a busy machine make some examples slow
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
 )
 

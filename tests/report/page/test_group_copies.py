@@ -51,7 +51,7 @@ def node(picture: GroupPicture, key: str) -> Node:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.builds(
