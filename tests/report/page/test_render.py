@@ -367,8 +367,9 @@ def test_steps_and_rules_and_method(gpu_page: Element) -> None:
     steps = gpu_page.one("section", id="steps")
     assert "the first two were left out as warm-up." in steps.text
     assert "Showing 40 of 120 steps." in steps.text
-    (plot,) = (svg for svg in steps.all("svg") if svg.attributes.get("role") == "img")
-    assert len(list(plot.all("rect"))) == 40
+    times, phases = (svg for svg in steps.all("svg") if svg.attributes.get("role") == "img")
+    assert len(list(times.all("rect"))) == 40
+    assert "Phases of " in phases.attributes["aria-label"]
     rules = gpu_page.one("section", id="rules")
     assert "1 failed" in rules.text
     method = gpu_page.one("section", id="method").text
