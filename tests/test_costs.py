@@ -85,6 +85,18 @@ def gemms(number: int, at_us: int) -> tuple[Event, Event]:
     )
 
 
+def run_of_two_gpus() -> Run:
+    """The first waits for an op of the host in each of four steps, the second computes."""
+    python = line("python")(
+        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
+    )
+    first = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
+    second = stream(13, "Compute")(
+        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
+    )
+    return run_of(host(python), gpu(0, first), gpu(1, second))
+
+
 def test_the_gain_is_what_the_device_waited_less_what_the_op_costs_on_it() -> None:
     python = line("python")(
         *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.test_costs import gemms, run_of, training
-from tests.traces import eager, event, gpu, host, kernel, line, stream, us
+from tests.test_costs import run_of, run_of_two_gpus, training
+from tests.traces import eager, event, host, line, us
 from traceanalyzer.report.step_phases import step_phases
 
 if TYPE_CHECKING:
@@ -16,15 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """Two GPUs: the first waits for an op of the host, the second computes."""
-    python = line("python")(
-        *(training(k, 100 * k, eager("Eig", us(100 * k + 30, 40))) for k in range(4))
-    )
-    first = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    second = stream(13, "Compute")(
-        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
-    )
-    return run_of(host(python), gpu(0, first), gpu(1, second))
+    return run_of_two_gpus()
 
 
 def test_of_several_devices_the_one_that_computed_least_is_told(run: Run) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.test_costs import gemms, run_of, training
+from tests.test_costs import gemms, run_of, run_of_two_gpus, training
 from tests.traces import eager, event, gpu, host, kernel, launch, line, step, stream, us
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
@@ -23,15 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def run() -> Run:
-    """Two GPUs: the first waits for an op of the host, the second computes nearly all the time."""
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
-    )
-    first = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    second = stream(13, "Compute")(
-        *(kernel("gemm", us(100 * k + 8, 90), correlation=2 * k + 1) for k in range(4))
-    )
-    return run_of(host(python), gpu(0, first), gpu(1, second))
+    return run_of_two_gpus()
 
 
 def test_the_phases_of_each_device_add_up_to_its_step(run: Run) -> None:
