@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Sidecar
 
 _PROGRAM = """
+import ctypes
 import os
 import time
 
@@ -29,7 +30,10 @@ def settle():
         time.sleep(0.05)
 
 
-dumps = "/proc/self/fd/200"  # the first number that the recorder takes for it
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+dumps = libc.getenv(b"TF_DUMP_GRAPH_PREFIX").decode()
+assert dumps.startswith("/proc/self/fd/")
 weight = tf.Variable(2.0)
 late = tf.data.Dataset.range(4).map(lambda n: n * 3)
 
