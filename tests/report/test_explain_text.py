@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -146,3 +148,13 @@ def test_a_terminal_without_unicode() -> None:
     print_causes(RULES, console)
     console.file.flush()
     assert b"[bold]" in raw.getvalue()
+
+
+@pytest.mark.parametrize("options", [["-OO"], ["-OO", "--json"]])
+def test_without_docstrings_there_is_one_line(options: list[str]) -> None:
+    flag, *more = options
+    command = [sys.executable, flag, "-m", "traceanalyzer", "explain", "no_gpu_kernel", *more]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "PYTHONOPTIMIZE=2" in line

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.rules import Rule
 
 __all__ = [
+    "NoDocumentationError",
     "UnknownCauseError",
     "find_cause",
     "list_json",
@@ -40,6 +41,10 @@ _CODE_INDENT: Final = "    "
 
 class UnknownCauseError(TraceAnalyzerError):
     """There is no such cause."""
+
+
+class NoDocumentationError(TraceAnalyzerError):
+    """Python has dropped the docstrings that the pages are."""
 
 
 def find_cause(name: str, rules: Sequence[Rule]) -> Rule:
@@ -69,9 +74,12 @@ def list_json(rules: Sequence[Rule]) -> list[dict[str, Any]]:
 
 
 def page_json(rule: Rule) -> dict[str, Any]:
-    """Return the page of a cause as JSON holds it; the documentation is Markdown."""
-    documentation = rule.documentation.strip()
-    return {"cause": rule.id, "title": rule.title, "documentation": documentation}
+    """Return the page of a cause as JSON holds it; the documentation is Markdown.
+
+    Raises:
+        NoDocumentationError: Python runs without docstrings.
+    """
+    return {"cause": rule.id, "title": rule.title, "documentation": _documentation(rule).strip()}
 
 
 def print_causes(rules: Sequence[Rule], console: Console) -> None:
@@ -97,14 +105,24 @@ def print_cause(rule: Rule, console: Console) -> None:
     Args:
         rule: Its rule.
         console: Where to print; its width decides how lines break.
+
+    Raises:
+        NoDocumentationError: Python runs without docstrings.
     """
     for part in _page(rule, Words(console)):
         console.print(Constrain(part, _TEXT_WIDTH))
 
 
+def _documentation(rule: Rule) -> str:
+    if rule.documentation:
+        return rule.documentation
+    msg = "Python runs with -OO or PYTHONOPTIMIZE=2, which drop the text of this page; run without"
+    raise NoDocumentationError(msg)
+
+
 def _page(rule: Rule, words: Words) -> Iterator[RenderableType]:
+    first, *rest = _blocks(_documentation(rule))
     yield words.prose(rule.title, "bold") + words(f" · {rule.id}", QUIET)
-    first, *rest = _blocks(rule.documentation)
     summary = words.prose(" ".join(first))
     if summary.plain.rstrip(".").casefold() != rule.title.rstrip(".").casefold():
         yield summary
