@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.sidecar.sidecars import sample
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.candidates import Candidates
 from traceanalyzer.evidence.cases import Case, case_by_registry
@@ -134,12 +135,44 @@ class TestFunctions:
         self,
     ) -> None:
         beside = {"name": "mm", "type": "MatMul", **GPU}
-        assert left_of("Erfc", beside)[:3] == (
+        assert left_of("Erfc", beside) == (
             "explicit_cpu_placement",
+            "grappler_pin_to_host",
             "distribution_strategy_cpu",
             "caller_device_scope_cpu",
         )
         assert left_of("Erfc", {**beside, "function": "other"})[1] == "caller_device_scope_cpu"
+
+    def test_what_may_be_small_may_have_been_moved_where_something_is_sent(self) -> None:
+        send = {"name": "x/_1", "type": "_Send", "role": "transfer"}
+        assert left_of("Erfc", send) == (
+            "explicit_cpu_placement",
+            "caller_device_scope_cpu",
+            "distribution_strategy_cpu",
+            "grappler_pin_to_host",
+        )
+        for other in ({**send, **GPU}, {**send, "function": "other"}, {**send, "type": "Send"}):
+            assert "grappler_pin_to_host" not in left_of("Erfc", other)
+
+    @pytest.mark.parametrize("row", [{}, {"input_types": "float"}, {"input_types": "?;int64"}])
+    def test_what_may_be_small_may_have_been_moved(self, row: dict[str, str]) -> None:
+        beside = {"name": "mm", "type": "MatMul", **GPU}
+        assert "grappler_pin_to_host" in left_of("Erfc", beside, **row)
+        assert "grappler_pin_to_host" not in left_of("Erfc", **row)
+
+    @pytest.mark.parametrize(
+        ("op_type", "row"),
+        [
+            ("Erfc", {"input_types": "double"}),
+            ("Erfc", {"input_types": "float;half"}),
+            ("Erfc", {"is_eager": True, "function": None}),
+            ("ComplexAbs", {}),
+            ("ReadVariableOp", {}),
+        ],
+    )
+    def test_what_is_never_small_was_not(self, op_type: str, row: dict[str, Any]) -> None:
+        beside = {"name": "mm", "type": "MatMul", **GPU}
+        assert "grappler_pin_to_host" not in left_of(op_type, beside, **row)
 
     def test_what_reads_a_variable_tells_nothing_of_the_call(self) -> None:
         read = {"name": "read", "type": "ReadVariableOp", **GPU}
@@ -238,6 +271,14 @@ class TestExcluded:
         assert Candidates(run).of(wrong) == ()
         assert Candidates(run).of(None) == ()
 
+    def test_what_an_optimizer_moved_is_recorded(self) -> None:
+        beside = {"name": "mm", "type": "MatMul", **GPU}
+        run = Example(title="", ops=({"name": "op", "type": "Erfc"}, beside)).run()
+        (host,) = run.hosts
+        captured = replace(run, hosts=(replace(host, sidecar=sample()),))
+        left = [Candidates(each).of(analyse(run).subjects[0]) for each in (run, captured)]
+        assert ["grappler_pin_to_host" in each for each in left] == [True, False]
+
     def test_what_was_recorded_excludes_requests_and_kernels(self) -> None:
         run = Example(title="", ops=({"name": "op", "type": "MatMul"},)).run()
         case = Case(type="MatMul", kernels=("GPU", "CPU"), types_missing=("int32",))
@@ -254,6 +295,6 @@ def test_never_more_than_four_and_none_that_needs_proof(op_type: str, version: s
     for row in ({}, SESSION, {**SESSION, "is_eager": True}, {"name": "replica_1/write_summary/x"}):
         found = left_of(op_type, version=version, **row)
         assert 1 <= len(found) == len({*found}) <= 4
-        needing_proof = {"memory_pressure", "remote_host", "grappler_pin_to_host"}
+        needing_proof = {"memory_pressure", "remote_host"}
         assert not needing_proof & {*found}
         assert "host_memory_kernel" not in found

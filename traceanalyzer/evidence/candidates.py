@@ -12,8 +12,9 @@ What stands behind the order:
    unlikely.
 3. Then what its kernels allow, and few programs have: types such as complex numbers, labels; and
    of an unknown version, that its GPU kernel came with a later one.
-4. Then what leaves no mark in a trace: a strategy, a colocation, a library whose scope has another
-   name, a setting for small integers.
+4. Then what leaves no mark in a trace: an optimizer that takes what is small from the GPU that ops
+   beside it are on, a strategy, that optimizer where the graph sends something to another device,
+   a colocation, a library whose scope has another name, a setting for small integers.
 5. Last that it has no GPU kernel, where TensorFlow is older than all versions whose kernels are
    known, and each of these has one. Of an unknown version that is not said: kernels hardly ever go,
    and few come that late.
@@ -23,9 +24,8 @@ What takes a resource or a reference is where that is, whatever a scope asks for
 the scopes around it are no causes, and what puts variables on the CPU is the question.
 
 Some causes are not named here at all. What the program does when memory is short, and what it
-sends to other tasks, is said where there is proof, and so is what optimizers move, which they do
-where a program switches that on. What is computed on the host although it was placed on a GPU
-(`host_memory_kernel`) is no op on the CPU.
+sends to other tasks, is said where there is proof. What is computed on the host although it was
+placed on a GPU (`host_memory_kernel`) is no op on the CPU.
 """
 
 from __future__ import annotations
@@ -38,12 +38,15 @@ from traceanalyzer.evidence.library_scopes import habit_of, last_minor
 from traceanalyzer.evidence.places import asks_for_cpu
 from traceanalyzer.placement import versions
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
+from traceanalyzer.placement.pin_to_host import MOVED_IF_SMALL
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
+from traceanalyzer.tables.ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.placement.op_definitions import OpDefinition
@@ -68,6 +71,9 @@ _USUAL: Final = frozenset(
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
 # Ops that look at the shape of a tensor, and not at its values (`IsMetadata`, graph.h).
 _METADATA: Final = frozenset({"Rank", "Shape", "Size"})
+
+# Of a graph's partition, to that of another device (graph_partition.cc).
+_SENDS: Final = frozenset({"_HostSend", "_Send"})
 
 # `mirrored_run.py` of python/distribute, for all replicas but the first.
 _REPLICA: Final = re.compile(r"(?:^|/)replica_[1-9]\d*/")
@@ -98,11 +104,18 @@ class Candidates:
         """
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
+        self._captured = {host.name for host in run.hosts if host.sidecar is not None}
         self._with_replicas: set[_Function] = set()
         self._with_gradients: set[_Function] = set()
         self._gradients_on_cpu: set[tuple[_Function, str]] = set()
         self._with_gpu: set[_Function] = set()
         ops = run.ops
+        self._types = dict(zip(ops["op_id"], ops["input_types"], strict=True))
+        sends = ops[ops["type"].isin(_SENDS) & (ops["placement"] == "cpu")]
+        self._sending = {
+            _function(host, function)
+            for host, function in zip(sends["host"], sends["function"], strict=True)
+        }
         ops = ops[~ops["is_eager"] & (ops["role"] == Role.COMPUTE)]
         columns = ("host", "function", "name", "type", "placement")
         for host, function, name, op_type, placement in zip(
@@ -147,6 +160,10 @@ class Candidates:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
         if self._kernels.proof.excludes:
             yield "no_gpu_kernel"
+        if (
+            subject.host in self._captured
+        ):  # whether the option is on is recorded, and what it moved
+            yield "grappler_pin_to_host"
         if subject.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
@@ -212,13 +229,22 @@ class Candidates:
     def _written(self, subject: Subject) -> Iterator[str]:
         """Walk what programs write."""
         yield "explicit_cpu_placement"
-        function = _function(subject.host, subject.function)
-        beside = function._replace(call=_call(subject.name))
-        is_called = bool(subject.function or beside.call) and beside not in self._with_gpu
-        if is_called:
+        is_called = bool(subject.function or _call(subject.name))
+        if is_called and not self._is_beside_gpu(subject):
             yield "caller_device_scope_cpu"
         if self._is_colocating(subject):
             yield "colocation_group"
+
+    def _is_beside_gpu(self, subject: Subject) -> bool:
+        """Return whether ops of the same call are on a GPU."""
+        function = _function(subject.host, subject.function)
+        return function._replace(call=_call(subject.name)) in self._with_gpu
+
+    def _may_be_small(self, subject: Subject, definition: OpDefinition) -> bool:
+        """Return whether all that an op takes may be what an optimizer takes from GPUs if small."""
+        types = self._types.get(subject.op_id)
+        told = {*types.split(";")} - {"", UNTOLD_TYPE} if isinstance(types, str) else frozenset()
+        return told <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
 
     def _is_colocating(self, subject: Subject) -> bool:
         """Return whether code that colocates made an op's graph.
@@ -239,10 +265,14 @@ class Candidates:
         if _prefers_cpu(self._kernels.registry, subject.case.type):
             yield "kernel_priority"
 
-    @staticmethod
-    def _without_mark(subject: Subject, definition: OpDefinition) -> Iterator[str]:
+    def _without_mark(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
         """Walk what leaves no mark in a trace."""
+        may_be_pinned = not subject.is_eager and self._may_be_small(subject, definition)
+        if may_be_pinned and self._is_beside_gpu(subject):
+            yield "grappler_pin_to_host"
         yield "distribution_strategy_cpu"
+        if may_be_pinned and _function(subject.host, subject.function) in self._sending:
+            yield "grappler_pin_to_host"
         if not subject.is_eager:
             # The known habits of libraries would show in the names of a graph.
             yield from ("caller_device_scope_cpu", "colocation_group")
@@ -286,18 +316,20 @@ def _follows_others(definition: OpDefinition) -> bool:
 
 def _takes_small_integers(definition: OpDefinition) -> bool:
     """Return whether all that an op takes may be int32 or int64, and it draws no random numbers."""
-    return (
-        bool(definition.inputs)
-        and "Random" not in definition.name
-        and all(_may_be(definition, a.type, a.type_attr) for a in definition.inputs)
-    )
+    is_drawing = "Random" in definition.name
+    return bool(definition.inputs) and not is_drawing and _takes(definition, _SMALL_INTEGERS)
 
 
-def _may_be(definition: OpDefinition, dtype: str, attribute: str) -> bool:
+def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
+    """Return whether all that an op takes may be of some types."""
+    return all(_may_be(definition, a.type, a.type_attr, types) for a in definition.inputs)
+
+
+def _may_be(definition: OpDefinition, dtype: str, attribute: str, types: AbstractSet[str]) -> bool:
     if dtype:
-        return dtype in _SMALL_INTEGERS
+        return dtype in types
     found = definition.attributes.get(attribute)
-    return found is None or found.allowed is None or bool(_SMALL_INTEGERS & {*found.allowed})
+    return found is None or found.allowed is None or not types.isdisjoint(found.allowed)
 
 
 @cache

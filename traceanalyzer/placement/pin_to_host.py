@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.static_sizes import Sizes
     from traceanalyzer.sidecar.document import Attributes
 
-__all__ = ["pinned_to_host"]
+__all__ = ["MOVED_IF_SMALL", "pinned_to_host"]
 
 _MOST_ELEMENTS: Final = 64
 _NUMBERS: Final = frozenset({"int32", "int64", "float"})
+_STRING: Final = "string"
+# The types of which a tensor can be small.
+MOVED_IF_SMALL: Final = frozenset({*_NUMBERS, _STRING})
 _CONSTANT: Final = "Const"
 # `IsDenylisted`, with `IsCollective` and `IsControlFlow` of core/grappler/op_types.cc.
 _LEFT_ALONE: Final = frozenset(
@@ -150,7 +153,7 @@ class _Walk:
         types = self._kind_of[output.node].outputs
         if types is None or output.port >= len(types):
             return None
-        if types[output.port] == "string":
+        if types[output.port] == _STRING:
             return True
         if types[output.port] not in _NUMBERS:
             return False

@@ -21,7 +21,9 @@ Leave the option away, and measure. What it moves is small; what counts is wheth
 
 Certain where the capture recorded the option, the device that the placer gave the op, and the
 partition that ran it. What is foretold is likely, since other optimizers come before, which are not
-replayed; and possible where the sizes of tensors were not recorded.
+replayed; and possible where the sizes of tensors were not recorded. A trace alone does not tell
+whether the option was on: there it is one of several causes that an op may have, if all that it
+takes may be small, and the graph it is in is on a GPU too.
 """
 
 from __future__ import annotations
