@@ -120,3 +120,24 @@ def test_frames_are_numbered_once() -> None:
     ]
     assert pool.to_list(2) == [("<stdin>", 1, "<module>", 1)]
     assert len(pool) == 3
+
+
+def test_each_line_of_running_code_has_its_number() -> None:
+    pool = FramePool()
+    numbers = []
+    for _ in range(2):
+        numbers.append(pool.add_frame(sys._getframe()))  # noqa: SLF001
+        numbers.append(pool.add_frame(sys._getframe()))  # noqa: SLF001
+    assert numbers == [0, 1, 0, 1]
+    lines = [line for _, line, *_ in pool.to_list()]
+    assert lines[1] == lines[0] + 1
+
+
+def test_code_that_is_gone_lends_its_number_to_none() -> None:
+    pool = FramePool()
+    numbers = []
+    for k in range(50):
+        names: dict[str, FrameType] = {}
+        exec(compile("import sys\nframe = sys._getframe()", f"cell_{k}.py", "exec"), names)  # noqa: S102
+        numbers.append(pool.add_frame(names.pop("frame")))
+    assert numbers == list(range(50))

@@ -212,7 +212,7 @@ class EagerRecorder:
                 try:
                     number = numbers.get(tuple(key))
                 except TypeError:  # a list or a proto among the attributes
-                    key[-1] = repr(key[-1])
+                    key[-1] = _hashable(key[-1])
                     number = numbers.get(tuple(key))
                 is_new = number is None
                 is_new_way = False
@@ -402,6 +402,16 @@ class EagerRecorder:
         if isinstance(value, self._signatures.array_types):
             return _ARRAY
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
+
+
+def _hashable(attributes: Tuple[Any, ...]) -> Any:  # noqa: ANN401 - tuples, or text
+    """Return what stands for an op's attributes; types and shapes in lists are told by hash."""
+    found = tuple([tuple(v) if type(v) is list else v for v in attributes])
+    try:
+        hash(found)
+    except TypeError:
+        return repr(attributes)
+    return found
 
 
 def _encoded(thread: _Thread, session: int) -> Dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 from .loaded import loaded
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
 __all__ = ["GENERATED", "Frame", "FramePool", "is_user_file", "known_files", "place", "user_frame"]
 
@@ -24,6 +24,7 @@ GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct
 _NO_FILE = "<string>"
 _IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_MOST_KNOWN = 10_000
 known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
 
 
@@ -85,6 +86,8 @@ class FramePool:
     def __init__(self) -> None:
         """Start empty."""
         self._numbers: Dict[Frame, int] = {}
+        # By code, which is kept so that no other has its id, and instruction. Paths take longer.
+        self._known: Dict[Tuple[int, int], Tuple[int, CodeType]] = {}
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -98,8 +101,18 @@ class FramePool:
 
     def add_frame(self, frame: Optional[FrameType]) -> int:
         """Return the number of a running frame, -1 for none."""
+        if frame is None:
+            return -1
+        code = frame.f_code
+        known = self._known.get((id(code), frame.f_lasti))
+        if known is not None:
+            return known[0]
         found = place(frame)
-        return -1 if found is None else self.add(*found)
+        number = -1 if found is None else self.add(*found)
+        # Where AutoGraph's code comes from is asked anew: it depends on what called it.
+        if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
+            self._known[id(code), frame.f_lasti] = number, code
+        return number
 
     def to_list(self, start: int = 0) -> List[Frame]:
         """Return the frames in the order of their numbers, from `start` on."""

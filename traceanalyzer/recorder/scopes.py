@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 from .frames import GENERATED
 from .loaded import loaded
 from .patches import Patches
-from .tracebacks import unseen
+from .tracebacks import hide_frame, unseen
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -50,6 +50,10 @@ class _Local(threading.local):
     # Number of the eager scopes that are open, one within the other; what is below zero tells of
     # the innermost alone.
     chain = _NO_SCOPE
+
+    def __init__(self) -> None:
+        """Begin in a thread."""
+        self.stack: List[Tuple[int, int]] = []  # the two of the scopes around
 
 
 class _Locations(List[Any]):
@@ -120,10 +124,11 @@ class Scopes:
         def enter(scope: Any) -> Any:  # noqa: ANN401
             context = scope._ctx  # noqa: SLF001
             before = context.device_name
-            with unseen:
+            try:  # rather than `with unseen`: each step of Keras opens several
                 result = original(scope)
-            if not hasattr(local, "stack"):
-                local.stack = []
+            except BaseException as error:
+                hide_frame(error)
+                raise
             local.stack.append((local.frame, local.chain))
             caller = sys._getframe(1)  # noqa: SLF001
             passed_on = _passed_on(caller)
@@ -141,10 +146,13 @@ class Scopes:
         local = self.local
 
         def leave(scope: Any, *error: Any) -> Any:  # noqa: ANN401
-            stack = getattr(local, "stack", None)
+            stack = local.stack
             local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
-            with unseen:
+            try:
                 return original(scope, *error)
+            except BaseException as raised:
+                hide_frame(raised)
+                raise
 
         return leave
 

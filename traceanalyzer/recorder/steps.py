@@ -14,7 +14,7 @@ by then a program that marks its steps has shown that it does.
 from __future__ import annotations
 
 import re
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .loaded import loaded
 from .patches import Patches
@@ -41,6 +41,7 @@ class StepMarks:
         self._seen: Set[Tuple[int, str]] = set()  # who called what in this session
         self._counts: Dict[Tuple[int, str], int] = {}
         self._leader: Optional[Tuple[int, str]] = None
+        self._make: Optional[Callable[[int], Any]] = None  # a marker of the leader's step
         self._open: Any = None
         self._unfinished: List[Any] = []
         self._is_marking = False
@@ -98,13 +99,9 @@ class StepMarks:
             self._seen.add(key)
             return
         if self._leader is None and count > _CALLS_BEFORE:
-            self._leader = key
-        if key != self._leader:
-            return
-        found = _DEFINITION.fullmatch(name)
-        label = found.group(1) if found else name
-        traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
-        self._open = traceme("step", step_num=count, _r=1, graph_type=label)
+            self._leader, self._make = key, _marker_of(name)
+        if key == self._leader and self._make is not None:
+            self._open = self._make(count)
 
     def _watch(self) -> None:
         from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
@@ -121,3 +118,11 @@ class StepMarks:
                 raise
 
         self._patches.replace(trace.Trace, "__init__", init)
+
+
+def _marker_of(name: str) -> Callable[[int], Any]:
+    """Return what opens the marker of a step that begins with a function, given its number."""
+    found = _DEFINITION.fullmatch(name)
+    label = found.group(1) if found else name
+    traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
+    return lambda count: traceme("step", step_num=count, _r=1, graph_type=label)
