@@ -206,3 +206,40 @@ def test_the_programs_trace_is_the_newest_that_it_wrote(tmp_path: Path) -> None:
     assert session.trace() is None
     assert ScriptSession(None).trace() is None
     assert ScriptSession("gs://bucket/logs").trace() is None
+
+
+def test_a_process_that_was_forked_before_tensorflow_came_is_told(tmp_path: Path) -> None:
+    done = Done(
+        tmp_path,
+        """
+        import os
+        if not os.fork():
+            os._exit(0)
+        os.wait()
+        import tensorflow as tf
+        tf.tanh(tf.zeros([1]))
+        """,
+    )
+    assert done.code == 0, done.err
+    assert [n["id"] for n in done.records("note")] == ["child_processes"]
+
+
+def test_the_function_of_a_dataset_is_let_go_while_it_is_recorded(tmp_path: Path) -> None:
+    done = Done(
+        tmp_path,
+        """
+        import gc
+        import weakref
+        import tensorflow as tf
+        alive = []
+        def use_dataset():
+            numbers = tf.data.Dataset.range(3).map(lambda n: n + 1)
+            alive.append(weakref.ref(numbers._map_func.function))
+            list(numbers)
+        for _ in range(5):
+            use_dataset()
+            gc.collect()
+        print(sum(each() is not None for each in alive))
+        """,
+    )
+    assert (done.code, done.out) == (0, "0\n"), done.err

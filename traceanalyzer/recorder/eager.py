@@ -20,7 +20,7 @@ import sys
 import threading
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Optional, Tuple
 
 from .frames import known_files, user_frame
 from .loaded import loaded
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["EagerRecorder"]
 
 _OTHER, _TENSOR, _VARIABLE, _LIST, _ARRAY = 0, 1, 2, 3, 4
+_PLAIN = (str, bytes, int, float, bool, type(None))
 _MARKER = "traceanalyzer:eager"
 _MARK_EVERY = 1000  # ops of a thread: how far a misalignment can reach
 _MOST_OF_A_LIST = 8  # inputs of a list that tell ops apart
@@ -175,7 +176,9 @@ class EagerRecorder:
 
     def _full_fast_path(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901, PLR0915 - inline
         from tensorflow.python.eager.core import _FallbackException  # noqa: PLC0415
+        from tensorflow.python.framework import dtypes, tensor_shape  # noqa: PLC0415
 
+        plain = frozenset({*_PLAIN, dtypes.DType, tensor_shape.TensorShape})
         # Locals of the closure: an attribute look-up for each op would be felt.
         local, numbers = self._local, self._signatures.numbers
         first_attribute, creates = self._first_attribute, self._creates
@@ -212,7 +215,7 @@ class EagerRecorder:
                 try:
                     number = numbers.get(tuple(key))
                 except TypeError:  # a list or a proto among the attributes
-                    key[-1] = _hashable(key[-1])
+                    key[-1] = _told(key[-1], plain)
                     number = numbers.get(tuple(key))
                 is_new = number is None
                 is_new_way = False
@@ -274,11 +277,12 @@ class EagerRecorder:
                 thread = self._local.thread
                 if is_function:
                     self._before_call(name, thread.number)
-                if self._session >= 0 or (is_function and name not in functions):
+                is_recording = self._session >= 0  # another thread may begin or end it meanwhile
+                if is_recording or (is_function and name not in functions):
                     frame = user_frame(sys._getframe(1))  # noqa: SLF001
                     number, is_new = self._number(name, args, frame, is_function=is_function)
                     is_new_way = is_new and self._signatures.is_new_way(number)
-                if self._session >= 0:
+                if is_recording:
                     thread.left -= 1
                     if thread.left < 0:
                         self._mark(thread)
@@ -404,14 +408,18 @@ class EagerRecorder:
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
 
 
-def _hashable(attributes: Tuple[Any, ...]) -> Any:  # noqa: ANN401 - tuples, or text
-    """Return what stands for an op's attributes; types and shapes in lists are told by hash."""
-    found = tuple([tuple(v) if type(v) is list else v for v in attributes])
-    try:
-        hash(found)
-    except TypeError:
-        return repr(attributes)
-    return found
+def _told(value: Any, plain: FrozenSet[type]) -> Any:  # noqa: ANN401 - of any attribute
+    """Return what stands for an attribute: what is in lists as it is, objects by name or as text.
+
+    What stands for it is kept; an object itself would be kept from being freed, with all it holds.
+    """
+    kind = type(value)
+    if kind in plain:
+        return value
+    if kind is list or kind is tuple:
+        return tuple([_told(each, plain) for each in value])
+    name = getattr(value, "name", None) if callable(value) else None  # of a function: its own alone
+    return text(name) if name else repr(value)
 
 
 def _encoded(thread: _Thread, session: int) -> Dict[str, Any]:

@@ -36,12 +36,21 @@ def is_user_file(file: str) -> bool:
     """
     known = known_files.get(file)
     if known is None:
-        path = os.path.abspath(file) if not file.startswith("<") else file
+        path = _absolute(file)
         installed = (_STANDARD_LIBRARY, _RECORDER, _tensorflow_folder(), "<frozen ")
         is_library = path.startswith(installed) or any(part in path for part in _PACKAGES)
         is_library = is_library or (file == _NO_FILE and not _IS_COMMAND)
         known = known_files[file] = not is_library
     return known
+
+
+def _absolute(file: str) -> str:
+    if file.startswith("<"):
+        return file
+    try:
+        return os.path.abspath(file)
+    except OSError:  # the working directory is gone
+        return file
 
 
 def _tensorflow_folder() -> str:
@@ -95,8 +104,7 @@ class FramePool:
 
     def add(self, file: str, line: int, name: str) -> int:
         """Return the number of a place in the code."""
-        path = file if file.startswith("<") else os.path.abspath(file)
-        key = (path, line, name, int(is_user_file(file)))
+        key = (_absolute(file), line, name, int(is_user_file(file)))
         return self._numbers.setdefault(key, len(self._numbers))
 
     def add_frame(self, frame: Optional[FrameType]) -> int:

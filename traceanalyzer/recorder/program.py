@@ -59,13 +59,14 @@ class _Program:
             self._attachment.after_tensorflow()
 
     def forked(self) -> None:
-        self._has_forked = True
+        if self._attachment is None:  # which notes those from then on
+            self._has_forked = True
 
     def finish(self, reason: str) -> None:
+        if self._has_forked:
+            note_fork(self._journal)
         if self._attachment is not None:
             self._attachment.finish(reason)
             return
-        if self._has_forked:
-            note_fork(self._journal)
         note_other_starts(self._journal)
         self._journal.write("finished", reason=reason)

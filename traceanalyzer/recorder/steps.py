@@ -38,6 +38,7 @@ class StepMarks:
         """
         self._is_counted = is_counted
         self._patches = Patches()
+        self._class: Any = None  # of TensorFlow, of whose objects steps are
         self._seen: Set[Tuple[int, str]] = set()  # who called what in this session
         self._counts: Dict[Tuple[int, str], int] = {}
         self._leader: Optional[Tuple[int, str]] = None
@@ -49,6 +50,9 @@ class StepMarks:
 
     def install(self) -> None:
         """Learn of steps that the program marks itself, if sessions depend on them."""
+        from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
+
+        self._class = trace.Trace  # kept: the program may drop TensorFlow, and none is made twice
         if self._is_counted:
             self._watch()
 
@@ -104,9 +108,9 @@ class StepMarks:
             self._open = self._make(count)
 
     def _watch(self) -> None:
-        from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
-
-        original = trace.Trace.__init__
+        if self._class is None:  # not installed
+            return
+        original = self._class.__init__
 
         def init(trace: Any, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
             if "step_num" in keywords:
@@ -117,7 +121,7 @@ class StepMarks:
                 hide_frame(error)
                 raise
 
-        self._patches.replace(trace.Trace, "__init__", init)
+        self._patches.replace(self._class, "__init__", init)
 
 
 def _marker_of(name: str) -> Callable[[int], Any]:
