@@ -169,6 +169,42 @@ def test_hundreds_that_ask_for_the_same_hold_a_group_together() -> None:
         assert not still_there(graph, setting, graph.index("n7"), rest)
 
 
+def test_members_of_a_group_are_held_by_what_holds_each_of_them() -> None:
+    # "b" is colocated with "gpu" and with "n"; no device takes all three, so soft placement leaves
+    # it with "n" alone. If "b" could run on a GPU it would go with "gpu", and "n" would stay.
+    integers = {"T": "int32"}
+    placed = written(
+        node("gpu", "CudnnRNN", T="float"),
+        node("b", "MatMul", group=["gpu", "n"], **integers),
+        node("n", "MatMul", **integers),
+    ).placed(default="", soft=True)
+    assert placed.placement.roots[1] == placed.placement.roots[2]
+    assert placed.placement.ignored
+    finder = BlockerFinder(placed.placement)
+    held = [{(b.hold.value, b.node) for b in finder.of(at).found} for at in range(3)]
+    assert held == [set(), {("attributes", 1)}, {("attributes", 1), ("attributes", 2)}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "default"),
+    [
+        # an input that comes later in the graph
+        ([node("n", "Shape", "late", T="float", asked="/cpu:0"),
+          tanh("late", "x", asked="/gpu:0")], "CPU:0"),
+        # a constant is placed after all else
+        ([node("n", "Shape", "c", T="float", asked="/cpu:0"),
+          node("c", "Const", dtype="float", asked="/gpu:0")], "CPU:0"),
+        # and one that another waits for, after it
+        ([node("n", "Const", dtype="float", asked="/cpu:0"),
+          node("c", "Const", "^n", dtype="float", asked="/gpu:0")], "CPU:0"),
+    ],
+)  # fmt: skip
+def test_what_is_placed_later_is_never_followed(lines: list[Node], default: str) -> None:
+    placed = written(X, *lines).placed(default=default)
+    assert placed.holds("n") == [("request", "n"), ("default_device", "n")]
+    assert placed.blockers("n").is_complete
+
+
 def still_there(graph: Written, setting: dict[str, Any], at: int, kept: list[Any]) -> bool:
     """Whether a node is on a GPU once these blockers are gone, in the whole graph."""
     placement = graph.placed(**setting).placement

@@ -122,45 +122,59 @@ class BlockerFinder:
         self._placement = placement
         self._type = device_type
         self._around = Neighbourhoods(placement)
-        self._of_groups: dict[int, tuple[tuple[Blocker, ...], bool]] = {}
+        self._of_groups: dict[int, _Found] = {}
 
     def of(self, node: int) -> Blockers:
         """Find all that keeps a node from the device."""
-        placement = self._placement
-        if placement.decisions[node] is not Decision.FIRST:
-            blocking, is_complete = self._searched(node)
-        else:  # what holds one such member of a group holds all of them
-            root = placement.roots[node]
-            if root not in self._of_groups:
-                self._of_groups[root] = self._searched(self._first_of(node))
-            in_group, is_complete = self._of_groups[root]
-            blocking = tuple(
-                replace(b, node=node) if b.hold is Hold.DEFAULT_DEVICE else b for b in in_group
-            )
+        found = self._of_group(node) or self._searched(node)
         return Blockers(
             node=node,
-            found=blocking,
+            found=found.blockers,
             follows=tuple(trail(self._placement, node)),
-            is_complete=is_complete,
+            is_complete=found.is_complete,
         )
+
+    def _of_group(self, node: int) -> _Found | None:
+        """Return what holds the first such member of a node's group, where it holds the node too.
+
+        Of a group of hundreds, one is searched for. That two are a group now does not say that they
+        would be without a blocker: soft placement may have ignored what else one of them is
+        colocated with.
+        """
+        placement = self._placement
+        if placement.decisions[node] is not Decision.FIRST:
+            return None
+        root = placement.roots[node]
+        if root not in self._of_groups:
+            self._of_groups[root] = self._searched(self._first_of(node))
+        found = self._of_groups[root]
+        if node not in found.alike:
+            return None
+        of_node = tuple(
+            replace(b, node=node) if b.hold is Hold.DEFAULT_DEVICE else b for b in found.blockers
+        )
+        return replace(found, blockers=of_node)
 
     def _first_of(self, node: int) -> int:
         """Return the first member of a node's group that got the first of its candidates."""
         decisions = self._placement.decisions
         return next(m for m in self._around.members(node) if decisions[m] is Decision.FIRST)
 
-    def _searched(self, node: int) -> tuple[tuple[Blocker, ...], bool]:
+    def _searched(self, node: int) -> _Found:
         """Place the neighbourhood anew for each blocker; the whole graph if that does not tell."""
         part = self._around.of(node)
-        blocking: tuple[Blocker, ...] = ()
-        is_complete = False
+        members = self._around.members(node)
         if part.is_faithful:
-            found, is_complete = _search(part.placement, part.index(node), self._type)
-            blocking = tuple(replace(b, node=part.whole[b.node]) for b in found)
-        if not is_complete:
-            in_all, is_complete = _search(self._placement, node, self._type)
-            blocking = tuple(in_all)
-        return blocking, is_complete
+            number = {at: k for k, at in enumerate(part.whole)}
+            inside = [number[at] for at in members]
+            found = _search(part.placement, number[node], self._type, inside)
+            if found.is_complete:
+                return _Found(
+                    blockers=tuple(replace(b, node=part.whole[b.node]) for b in found.blockers),
+                    is_complete=True,
+                    alike=frozenset(part.whole[at] for at in found.alike),
+                )
+        return _search(self._placement, node, self._type, members)
 
 
 def blockers(placement: Placement, node: int, device_type: str = GPU) -> Blockers:
@@ -176,10 +190,33 @@ def moved_without(
     return moved(placement, _again(placement, taken_away, goal))
 
 
-def _search(placement: Placement, node: int, device_type: str) -> tuple[list[Blocker], bool]:
-    """Take blockers away until a node moves; return those that are needed, and whether it did."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What a search found.
+
+    Attributes:
+        blockers: What holds the node.
+        is_complete: Whether it moves without them.
+        alike: Those of its group that went where it went in all that was tried: the same holds
+            them.
+    """
+
+    blockers: tuple[Blocker, ...]
+    is_complete: bool
+    alike: frozenset[int]
+
+
+def _search(placement: Placement, node: int, device_type: str, members: Iterable[int]) -> _Found:
+    """Take blockers away until a node moves; find those that are needed, and whether it did."""
     goal = _goal(placement, device_type)
     found: list[Blocker] = []
+    alike = {*members}
+
+    def without_these(some: Iterable[Blocker]) -> Placement:
+        after = _again(placement, some, goal)
+        alike.intersection_update([at for at in alike if after.devices[at] == after.devices[node]])
+        return after
+
     current = placement
     while goal and not _has_moved(placement, current, node, device_type):
         focus = (node, *trail(current, node))[-1]
@@ -188,16 +225,16 @@ def _search(placement: Placement, node: int, device_type: str) -> tuple[list[Blo
         if not bites:
             break
         found += bites
-        current = _again(placement, found, goal)
+        current = without_these(found)
     is_complete = _has_moved(placement, current, node, device_type)
     needed = len(found) + 1
     while is_complete and len(found) < needed:  # what was needed beside another may be no more
         needed = len(found)
         for some in _apart(found):
             rest = [other for other in found if other not in some]
-            if _has_moved(placement, _again(placement, rest, goal), node, device_type):
+            if _has_moved(placement, without_these(rest), node, device_type):
                 found = rest
-    return found, is_complete
+    return _Found(blockers=tuple(found), is_complete=is_complete, alike=frozenset(alike))
 
 
 def _apart(found: Iterable[Blocker]) -> list[set[Blocker]]:

@@ -37,10 +37,6 @@ class Neighbourhood:
     whole: Sequence[int]
     is_faithful: bool
 
-    def index(self, node: int) -> int:
-        """Return the number here of a node of the whole graph."""
-        return self.whole.index(node)
-
 
 class Neighbourhoods:
     """Cuts neighbourhoods out of one placed graph."""
@@ -128,7 +124,11 @@ class Neighbourhoods:
         graph = nodes.graph
         roots = {self._placement.roots[at] for at in inside}
         edges = [edge for root in roots for edge in self._edges.get(root, ())]
-        followers = {at: f for at, f in _within(nodes.followers, inside) if f in number}
+        followers = {
+            at: f
+            for at, f in _within(nodes.followers, inside)
+            if f in number and self._settles_before(f, at)
+        }
         return Nodes(
             graph=Graph(
                 names=tuple(graph.names[at] for at in whole),
@@ -154,10 +154,24 @@ class Neighbourhoods:
             host_lists=frozenset(number[at] for at in nodes.host_lists & inside),
             consumers={
                 number[at]: [number[c] for c in of_node]
+                if at not in nodes.generators or all(self._settles_before(c, at) for c in of_node)
+                else []
                 for at, of_node in _within(nodes.consumers, inside)
             },
             doubts=_renumbered(nodes.doubts, number),
         )
+
+    def _settles_before(self, other: int, node: int) -> bool:
+        """Return whether the placer knows where one node is when it comes to another.
+
+        What it does not know then is never followed; what lies around the cut has its device from
+        the start.
+        """
+        placement = self._placement
+        if other in placement.setting.assigned or other in placement.changes.assigned:
+            return True
+        generators = placement.nodes.generators  # they wait until all else is placed
+        return (other in generators, other) < (node in generators, node)
 
 
 def trail(placement: Placement, node: int) -> Iterator[int]:
