@@ -279,6 +279,42 @@ def test_what_python_warns_of_in_a_program_is_not_repeated(
     assert [str(w.message) for w in told] == [r"invalid escape sequence '\d'"]
 
 
+def test_what_the_program_was_warned_of_once_it_is_not_warned_of_again(
+    tmp_path: Path, journal: Journal
+) -> None:
+    program = """\
+    import warnings
+    for _ in range(3):
+        warnings.warn("once a line is enough")
+        try:
+            fail(RuntimeError())
+        except RuntimeError:
+            pass
+    """
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("default")
+        assert _handlers(tmp_path, journal, program) == [(6, "<module>")] * 3
+    assert [str(w.message) for w in told] == ["once a line is enough"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r"text = 'it\'s'",
+        r"text = 'ends with \\'",
+        r"text = r'\d\''",
+        r"text = f'\N{EM DASH} {1} \x41'",
+        r"text = rf'\{1}'",
+        "text = 'goes \\\non'",
+        "total = 1 + \\\n    2",
+        r"# a comment \\",
+    ],
+)
+def test_escapes_of_all_kinds_hide_no_handler(tmp_path: Path, journal: Journal, line: str) -> None:
+    program = f"{line}\ntry:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
+    assert _handlers(tmp_path, journal, program) == [(line.count("\n") + 4, "<module>")]
+
+
 def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) -> None:
     program = """\
     for _ in range(150):

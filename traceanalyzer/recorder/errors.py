@@ -13,8 +13,8 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import re
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
 from .frames import is_user_file, place
@@ -35,6 +35,9 @@ _MOST_ERRORS = 100
 # `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
 # TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
 _XLA = "Detected unsupported operations when trying to compile graph"
+# Of such, Python warns when it parses an invalid one. To put its filters of warnings off meanwhile
+# would make it forget what it has warned of, and the program's other threads share them.
+_ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
 _TRY = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*`, since Python 3.11
 _CONTEXT_METHODS = (  # what `tf.config` calls (python/framework/config.py)
     "set_visible_devices",
@@ -167,9 +170,7 @@ def _handlers_around(file: str, first: int, line: int) -> List[ast.ExceptHandler
     """
     if file not in _trees:
         try:
-            with warnings.catch_warnings():  # Python has told the program of them
-                warnings.simplefilter("ignore")
-                _trees[file] = ast.parse("".join(linecache.getlines(file)))
+            _trees[file] = ast.parse(_without_escapes("".join(linecache.getlines(file))))
         except (SyntaxError, ValueError):
             _trees[file] = None
     tree = _trees[file]
@@ -184,6 +185,11 @@ def _handlers_around(file: str, first: int, line: int) -> List[ast.ExceptHandler
     ]
     around.sort(key=lambda node: node.lineno, reverse=True)
     return [handler for node in around for handler in node.handlers]
+
+
+def _without_escapes(source: str) -> str:
+    """Return a source with what is harmless in place of escapes; nothing else moves."""
+    return _ESCAPE.sub(lambda escape: "_" * len(escape[0]), source)
 
 
 def _end(node: ast.stmt) -> int:
