@@ -106,6 +106,23 @@ def test_an_op_of_unknown_placement_is_no_op_of_the_host() -> None:
     assert ops["exposed_ps"].isna().to_dict() == {"MatMul": False, "Unique": True}
 
 
+def test_input_is_waited_for_wherever_the_op_that_gets_it_is_placed() -> None:
+    """An eager `IteratorGetNext` has kernels for both; the wait for its element is the host's."""
+    python = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("IteratorGetNext", us(20, 50)),
+        eager("MatMul", us(75, 10))(launch(us(80, 2), 2)),
+    )
+    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(85, 5), 2))
+    tables = tables_of(host(python), gpu(0, device))
+    timeline = host_timeline(tables)
+
+    assert (20, 70, "INPUT", "IteratorGetNext") in shown(timeline.devices[0].parts, tables)
+    ops = with_exposed(tables, timeline).ops.set_index("type")
+    assert ops["placement"]["IteratorGetNext"] == "unknown"
+    assert ops["exposed_ps"].to_dict() == {"MatMul": 0, "IteratorGetNext": 50 * US}
+
+
 @pytest.mark.parametrize(("first_has_work", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
 def test_a_launch_whose_id_comes_again_is_the_last_and_proved_only_if_it_is_the_only_one(
     first_has_work: bool,  # noqa: FBT001  # a case

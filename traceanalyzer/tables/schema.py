@@ -111,7 +111,11 @@ OPS = Schema(
         "h2d_bytes": Column("int64", "bytes copied to the device for it, as producer or consumer"),
         "d2h_bytes": Column("int64", "bytes copied to the host for it, as producer or consumer"),
         "copy_ps": Column("int64", "time of these copies"),
-        "exposed_ps": Column("Int64", "time a device idled because of it; null: not yet computed"),
+        "exposed_ps": Column(
+            "Int64",
+            "time a device idled because of it; null: not computed, as no device ran kernels or "
+            "a compute op's placement is unknown",
+        ),
         "input_types": Column("text", "types of its inputs, ? for one untold; null: nothing tells"),
         "output_types": Column("text", "types of its outputs; null without a sidecar"),
         "requested_device": Column(
@@ -162,7 +166,10 @@ COPIES = Schema(
         "function": Column("text", "function it was asked for in"),
         "thread": Column("text", "thread that asked for it; null where unknown"),
         "launch_ps": Column("Int64", "when that thread did; null where unknown"),
-        "exposed_ps": Column("Int64", "time a device idled because of it; null: not yet computed"),
+        "exposed_ps": Column(
+            "Int64",
+            "time a device idled because of it; null: its device is unknown or ran no kernel",
+        ),
     },
 )
 

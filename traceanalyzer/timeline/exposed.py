@@ -3,8 +3,9 @@
 An op's exposed time is the idle time in which the walk back from what came next passes through the
 op, and the time in which nothing but a copy ran that is made for it. Each moment of a device is
 attributed once, so that the exposed times of all ops add up to no more than the idle time. Of
-several devices of a host it is the mean. What waited for an op of unknown placement is not counted:
-the op may have run on the device, and need not be in the way.
+several devices of a host it is the mean. What waited for a compute op of unknown placement is not
+counted: the op may have run on the device, and need not be in the way. Input is waited for on the
+host wherever the op that gets it is placed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
@@ -39,8 +41,8 @@ def is_exposed(parts: Parts) -> NDArray[np.bool_]:
 def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     """Return a host's tables with the exposed time of ops and copies.
 
-    It stays null where no device ran kernels: what did not compute did not wait; and for ops of
-    unknown placement.
+    It stays null where no device ran kernels: what did not compute did not wait; and for compute
+    ops of unknown placement.
     """
     devices = timeline.devices
     if not devices:
@@ -54,8 +56,8 @@ def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
         of_ops += sum_by(row, parts.duration_ps, len(of_ops))
         of_copies += sum_by(parts.copy, parts.duration_ps, len(of_copies))
         on_device |= (tables.copies["device"] == device.device).to_numpy()
-    is_unplaced = (tables.ops["placement"] == "unknown").to_numpy(np.bool_)
-    exposed_ps = pd.arrays.IntegerArray(of_ops // len(devices), is_unplaced)
+    is_unplaced = (tables.ops["placement"] == "unknown") & (tables.ops["role"] == Role.COMPUTE)
+    exposed_ps = pd.arrays.IntegerArray(of_ops // len(devices), is_unplaced.to_numpy(np.bool_))
     return replace(
         tables,
         ops=tables.ops.assign(exposed_ps=exposed_ps),
