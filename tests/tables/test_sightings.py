@@ -91,6 +91,32 @@ def test_what_a_kernel_says_of_itself_outweighs_its_launch() -> None:
     ) == [(None, "a", None, 1, 0), (None, "b", "/device:GPU:0", 1, 1)]
 
 
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_a_kernel_is_of_no_op_where_another_may_have_launched_it(*, in_graph: bool) -> None:
+    """The id comes twice, with but one kernel: the work may be either call's."""
+    of_graph = thread("tf_Compute", 1)(
+        executor(us(0, 99))(
+            op("a", "MatMul", us(0, 10))(launch(us(5, 2), 1)),
+            op("b", "Relu", us(75, 10))(launch(us(80, 2), 1)),
+        )
+    )
+    eagerly = line("python")(
+        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
+        eager("Relu", us(75, 10))(launch(us(80, 2), 1)),
+    )
+
+    tables = tables_of(
+        host(of_graph if in_graph else eagerly),
+        gpu(0)(stream(7, "Compute")(kernel("k", us(85, 5), correlation=1))),
+    )
+
+    assert rows(tables.kernels, "op_id", "op") == [(None, None)]
+    assert sorted(rows(tables.ops, "type", "device", "kernels", "kernel_ps")) == [
+        ("MatMul", None, 0, 0),
+        ("Relu", None, 0, 0),
+    ]
+
+
 def test_a_kernel_is_of_the_function_that_launched_it() -> None:
     assert found(
         host(

@@ -87,8 +87,7 @@ def gather(
     is_placing = is_kernel & (label >= 0) & _names_its_op(host, device, owner)
     kernels = np.flatnonzero(is_placing)
     # A kernel that says it is of another op than the one it was launched within is the other's.
-    is_own = (np.append(on_host, -1)[owner] == label) & device.launch_is_sure
-    launched_by = np.where(is_own, owner, -1)
+    launched_by = np.where(np.append(on_host, -1)[owner] == label, owner, -1)
     occurrence_device = _device_of_occurrences(host, device, launched_by, kernels)
 
     functions = concatenate([_host_functions(host), _kernel_functions(host, device).take(kernels)])
@@ -120,21 +119,21 @@ def gather(
 def _names_its_op(
     host: HostOps | None, device: DeviceEvents, owner: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Tell which device events name their op, or were surely launched by an eager one."""
+    """Tell which device events name their op, or were launched by an eager one."""
     named = device.op.present | device.hlo_op.present
     if host is None:
         return named
     callback = np.array([t in PYTHON_CALLBACKS for t in host.names.type], np.bool_)[host.name]
     by_eager_op = np.append((host.kind == Kind.EAGER_OP) & ~callback, np.False_)[owner]
-    either: NDArray[np.bool_] = named | (by_eager_op & device.launch_is_sure)
+    either: NDArray[np.bool_] = named | by_eager_op
     return either
 
 
 def _owners(host: HostOps | None, device: DeviceEvents) -> NDArray[np.int64]:
-    """Return the host occurrence that launched each device event, -1 where none is known."""
+    """Return the host occurrence that launched each device event, -1 where it is not sure."""
     if host is None:
         return np.full(len(device), -1, np.int64)
-    return np.append(host.owner, -1)[device.launch]
+    return np.append(host.owner, -1)[device.sure_launch]
 
 
 def _host_columns(host: HostOps | None, labels: dict[_Label, int]) -> NDArray[np.int64]:
