@@ -88,6 +88,7 @@ __all__ = [
     "Unexplained",
     "UnexplainedOp",
     "Where",
+    "number_in",
 ]
 
 SCHEMA_VERSION = 1
@@ -113,6 +114,11 @@ _WHOLE = frozenset({"bytes", "count", "kernels", "line", "occurrences", "rows"})
 _PLAIN = frozenset({str, int, bool, type(None)})
 # By name: this module is read where pandas is not, and pandas' missing values are no floats.
 _PANDAS_MISSING = frozenset({"NAType", "NaTType"})
+
+
+def number_in(cell: Cell) -> float:
+    """Returns the number in a cell; 0 where there is none."""
+    return float(cell) if isinstance(cell, int | float) else 0.0
 
 
 def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
@@ -491,7 +497,7 @@ class Timeline(_Record):
     devices: tuple[DeviceTimeline, ...]
     busiest_share: float | None = None
     idlest_share: float | None = None
-    shift_us: float = 0.0  # what was added to devices' times, so that nothing begins unlaunched
+    shift_us: float = 0.0  # the most that was added to a device's times: nothing begins unlaunched
 
 
 @dataclass(frozen=True, kw_only=True)

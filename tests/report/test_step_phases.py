@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,6 +50,17 @@ def test_without_a_device_it_is_the_programs_own_thread() -> None:
     assert found is not None
     assert found.device is None
     assert [step["host_op_us"] for step in found.steps.records()] == [56.0, 56.0, 56.0]
+
+
+def test_a_host_without_a_device_hides_no_device_of_another(run: Run) -> None:
+    python = line("python")(
+        *(training(k, 100 * k, eager("Eig", us(100 * k + 30, 40))) for k in range(3))
+    )
+    of_programs = replace(run_of(host(python)).hosts[0], name="worker")
+    found = step_phases(replace(run, hosts=(of_programs, *run.hosts)))
+
+    assert found is not None
+    assert (found.host, found.device) == (run.hosts[0].name, "/device:GPU:0")
 
 
 def test_without_steps_nothing_is_told() -> None:

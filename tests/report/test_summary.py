@@ -92,7 +92,7 @@ def test_of_stacked_causes_all_that_must_change_is_said() -> None:
     said = on_one_line(printed(replace(run, findings=(stacked,)), 160))
 
     for words in (
-        "2 causes keep it, each by itself: it moves when all are gone",
+        "Two causes keep it, each by itself: it moves when all are gone",
         "- python_callback (certain): TensorFlow 2.18.0 registers EagerPyFunc for CPU only.",
         '(likely): The call stands inside with tf.device("/CPU:0"). [train/augment.py:84]',
         "Change, for the first: Write the blur with TensorFlow ops",

@@ -44,13 +44,16 @@ class _Told(NamedTuple):
 def step_phases(run: Run) -> StepPhases | None:
     """Return the phases of each step, of the device that computed least: the one that waited most.
 
+    What a program's own thread waited for is told only where no device did anything.
+
     Returns:
         None where nothing tells of steps, or of what a device or the program waited for.
     """
     told = [one for host in run.hosts for one in _of_host(host)]
     if not told:
         return None
-    least = min(told, key=lambda one: one.computed)
+    of_devices = [one for one in told if one.device is not None]
+    least = min(of_devices or told, key=lambda one: one.computed)
     return StepPhases(host=least.host, device=least.device, steps=_table(least))
 
 

@@ -170,22 +170,20 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     figures += words.time(cost.exposed_us_per_step)
     yield figures + words(" per step" if cost.exposed_us_per_step is not None else "")
     yield from _source(finding, words)
-    yield from _blockers(finding, total, words)
+    yield from _blockers(finding, words)
     for fix in finding.fixes[:1]:
         which = "Change, for the first: " if len(finding.blockers) > 1 else "Change: "
         yield words(which, "bold") + words.prose(fix.text)
         yield from _code(fix, words)
 
 
-def _blockers(finding: Finding, ops: int, words: Words) -> Iterator[Text]:
+def _blockers(finding: Finding, words: Words) -> Iterator[Text]:
     """Says what all must change, where more than one cause keeps the ops."""
-    blockers = finding.blockers
-    if len(blockers) < 2:  # noqa: PLR2004 - the finding itself tells of a single one
+    said = views.kept_by_several(finding)
+    if not said:
         return
-    alone = ", each by itself" if all(blocker.sufficient for blocker in blockers) else ""
-    kept, moves = ("it", "it moves") if ops == 1 else ("them", "they move")
-    said = f"{text.count(len(blockers))} causes keep {kept}{alone}: {moves} when all are gone"
     yield words(said, "bold")
+    blockers = finding.blockers
     for blocker in blockers[:BLOCKERS_SHOWN]:
         line = words(f"- {text.cut(blocker.cause)} ({blocker.certainty})")
         for evidence in blocker.evidence[:1]:

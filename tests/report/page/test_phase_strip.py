@@ -58,6 +58,22 @@ def test_of_many_steps_the_first_are_shown_with_their_number() -> None:
     assert (len(strip.bars), strip.total) == (100, 4_000)
     section = read(render_page(with_phases(*rows, total=4_000))).one("section", id="steps")
     assert "The first 100 of 4,000 steps." in section.text
+    assert "Showing 100 of 4,000 steps. The first 150: traceanalyzer report" in section.text
+
+
+def test_of_a_programs_own_thread_it_is_said_on_which_host() -> None:
+    report = with_phases(*TWO)
+    assert report.steps.phases is not None
+    phases = replace(report.steps.phases, device=None, host="worker-7")
+    report = replace(report, steps=replace(report.steps, phases=phases))
+
+    def caption(report: Report) -> str:
+        section = read(render_page(report)).one("section", id="steps")
+        return section.one("figure", id="steps-phases").one("figcaption").text
+
+    assert "own thread did in each step" in caption(report)
+    several = replace(report, run=replace(report.run, hosts=("chief", "worker-7")))
+    assert "own thread on worker-7 did in each step" in caption(several)
 
 
 @pytest.mark.parametrize("report", [with_phases(TWO[0]), empty_run()], ids=["one", "none"])

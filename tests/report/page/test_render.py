@@ -579,5 +579,5 @@ def test_a_change_that_is_not_enough_by_itself_is_said_to_be(causes: int, said: 
     page = read(render_page(replace(report, findings=(finding,))))
 
     (card,) = page.all("article")
-    assert ("it moves when all are gone" in card.text) == bool(said)
+    assert ("when all are gone, not by this alone." in card.text) == bool(said)
     assert said in card.text

@@ -233,11 +233,16 @@ def test_a_gap_tells_what_it_is_and_on_which_rows() -> None:
     gap = page.one("tr", id="gap-1")
     assert gap.attributes["data-told"] == (
         "/device:GPU:0 ran nothing for 2.35\N{NO-BREAK SPACE}ms, from 6.65\N{NO-BREAK SPACE}ms on, "
-        "in train 0. Waited for: an op on the host, augment/EagerPyFunc (finding 1)."
+        "in train 0. Waited for: an op on the host for 2.11\N{NO-BREAK SPACE}ms of it, "
+        "augment/EagerPyFunc (finding 1)."
     )
     assert (gap.attributes["data-from"], gap.attributes["data-to"]) == ("6650.0", "9000.0")
     trace = gpu_run().trace
     assert trace is not None
+    wholly = replace(trace.gaps[0], phase_us=trace.gaps[0].duration_us)
+    report = replace(gpu_run(), trace=replace(trace, gaps=(wholly, *trace.gaps[1:])))
+    told = read(render_page(report)).one("tr", id="gap-1").attributes["data-told"]
+    assert "Waited for: an op on the host, augment/EagerPyFunc" in (told or "")
     devices = [trace.lanes[int(k)].device for k in (gap.attributes["data-lanes"] or "").split()]
     assert set(devices) == {"/device:GPU:0"}
     assert len(devices) == sum(lane.device == "/device:GPU:0" for lane in trace.lanes)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from traceanalyzer.model import number_in
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.text import count, cut, duration, visible
 
@@ -146,17 +147,13 @@ def _nodes(rows: Sequence[Mapping[str, Cell]]) -> list[_Node]:
                 index,
                 (*path, str(row["name"])),
                 str(row["kind"]),
-                _number(row["cpu_us"]),
-                _number(row["device_us"]),
-                _number(row["launch_us"]),
-                int(_number(row["ops"])),
+                number_in(row["cpu_us"]),
+                number_in(row["device_us"]),
+                number_in(row["launch_us"]),
+                int(number_in(row["ops"])),
             )
         )
     return made
-
-
-def _number(cell: Cell) -> float:
-    return float(cell) if isinstance(cell, int | float) else 0.0
 
 
 def _below(nodes: Sequence[_Node], scopes: Scopes | None) -> dict[int | None, list[_Node]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.model import number_in
 from traceanalyzer.report.page.axes import Tick, time_ticks
 from traceanalyzer.report.page.phases import known_phases, phase_name
 from traceanalyzer.report.page.step_strip import kind_word, step_labels
@@ -81,12 +82,12 @@ def phase_strip(report: Report) -> PhaseStrip | None:
     told = None if report.steps is None else report.steps.phases
     if told is None:
         return None
-    rows = [row for row in told.steps.records() if _number(row.get("duration_us")) > 0]
+    rows = [row for row in told.steps.records() if number_in(row.get("duration_us")) > 0]
     rows = rows[:_STEPS_SHOWN]
     if len(rows) < 2:  # noqa: PLR2004 - of one step the bar above tells all
         return None
-    longest = max(_number(row.get("duration_us")) for row in rows)
-    phases = tuple(p for p in known_phases() if any(_number(r.get(f"{p}_us")) > 0 for r in rows))
+    longest = max(number_in(row.get("duration_us")) for row in rows)
+    phases = tuple(p for p in known_phases() if any(number_in(r.get(f"{p}_us")) > 0 for r in rows))
     pitch = 100.0 / len(rows)
     return PhaseStrip(
         bars=tuple(_bar(row, index, pitch, longest, phases) for index, row in enumerate(rows)),
@@ -101,13 +102,13 @@ def phase_strip(report: Report) -> PhaseStrip | None:
 def _bar(
     row: Mapping[str, Cell], index: int, pitch: float, longest: float, phases: Sequence[str]
 ) -> PhaseBar:
-    kind, us = str(row.get("kind") or "regular"), _number(row.get("duration_us"))
+    kind, us = str(row.get("kind") or "regular"), number_in(row.get("duration_us"))
     number = str(row.get("step", index))
     pieces: list[PhasePiece] = []
     below = 0.0
     for phase in phases:
         # A document of another tool may tell of more than there is.
-        took = min(max(0.0, _number(row.get(f"{phase}_us"))), us - below)
+        took = min(max(0.0, number_in(row.get(f"{phase}_us"))), us - below)
         if took <= 0:
             continue
         below += took
@@ -123,7 +124,3 @@ def _bar(
         height=us / longest,
         pieces=tuple(pieces),
     )
-
-
-def _number(cell: Cell) -> float:
-    return float(cell) if isinstance(cell, int | float) else 0.0

@@ -195,6 +195,7 @@ def environment() -> Environment:
         group_pictures=group_copies.group_pictures,
         homes=views.homes,
         is_cpu_op=views.is_cpu_op,
+        kept_by_several=views.kept_by_several,
         node_labels=views.node_labels,
         numbered_findings=views.numbered_findings,
         numbered_on_a_gpu=views.numbered_on_a_gpu,

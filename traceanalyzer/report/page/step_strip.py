@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from traceanalyzer.model import number_in
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.page.axes import Tick, time_ticks
 
@@ -98,8 +99,8 @@ def wait_strip(report: Report) -> StepStrip | None:
     waits = report.input_pipeline.waits
     rows, lengths = [], []
     for row in _main(waits.records()):
-        wait = _number(row.get("wait_us")) + _number(row.get("wait_before_us"))
-        whole = _number(row.get("duration_us")) + _number(row.get("wait_before_us"))
+        wait = number_in(row.get("wait_us")) + number_in(row.get("wait_before_us"))
+        whole = number_in(row.get("duration_us")) + number_in(row.get("wait_before_us"))
         rows.append({**row, "duration_us": whole})
         lengths.append(min(wait, whole))
     if not any(lengths):
@@ -111,24 +112,20 @@ def _main(rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
     """Returns the steps of the host and name that took most time."""
     took: Counter[tuple[Cell, Cell]] = Counter()
     for row in rows:
-        took[row.get("host"), row.get("name")] += _number(row.get("duration_us"))  # type: ignore[assignment]
+        took[row.get("host"), row.get("name")] += number_in(row.get("duration_us"))  # type: ignore[assignment]
     if not took:
         return []
     longest = max(took, key=lambda key: took[key])
     return [
         row
         for row in rows
-        if (row.get("host"), row.get("name")) == longest and _number(row.get("duration_us")) > 0
+        if (row.get("host"), row.get("name")) == longest and number_in(row.get("duration_us")) > 0
     ]
 
 
 def _total(table: Table, rows: Sequence[Mapping[str, Cell]]) -> int:
     """Returns how many steps there are, where that is known."""
     return table.total_rows if len(rows) == len(table.rows) else len(rows)
-
-
-def _number(cell: Cell) -> float:
-    return float(cell) if isinstance(cell, int | float) else 0.0
 
 
 def _strip(
@@ -139,7 +136,7 @@ def _strip(
     total: int,
 ) -> StepStrip | None:
     shown = rows[:STEPS_SHOWN]
-    longest = max((_number(row.get("duration_us")) for row in shown), default=0.0)
+    longest = max((number_in(row.get("duration_us")) for row in shown), default=0.0)
     if len(shown) < 2 or longest <= 0:  # noqa: PLR2004 - of one step there is nothing to compare
         return None
     pitch = 100.0 / len(shown)
@@ -161,7 +158,7 @@ def _strip(
 
 
 def _bar(row: Mapping[str, Cell], wait_us: float, index: int, pitch: float, longest: float) -> Bar:
-    kind, us = str(row.get("kind") or "regular"), _number(row.get("duration_us"))
+    kind, us = str(row.get("kind") or "regular"), number_in(row.get("duration_us"))
     number = str(row.get("step", index))
     return Bar(
         label=number if kind == "regular" else f"{number}, {kind_word(kind)}",
@@ -201,7 +198,7 @@ def chart_data(report: Report) -> PackedTable | None:
         return None
     kinds, codes = _coded(str(row.get("kind") or "regular") for row in rows)
     labels, numbers = _coded(str(row.get("step", i)) for i, row in enumerate(rows))
-    took = np.array([_number(row.get("duration_us")) for row in rows])
+    took = np.array([number_in(row.get("duration_us")) for row in rows])
     columns: dict[str, Any] = {
         "step": Texts(numbers, labels),
         "kind": Texts(codes, kinds),

@@ -20,6 +20,7 @@ __all__ = [
     "cause_title",
     "explanations",
     "host_time",
+    "kept_by_several",
     "numbered_findings",
     "numbered_on_a_gpu",
     "ops_listed",
@@ -34,6 +35,21 @@ _OPS_IN_ALL = 2000
 _OPS_AT_LEAST = 8
 # Beyond these a finding is a row of the table at the top; the document holds it in full.
 FINDINGS_IN_FULL = 200
+
+
+def kept_by_several(finding: Finding) -> str:
+    """Returns what it means that more than one cause keeps the ops; empty where a single one does.
+
+    The sentence ends without a stop, for what follows.
+    """
+    causes = len(finding.blockers)
+    if causes < 2:  # noqa: PLR2004 - the finding itself tells of a single one
+        return ""
+    alone = ", each by itself" if all(blocker.sufficient for blocker in finding.blockers) else ""
+    several = max(finding.ops_total or 0, len(finding.ops)) != 1
+    kept, moves = ("them", "they move") if several else ("it", "it moves")
+    told = "Two" if causes == 2 else f"{causes:,}"  # noqa: PLR2004
+    return f"{told} causes keep {kept}{alone}: {moves} when all are gone"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from traceanalyzer.model import number_in
 from traceanalyzer.report.views.grids import Column, Grid, grid
 
 if TYPE_CHECKING:
@@ -43,8 +44,7 @@ _OP_COLUMNS = (
 
 
 def _figure(record: Mapping[str, Cell], name: str) -> float:
-    cell = record.get(name)
-    return float(cell) if isinstance(cell, int | float) else 0.0
+    return number_in(record.get(name))
 
 
 def is_cpu_op(record: Mapping[str, Cell]) -> bool:
