@@ -12,6 +12,7 @@ from traceanalyzer.tables.host_ops import host_ops
 from traceanalyzer.tables.launches import launch_calls, launched_by
 
 NONE = -1
+US, MS = 10**6, 10**9
 
 
 def found(
@@ -56,7 +57,32 @@ def test_what_began_before_all_calls_with_its_id_was_launched_by_none_of_them() 
         [NONE, 0, 1],
         [False, True, True],
     )
-    assert found([(1, 50), (2, 60)], [(1, 20), (1, 55), (2, 65), (2, 66)])[0] == [NONE, 0, 1, 1]
+    long_before = 50 - 2 * MS
+    assert found([(1, 50), (2, 60)], [(1, long_before), (1, 55), (2, 65), (2, 66)])[0] == [
+        NONE,
+        0,
+        1,
+        1,
+    ]
+
+
+def test_all_of_a_graph_of_an_early_device_was_launched_by_its_one_call() -> None:
+    """Only 2 of its 200 pieces seem to begin before it, as few as may be of other calls."""
+    calls = [(k, k * MS) for k in range(1, 101)]
+    early = [(k, at + (5 + 10 * n - 20) * US) for k, at in calls for n in range(200)]
+
+    call, is_sure, early_ps = found(calls, early)
+
+    assert early_ps == [15 * US]
+    assert call == [k for k in range(100) for _ in range(200)]
+    assert all(is_sure)
+
+
+def test_a_graph_that_a_drifting_clock_puts_before_its_call_is_whole() -> None:
+    calls = [(1, 0), (2, MS), (3, 2 * MS)]
+    work = [(1, US), (2, MS + US), (3, 2 * MS - US), (3, 2 * MS + US), (3, 2 * MS + 3 * US)]
+
+    assert found(calls, work) == ([0, 1, 2, 2, 2], [True] * 5, [0])
 
 
 def test_each_device_has_a_clock_of_its_own() -> None:

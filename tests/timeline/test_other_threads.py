@@ -186,6 +186,25 @@ def test_one_event_with_the_id_of_another_is_no_sign_of_an_early_clock() -> None
     assert timeline.shifts_ps == {"/device:GPU:0": 0}
 
 
+def test_what_kept_the_host_from_launching_a_graph_is_waited_for_on_an_early_clock_too() -> None:
+    """All kernels of a graph have the id of its launch, and seem to begin on both sides of it."""
+    python = line("python")(
+        eager("MatMul", us(100, 10))(launch(us(105, 2), 1)),
+        eager("UniqueV2", us(200, 500)),
+        event("cuGraphLaunch", us(800, 5), correlation_id=2),
+    )
+    graph = [gemm(us(797 + 10 * k, 9), 2) for k in range(300)]
+    device = stream(13, "Compute")(gemm(us(102, 5), 1), *graph)
+
+    found = parts_of(host(python), gpu(0, device))
+
+    assert found[1:4] == [
+        (110, 200, "PROGRAM", ""),
+        (200, 700, "HOST_OP", "UniqueV2"),
+        (700, 800, "PROGRAM", ""),
+    ]
+
+
 def test_steps_of_several_threads_have_each_the_path_of_its_own() -> None:
     first = line("python")(step(0, us(0, 100))(eager("UniqueV2", us(10, 80))))
     second = line("python")(step(1, us(50, 100))(eager("ListDiff", us(60, 80))))

@@ -6,7 +6,9 @@ with its id that began before it; that is sure unless an earlier one of these ca
 its own, for the work may then be that one's.
 
 The profiler sets the clock of each device against the host's, each by itself, and may be off: where
-work begins before it was launched, the times of that device are early by so much.
+work begins before it was launched, the times of that device are early by so much. One call may
+launch many pieces (`cuGraphLaunch`), of which only the first show that. Clocks drift, too, so that
+some work is a little earlier yet.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Launched", "launch_calls", "launched_by"]
 
-_TOO_EARLY_SHARE: Final = 0.01  # work that begins before its launch, until clocks are called off
+_TOO_EARLY_SHARE: Final = 0.01  # calls whose work begins before them, until clocks are called off
+_DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of a clock
 _SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
 
@@ -77,13 +80,12 @@ def launched_by(
     number[work_id == 0] = 0
     only, several = np.flatnonzero(number == 1), np.flatnonzero(number > 1)
     late_ps = work_ps[only] - call_ps[first[only]]
-    early_ps = _early_ps(late_ps, device[only], int(device.max(initial=-1)) + 1)
-    is_after = late_ps + early_ps[device[only]] >= 0
-    # Clocks drift, so that some work still begins before its launch. Where other work with the id
-    # came after that, what came before is of a call that was not recorded.
+    early_ps = _early_ps(late_ps, first[only], device[only], int(device.max(initial=-1)) + 1)
+    is_near = late_ps + early_ps[device[only]] >= -_DRIFT_PS
+    # Where other work with the id is the call's, what came long before is of one not recorded.
     followed = np.zeros(len(call_id), np.bool_)
-    followed[first[only[is_after]]] = True
-    told = only[is_after | ~followed[first[only]]]
+    followed[first[only[is_near]]] = True
+    told = only[is_near | ~followed[first[only]]]
     call[told] = first[told]
     is_sure[told] = True
     if len(several):
@@ -97,20 +99,29 @@ def launched_by(
 
 
 def _early_ps(
-    late_ps: NDArray[np.int64], device: NDArray[np.int64], devices: int
+    late_ps: NDArray[np.int64],
+    call: NDArray[np.int64],
+    device: NDArray[np.int64],
+    devices: int,
 ) -> NDArray[np.int64]:
     """Return by how much the clock of each device is early.
 
-    Single events prove nothing: their ids may be those of others.
+    Of each call the earliest work counts: what follows on it tells nothing of the clock. Single
+    calls prove nothing: the id of their work may be that of another.
 
     Args:
         late_ps: How long after its launch work began.
+        call: The call that launched each.
         device: The device of each.
         devices: How many there are.
     """
     early_ps = np.zeros(devices, np.int64)
+    none = np.iinfo(np.int64).max
     for number in range(devices):
-        own = late_ps[device == number]
+        on_it = device == number
+        first_ps = np.full(int(call.max(initial=-1)) + 1, none)
+        np.minimum.at(first_ps, call[on_it], late_ps[on_it])
+        own = first_ps[first_ps != none]
         if len(own):
             rank = min(max(1, int(len(own) * _TOO_EARLY_SHARE)), len(own) - 1)
             early_ps[number] = max(0, -int(np.partition(own, rank)[rank]))
