@@ -52,6 +52,13 @@ def test_it_is_not_sure_where_an_earlier_call_has_no_work_of_its_own() -> None:
     )
 
 
+def test_it_is_not_sure_where_the_next_call_has_no_work_of_its_own() -> None:
+    """What began right before the second call may be its own, by a clock that drifted."""
+    assert found([(1, 10), (1, 50)], [(1, 15), (1, 49)])[:2] == ([0, 0], [False, False])
+    assert found([(1, 10), (1, 50)], [(1, 15), (1, 17), (1, 55)])[1] == [True] * 3
+    assert found([(1, 10), (1, 50), (2, 60), (2, 70)], [(1, 15), (1, 55)])[1] == [True] * 2
+
+
 def test_what_began_before_all_calls_with_its_id_was_launched_by_none_of_them() -> None:
     assert found([(1, 50), (1, 90)], [(1, 20), (1, 60), (1, 95)])[:2] == (
         [NONE, 0, 1],

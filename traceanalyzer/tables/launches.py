@@ -2,8 +2,9 @@
 
 Both carry a correlation id. It is a counter of 32 bits that each process has for itself, so that in
 a long trace, or one of several processes, an id can come again. Work was launched by the last call
-with its id that began before it; that is sure unless an earlier one of these calls has no work of
-its own, for the work may then be that one's.
+with its id that began before it. That is sure unless an earlier one of these calls, or the next,
+has no work of its own, for the work may then be that one's: what waited long, or what a clock that
+drifts puts before its call.
 
 The profiler sets the clock of each device against the host's, each by itself, and may be off: where
 work begins before it was launched, the times of that device are early by so much. One call may
@@ -146,9 +147,10 @@ def _last_before(
 
 
 def _is_sure(call_id: NDArray[np.int64], call: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell for which work no earlier call with its id has none of its own."""
+    """Tell for which work no earlier call with its id, nor the next, has none of its own."""
     without = np.bincount(call[call >= 0], minlength=len(call_id)) == 0
     before = np.cumsum(without) - without
     is_first_without = before == before[np.searchsorted(call_id, call_id)]
-    sure: NDArray[np.bool_] = is_first_without[call] & (call >= 0)
+    is_next_without = np.append(without[1:] & (call_id[1:] == call_id[:-1]), np.False_)
+    sure: NDArray[np.bool_] = (is_first_without & ~is_next_without)[call] & (call >= 0)
     return sure
