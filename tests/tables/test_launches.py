@@ -121,6 +121,11 @@ def test_without_calls_or_work_there_is_nothing_to_find(calls: list[tuple[int, i
     assert found(calls, [(5, 10)]) == ([NONE], [False], [0])
 
 
+def test_times_that_no_recording_holds_do_no_harm() -> None:
+    """Those of a damaged file may be any."""
+    assert found([(1, 2**62)], [(1, -(2**62))]) == ([0], [True], [2**63 - 1])
+
+
 def test_what_waits_for_a_device_launches_nothing() -> None:
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),

@@ -122,7 +122,7 @@ def _early_ps(
         on_it = device == number
         first_ps = np.full(int(call.max(initial=-1)) + 1, none)
         np.minimum.at(first_ps, call[on_it], late_ps[on_it])
-        own = first_ps[first_ps != none]
+        own = first_ps[first_ps != none].clip(-none)  # the least number's opposite has no room
         if len(own):
             rank = min(max(1, int(len(own) * _TOO_EARLY_SHARE)), len(own) - 1)
             early_ps[number] = max(0, -int(np.partition(own, rank)[rank]))
