@@ -361,6 +361,21 @@ def test_evidence_tells_on_arrival_what_it_is_and_chooses_its_event(
     )
     assert "augment/EagerPyFunc" in details(page)
     assert page.locator(".tl-details a").first.get_attribute("href") == "#op-a41f09c2"
+    # A mark that is restored moves nothing; one that goes takes nothing along that a link asks for.
+    press(page, "Whole run")
+    for _ in range(14):
+        press(page, "Zoom in")
+    moved = view(page)
+    page.reload()
+    page.locator(".tl-note").wait_for()
+    assert view(page) == moved
+    assert "augment/EagerPyFunc" in details(page)
+    page.get_by_role("link", name="in the timeline", exact=True).first.click()
+    settle(page)
+    page.get_by_role("link", name="its events in the timeline").first.click()
+    settle(page)
+    assert said(page).startswith("The events of finding 1,")
+    assert "augment/EagerPyFunc" in details(page)
     page.locator(".tl-details a").first.click()
     page.locator(".ops-marked").wait_for()
     assert "augment/EagerPyFunc" in page.locator(".ops-marked").inner_text()
@@ -420,6 +435,56 @@ def test_a_link_to_events_shows_some_wherever_one_was(seen: Visit) -> None:
     after = view(page)
     assert after[1] < before[0] or after[0] > before[1]
     assert "Finding" in details(page)
+
+
+def test_a_link_to_events_leads_to_one_each_time(seen: Visit) -> None:
+    page = seen.page
+    link = page.get_by_role("link", name="its events in the timeline").first
+    link.click()
+    settle(page)
+    # The address is that of the link, and then another.
+    for is_moved in (False, True):
+        page.locator(".tl-canvas").focus()
+        page.keyboard.press("Escape")
+        if is_moved:
+            for _ in range(14):
+                press(page, "Zoom in")
+        settle(page)
+        assert "Finding" not in details(page)
+        link.click()
+        settle(page)
+        assert "Finding" in details(page)
+
+
+def test_a_view_with_a_search_is_restored_as_it_was_left(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    place = (0, 2_000)  # none of what is searched for
+    anchor = "#timeline&time.view=0.000-2000.000&time.find=EagerPyFunc"
+    seen = opened(browser, pages["gpu"], anchor=anchor)
+    page = seen.page
+    assert view(page) == place
+    assert page.get_by_label("Find events by name").input_value() == "EagerPyFunc"
+    page.locator("#gaps-table a").first.click()
+    settle(page)
+    assert view(page) != place
+    page.get_by_label("Find events by name").fill("")
+    settle(page)
+    page.go_back()
+    assert view(page) == place
+    assert page.get_by_label("Find events by name").input_value() == "EagerPyFunc"
+    assert faults(seen) == []
+    seen.close()
+
+
+def test_a_search_without_a_view_leads_to_what_it_finds(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    seen = opened(browser, pages["gpu"], anchor="#timeline&time.find=EagerPyFunc")
+    settle(seen.page)
+    assert "augment/EagerPyFunc" in details(seen.page)
+    assert faults(seen) == []
+    seen.close()
 
 
 def test_it_is_drawn_where_the_system_has_colours_of_its_own(

@@ -77,8 +77,9 @@ const state = (() => {
     }
   }
 
-  function tellAll() {
-    for (const [name, changed] of listeners) changed(choices.get(name) ?? null);
+  // `asked` are the choices that a link names which was followed: none where they are restored.
+  function tellAll(asked = new Map()) {
+    for (const [name, changed] of listeners) changed(choices.get(name) ?? null, asked.has(name));
   }
 
   // --- places in the history
@@ -109,12 +110,13 @@ const state = (() => {
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest('a[href^="#"]');
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.defaultPrevented) return;
+    if (due) write(); // to the place that is left
     if (link.hash === location.hash) {
       go(); // the address will not change
+      if (choices.size) tellAll(choices);
       return;
     }
     followed = link.hash;
-    if (due) write(); // to the place that is left
     keep();
   });
 
@@ -140,6 +142,7 @@ const state = (() => {
     here = newPlace();
     const before = choices;
     read();
+    const asked = isLink ? choices : new Map();
     const isSilent = isLink && choices.size === 0;
     // A link within the page changes what it names, and takes out what it names without a value;
     // what else was chosen stays. An address that was written says all that is chosen.
@@ -147,7 +150,7 @@ const state = (() => {
     if (isLink) choices = new Map([...before, ...choices].filter(isNamed));
     write();
     go();
-    if (!isSilent) tellAll();
+    if (!isSilent) tellAll(asked);
   });
 
   read();
@@ -167,7 +170,10 @@ const state = (() => {
       clearTimeout(due);
       due = setTimeout(write, RESTS_MS);
     },
-    /** Has a function called with the choice (or null) when the address changes from outside. */
+    /**
+     * Has a function called with the choice (or null) when the address changes from outside, and
+     * with whether a link that was followed asks for it: even for what is chosen already.
+     */
     watch: (name, changed) => listeners.set(name, changed),
     /** Has a function called with the anchor of a place that was gone back to, or forth. */
     onReturn: (returned) => returns.push(returned),

@@ -307,16 +307,18 @@ function timelineView(figure, data) {
     note.hidden = parts.length === 0;
   }
 
-  function mark(id) {
+  // What led to a place says which view to show, and so does the address: the mark moves none. A
+  // link that takes it away asks for other events: what is selected then stays.
+  function mark(id, isAsked = false) {
     const had = marked;
     marked = placeOf(data, id);
     if (marked) {
       const event = eventOfPlace(data, marked);
-      if (event >= 0) select(event);
-      else if (marked.lanes.length) scrollTo(marked.lanes[0]);
+      if (event >= 0) select(event, false);
+      if (marked.lanes.length) scrollTo(event >= 0 ? laneOf(event) : marked.lanes[0]);
     } else if (had) {
       state.set("time.at", null);
-      if (selected === eventOfPlace(data, had)) select(-1);
+      if (!isAsked && selected === eventOfPlace(data, had)) select(-1);
     }
     tellNote();
     redraw();
@@ -334,16 +336,15 @@ function timelineView(figure, data) {
     redraw();
   }
 
-  // A link to events leads to one of them, the first in sight if any is.
-  function bringFoundInSight() {
-    if (!isWanted) return;
+  /** Selects what was found first in sight; if nothing is, the next where the view may move. */
+  function selectFound(mayMove) {
     let event = -1;
     for (let k = 0; k < data.rows; k += 1) {
       if (!isWanted[data.what[k]] || data.end[k] < view.from || data.start[k] > view.to) continue;
       if (event < 0 || data.start[k] < data.start[event]) event = k;
     }
-    if (event >= 0) select(event);
-    else step(true);
+    if (event < 0 && mayMove) step(true);
+    else select(event);
   }
 
   function step(forward) {
@@ -472,17 +473,19 @@ function timelineView(figure, data) {
     else move(first, false);
   };
   state.watch("time.view", take);
-  const takeFind = (text) => {
-    if (text === (search.text() || null)) return;
+  // A link to events leads to one of them, wherever the reader is. Where what was chosen is
+  // restored, so is the view, unless the address holds none.
+  const takeFind = (text, isAsked = false) => {
+    if (text === (search.text() || null) && !isAsked) return;
     search.set(text ?? "");
     find(text ?? "");
-    if (text) bringFoundInSight();
+    if (text) selectFound(isAsked || !state.get("time.view"));
     else select(-1);
   };
-  state.watch("time.find", takeFind);
-  const takeMark = (id) => {
-    if (id !== (marked?.id ?? null)) mark(id);
+  const takeMark = (id, isAsked = false) => {
+    if (id !== (marked?.id ?? null) || (id && isAsked)) mark(id, isAsked);
   };
+  state.watch("time.find", takeFind);
   state.watch("time.at", takeMark);
   resize();
   take(state.get("time.view"));
