@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.tables import compiled
+from traceanalyzer.tables.launches import SYNCHRONIZES
 from traceanalyzer.tables.nesting import innermost
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
@@ -44,7 +45,7 @@ __all__ = ["DEVICE_LANE", "Doing", "Lanes", "Links", "lanes"]
 # The runtimes' own calls that return when the device has got so far, copies that are not
 # asynchronous among them, and TensorFlow's waiting for a value (eager/tensor_handle.cc).
 _WAIT: Final = re.compile(
-    r"(?:cu|cuda|hip)(?:\w*Synchronize(?:_v\d+)?|Memcpy(?!\w*Async)\w*)"
+    rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
     r"|TensorHandle::\w+ Wait|TensorHandle::WaitReady"
 )
 # direct_session.cc: what TensorFlow 1 runs a graph with; it waits for the graph's executors.
@@ -215,10 +216,8 @@ def _labels(
     doing[host.event[host.in_pipeline]] = Doing.INPUT
     row = np.full(len(plane), -1, np.int32)
     row[host.event] = row_of
-    launches = plane.integers("correlation_id")
-    launched = launches.present & (launches.values != 0)
-    doing[launched] = Doing.LAUNCH
-    row[launched] = np.append(row_of, -1)[host.owner[launched]]
+    doing[host.launches] = Doing.LAUNCH
+    row[host.launches] = np.append(row_of, -1)[host.owner[host.launches]]
     waits = [n for n in plane.names if _WAIT.fullmatch(n)]
     doing[plane.named(*waits)] = Doing.WAIT
 

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["Launched", "launch_calls", "launched_by"]
+__all__ = ["SYNCHRONIZES", "Launched", "launch_calls", "launched_by"]
 
 _TOO_EARLY_SHARE: Final = 0.01  # calls whose work begins before them, until clocks are called off
 _DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of a clock
-_SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
+
+SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
+"""Calls that wait for a device, and launch nothing."""
 
 
 class Launched(NamedTuple):
@@ -52,7 +54,7 @@ def launch_calls(plane: Plane) -> NDArray[np.int64]:
     """
     column = plane.integers("correlation_id")
     can = column.present & (column.values != 0)
-    can[plane.named(*(name for name in plane.names if _SYNCHRONIZES.fullmatch(name)))] = False
+    can[plane.named(*(name for name in plane.names if SYNCHRONIZES.fullmatch(name)))] = False
     events = np.flatnonzero(can)
     by_id: NDArray[np.int64] = events[np.lexsort((plane.start_ps[events], column.values[events]))]
     return by_id
