@@ -305,7 +305,7 @@ def test_a_gap_leads_to_its_place(seen: Visit) -> None:
     assert abs(top) < 60
     note = said(page)
     assert note.startswith("/device:GPU:0 ran nothing for 2.35 ms, from 6.65 ms on, in train 0.")
-    assert "Waited for: an op on the host, augment/EagerPyFunc (finding 1)." in note
+    assert "an op on the host for 2.11 ms of it, augment/EagerPyFunc (finding 1)." in note
     assert "Stream #13" in note
     # Whoever reads on or tabs on is there too.
     assert page.evaluate("document.activeElement.id") == "timeline-title"
