@@ -325,6 +325,44 @@ def test_a_negated_term_says_nothing_of_what_is_unknown(seen: Visit) -> None:
     assert f"{waits.count(None)} ops of which “GPU waits” is unknown" in left.inner_text()
 
 
+@pytest.mark.parametrize(
+    ("query", "offered"),
+    [
+        ("-to-device>1MB -to-device>2MB", ["to-device=unknown"]),
+        ("-placement:cpu -dtype:int32 -input:string", ["-placement:cpu input=unknown"]),
+        (
+            "-dtype:int32 type:Cast -waits>0",
+            [
+                "type:Cast -waits>0 dtype=unknown",
+                "-dtype:int32 type:Cast waits=unknown",
+                "type:Cast dtype=unknown waits=unknown",
+            ],
+        ),
+        ("-to-device>0 to-device=unknown", ["to-device=unknown"]),
+    ],
+)
+def test_each_op_that_is_left_out_is_offered_once_and_found(
+    seen: Visit, query: str, offered: list[str]
+) -> None:
+    page = seen.page
+    ask(page, query)
+    shown = set(names(page))
+    lines = page.locator(".ops-left p").count()
+    found: dict[str, list[str]] = {}
+    for place in range(lines):
+        ask(page, query)
+        line = page.locator(".ops-left p").nth(place)
+        told = re.match(r"Left out besides: (\d+) ops? of which", line.inner_text())
+        assert told is not None
+        line.get_by_role("button").click()
+        asked = page.locator("#ops-filter").input_value()
+        found[asked] = names(page)
+        assert len(found[asked]) == int(told[1]) > 0
+    assert sorted(found) == sorted(offered)
+    everything = [*shown, *(name for rows in found.values() for name in rows)]
+    assert len(everything) == len(set(everything))
+
+
 def test_examples_can_be_clicked(seen: Visit) -> None:
     seen.page.get_by_text("What can be written").click()
     for example in seen.page.locator(".ops-example").all():

@@ -188,9 +188,10 @@ class OpsView {
   // A term that is turned round says nothing of ops for which its field is unknown.
   tellLeftOut() {
     const found = this.kept ? leftOut(this.terms, this.data, this.kept) : [];
-    this.left.replaceChildren(...found.map(({ count, heading, query }) => make("p", {},
-      `Left out besides: ${countText(count)} ${count === 1 ? "op" : "ops"} of which “${heading}” is `
-        + "unknown. ",
+    this.left.replaceChildren(...found.map(({ count, headings, query }) => make("p", {},
+      `Left out besides: ${countText(count)} ${count === 1 ? "op" : "ops"} of which `
+        + `${headings.map((heading) => `“${heading}”`).join(" and ")} `
+        + `${headings.length === 1 ? "is" : "are"} unknown. `,
       makeButton(count === 1 ? "Show it" : "Show them", () => this.ask(query)))));
   }
 

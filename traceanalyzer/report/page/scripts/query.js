@@ -147,17 +147,29 @@ function matching(terms, source) {
 }
 
 /**
- * Returns the queries that find what terms leave out for want of a value: for each term that is
- * turned round, how many rows are unknown to it, and what to ask for them.
+ * Returns the queries that find what terms leave out for want of a value: for each set of fields
+ * that terms turned round ask about and that are unknown together, how many rows that is so of, and
+ * what to ask for these. A row counts once.
  */
 function leftOut(terms, source, kept) {
-  return terms.filter((term) => term.isNegated && term.field).flatMap((term) => {
-    const found = rowsOf(term, source);
-    const isLeft = (row) => kept[row] === UNKNOWN && found[row] === UNKNOWN;
-    const count = kept.reduce((sum, _, row) => sum + (isLeft(row) ? 1 : 0), 0);
-    const others = terms.filter((other) => other !== term).map((other) => other.token);
-    const query = [...others, `${term.name}=unknown`].join(" ");
-    return count ? [{ count, heading: term.field.heading, query }] : [];
+  const negated = terms.filter((term) => term.isNegated && term.field);
+  const byField = [...new Map(negated.map((term) => [term.field.name, term])).values()];
+  const found = byField.map((term) => rowsOf(term, source));
+  const counts = new Map();
+  kept.forEach((judged, row) => {
+    if (judged !== UNKNOWN) return;
+    const places = [...found.keys()].filter((place) => found[place][row] === UNKNOWN).join(" ");
+    counts.set(places, (counts.get(places) ?? 0) + 1);
+  });
+  return [...counts].map(([places, count]) => {
+    const asked = places.split(" ").map((place) => byField[place]);
+    const isAsked = ({ field }) => asked.some((term) => term.field.name === field?.name);
+    const others = terms.filter((term) =>
+      !isAsked(term) || (!term.isNegated && term.kind !== "unknown"));
+    const query = [
+      ...others.map((term) => term.token), ...asked.map((term) => `${term.name}=unknown`),
+    ].join(" ");
+    return { count, headings: asked.map((term) => term.field.heading), query };
   });
 }
 
