@@ -17,6 +17,7 @@ from tests.traces import (
     kernel,
     launch,
     line,
+    old_op,
     op,
     step,
     stream,
@@ -216,6 +217,25 @@ def test_of_eager_ops_that_ran_asynchronously_the_times_are_those_of_handing_the
     assert ("eager_ops_handed_over" in messages) is is_told
     if is_told:
         assert "1 time the program handed one over" in messages["eager_ops_handed_over"].message
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_of_eager_ops_that_ran_asynchronously_it_is_told_whether_the_run_is_named(
+    recorded: Loader,
+    is_named: bool,  # noqa: FBT001  # a case
+) -> None:
+    """Older traces name it; the run is not counted as handed over again."""
+    python = line("python")(event("EagerLocalExecute: MatMul", us(0, 5)))
+    run = old_op("MatMul", "MatMul", us(7, 80), eager=True)
+    runs = thread("eager_async_executor", 1)(
+        event("EagerKernelExecute", us(6, 90))(*([run] if is_named else []))
+    )
+
+    message = told(recorded(host(STEP, python, runs)))["eager_ops_handed_over"].message
+
+    assert "1 time the program handed one over" in message
+    assert ("whose events name none" in message) is not is_named
+    assert ("seen twice" in message) is is_named
 
 
 def test_of_early_clocks_each_device_is_named(recorded: Loader) -> None:

@@ -232,14 +232,20 @@ def _tracers(host: Host) -> Iterator[Health]:
             ),
         )
     if facts.handed_over:
+        named = facts.handed_over_is_named
         yield Health(
             id="eager_ops_handed_over",
             severity="warning",
             message=(
-                f"{host.name}: eager ops ran asynchronously, on a thread of TensorFlow's own whose "
-                f"events name none: {counted(facts.handed_over, 'time')} the program handed one "
-                "over, and the op's host time is that of handing it over, and of waiting there; "
-                "tf.config.experimental.set_synchronous_execution(True) shows what each takes"
+                f"{host.name}: eager ops ran asynchronously, on a thread of TensorFlow's own"
+                + ("" if named else " whose events name none")
+                + f": {counted(facts.handed_over, 'time')} the program handed one over, and "
+                + (
+                    "such an op is seen twice, handed over and run; its host time is that of both"
+                    if named
+                    else "the op's host time is that of handing it over, and of waiting there"
+                )
+                + "; tf.config.experimental.set_synchronous_execution(True) shows what each takes"
             ),
         )
     options = facts.options

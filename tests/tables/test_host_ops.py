@@ -87,6 +87,21 @@ class TestWhatIsAnOp:
         assert ops.kind.tolist() == [Kind.EAGER_OP]
         assert ops.self_ps.tolist() == [10 * US]
 
+    def test_an_eager_op_is_handed_over_by_one_thread_and_run_by_another(self) -> None:
+        """In older traces the run is an eager op's event too, within `EagerKernelExecute`."""
+        ops = seen(
+            line("python")(event("EagerLocalExecute: UniqueV2", us(0, 5))),
+            thread("eager_async_executor", 1)(
+                event("EagerKernelExecute", us(6, 40))(
+                    old_op("UniqueV2", "UniqueV2", us(7, 38), eager=True)
+                )
+            ),
+        )
+
+        assert ops.kind.tolist() == [Kind.EAGER_OP, Kind.EAGER_OP]
+        assert ops.self_ps.tolist() == [5 * US, 38 * US]
+        assert ops.is_handed_over.tolist() == [True, False]
+
     def test_what_is_no_repetition_of_the_eager_op_around_it_stays(self) -> None:
         ops = seen(
             line("python")(

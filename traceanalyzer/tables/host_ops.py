@@ -85,7 +85,8 @@ class HostOps:
         definitions: Full name, with TensorFlow's counter, of each function so called.
         in_pipeline: Whether it ran on behalf of tf.data.
         is_handed_over: Whether it is an eager op that the thread did not run itself: TensorFlow's
-            executor of eager ops did (eager/eager_executor.cc), in events that do not name it.
+            executor of eager ops did (eager/eager_executor.cc), in events that name no op, or in
+            older traces in one `X:X`, an occurrence of its own.
         call: Step id of the call it ran in, 0 where unknown, int64.
         device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
         device_is_proved: Whether that is proof; an input that was sent to the CPU is none.
@@ -175,7 +176,7 @@ def host_ops(plane: Plane) -> HostOps:
         function=Strings(function, functions.values),
         definitions=definitions,
         in_pipeline=in_pipeline,
-        is_handed_over=_handed_over(plane, kind[event], number[parent]),
+        is_handed_over=_handed_over(plane, names.kind[name_of[event]], number[parent]),
         call=call_of_event[event],
         device=device,
         device_is_proved=device_is_proved,
@@ -199,7 +200,8 @@ def _handed_over(
 
     Args:
         plane: The host plane.
-        kind: `Kind` of each occurrence.
+        kind: `Kind` that each occurrence's name tells: `X:X` is an op, for it is what a kernel
+            writes as it runs, of an eager op too.
         ran_in: The occurrence around each event of the plane, -1 for none.
     """
     runs = plane.named(_EAGER_RUN)

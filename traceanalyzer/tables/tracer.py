@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.profile_options import profile_options
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class TracerFacts:
         has_host_plane: Whether host threads were recorded at all.
         unread_planes: Planes with events that the tables leave out.
         handed_over: How often the program handed an eager op over to TensorFlow's executor of such
-            ops: the op's own time is not in its events.
+            ops: that it ran is not in this event.
+        handed_over_is_named: Whether the executor's events name what they run: such an op is seen
+            twice.
         pluggable_used: Whether a pluggable device (Metal, ...) was at work, seen by its allocator.
     """
 
@@ -64,6 +67,7 @@ class TracerFacts:
     has_host_plane: bool = True
     unread_planes: tuple[str, ...] = ()
     handed_over: int = 0
+    handed_over_is_named: bool = False
 
 
 def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
@@ -104,7 +108,14 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
         has_host_plane=host is not None,
         unread_planes=_unread_planes(trace, host),
         handed_over=0 if host is None else int(host.is_handed_over.sum()),
+        handed_over_is_named=host is not None and _names_what_was_handed_over(host),
     )
+
+
+def _names_what_was_handed_over(host: HostOps) -> bool:
+    """Tell whether eager ops left events of their kernels, `X:X`, beside those of handing over."""
+    ran = (host.kind == Kind.EAGER_OP) & (host.names.kind[host.name] == Kind.OP)
+    return bool(host.is_handed_over.any() and ran.any())
 
 
 def logical_devices(sidecar: Sidecar) -> tuple[str, ...] | None:
