@@ -130,6 +130,26 @@ def test_an_op_that_the_program_hands_over_does_not_compute_on_its_thread() -> N
     assert program(without, idle).count("HOST_OP") == 2
 
 
+def test_a_wait_for_a_value_is_not_known_to_be_for_the_device() -> None:
+    """What makes it, the other thread runs until 88; the device was done long before."""
+    python = line("python")(
+        step(0, us(0, 100))(
+            handed_over("MatMul", us(5, 5)),
+            handed_over("UniqueV2", us(11, 5)),
+            event("TensorHandle::Tensor WaitReady", us(20, 70)),
+        )
+    )
+    runs = thread("eager_async_executor", 1)(
+        event("EagerKernelExecute", us(10, 10))(launch(us(14, 2), 1)),
+        event("EagerKernelExecute", us(22, 66)),
+    )
+
+    found, _ = path_of(host(python, runs), gpu(0, stream(13, "Compute")(gemm(us(18, 12), 1))))
+
+    assert found[-2:] == [(20, 90, "RUNTIME?", ""), (90, 100, "PROGRAM", "")]
+    assert all(phase.endswith("?") for _, _, phase, _ in found[:-1])
+
+
 def test_a_copy_that_the_program_waits_in_is_no_launch() -> None:
     python = line("python")(
         step(0, us(0, 100))(

@@ -43,11 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["DEVICE_LANE", "Doing", "Lanes", "Links", "lanes"]
 
 # The runtimes' own calls that return when the device has got so far, copies that are not
-# asynchronous among them, and TensorFlow's waiting for a value (eager/tensor_handle.cc).
-_WAIT: Final = re.compile(
-    rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*"
-    r"|TensorHandle::\w+ Wait|TensorHandle::WaitReady"
-)
+# asynchronous among them.
+_WAIT: Final = re.compile(rf"{SYNCHRONIZES.pattern}|(?:cu|cuda|hip)Memcpy(?!\w*Async)\w*")
+# tensor_handle.cc, tensor_handle_data.cc: waits until another thread, mostly the one that eager ops
+# were handed over to, has run what makes a value; a device may not have computed it yet. What asks
+# for a resource says so even where it waits for nothing.
+_VALUE_WAIT: Final = re.compile(r"TensorHandle::(?!GetResourceHandle)\w+ WaitReady")
 # direct_session.cc: what TensorFlow 1 runs a graph with; it waits for the graph's executors.
 _SESSION_RUN: Final = "SessionRun"
 _HANDED_OVER: Final = "ThreadpoolListener::Record"
@@ -78,7 +79,7 @@ class Doing(IntEnum):
     WAIT = 5
     """Waiting for the device."""
     CALL = 6
-    """Waiting for a function that other threads run."""
+    """Waiting for what other threads run: a function, or, where no call is told, some value."""
     UNPLACED = 7
     """An op of which nothing tells where it computes: here, or on a device that it launches to."""
 
@@ -220,6 +221,8 @@ def _labels(
     row[host.launches] = np.append(row_of, -1)[host.owner[host.launches]]
     waits = [n for n in plane.names if _WAIT.fullmatch(n)]
     doing[plane.named(*waits)] = Doing.WAIT
+    of_values = plane.named(*(n for n in plane.names if _VALUE_WAIT.fullmatch(n)))
+    doing[of_values] = Doing.CALL
 
     call = host.call_of_event.copy()
     ids = plane.integers("id")
@@ -228,6 +231,7 @@ def _labels(
     call[turns], call[elements] = ids.values[turns], ids.values[elements]
     of_runs = ids.values[runs]
     call[waiting] = np.concatenate([of_runs, of_runs[around >= 0]])
+    call[of_values] = 0
     return doing, row, call
 
 

@@ -181,7 +181,9 @@ def walk_back(spans, lanes, links, calls, devices):
                     if doing[k] == _CALL:
                         what, whose = _RUNTIME, np.int32(-1)
                         c = _last_of_call(call_id, call_ps, segment_call[k], t)
-                        if c >= 0 and call_ps[c] > since and call_lane[c] != lane:
+                        if segment_call[k] == 0:
+                            is_proved = next_proved = False  # which thread's doing is not told
+                        elif c >= 0 and call_ps[c] > since and call_lane[c] != lane:
                             # A caller waits for all of its call, so for what ended last of it.
                             since, next_lane = call_ps[c], call_lane[c]
                             is_proved = next_proved = is_proved and call_ends[c]
