@@ -325,9 +325,11 @@ def test_the_mark_of_a_gap_leads_back_and_can_be_taken_away(seen: Visit) -> None
     page.get_by_role("link", name="Back to where it is listed").click()
     settle(page)
     assert page.locator("#gap-1").evaluate("e => e.getBoundingClientRect().top") < 100
-    page.get_by_role("button", name="Take the mark away").click()
+    page.get_by_role("button", name="Take the mark away").press("Enter")
     settle(page)
     assert not page.locator(".tl-note").is_visible()
+    # The button goes with it: the keyboard is at the timeline then, not at the page's top.
+    assert page.evaluate("document.activeElement.className") == "tl-canvas"
     assert "time.at" not in page.url
     assert colours(page) != marked
 

@@ -303,8 +303,10 @@ function timelineView(figure, data) {
       const away = makeButton("Take the mark away", () => mark(null));
       parts.push(make("p", {}, ...placeNote(data, marked), " ", away));
     }
+    const hadFocus = note.contains(document.activeElement);
     note.replaceChildren(...parts);
     note.hidden = parts.length === 0;
+    if (hadFocus) canvas.focus({ preventScroll: true });
   }
 
   // What led to a place says which view to show, and so does the address: the mark moves none. A
