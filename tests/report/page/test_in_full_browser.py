@@ -45,6 +45,21 @@ def test_figures_names_and_reasons_are_told_where_the_reader_asks(
     seen.close()
 
 
+def test_only_what_a_cell_is_stands_on_lines_of_its_own(
+    browser: Browser, pages: dict[str, Path]
+) -> None:
+    seen = visit(browser, pages["gpu"], anchor="#figures=full")
+    displays = {
+        tuple(found)
+        for found in seen.page.evaluate("""
+          [...document.querySelectorAll("main td .figure[title]")].map((e) =>
+            [e.closest("td, .at").matches(".at"), getComputedStyle(e, "::after").display])
+        """)
+    }
+    assert displays == {(True, "inline"), (False, "block")}
+    seen.close()
+
+
 def test_the_choice_stands_in_the_address_and_has_a_key(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
