@@ -21,6 +21,11 @@ _TOLD = """
   return [content === "none" ? "" : content, element.title];
 })
 """
+_SHORT = ("main .figure[title]", "main .unknown[title]", "main .name[title]")
+_SHOWN_TWICE = """
+[...document.querySelectorAll("main .name[title]")].map((e) => [e.textContent, e.title])
+  .filter(([shown, whole]) => shown === whole)
+"""
 
 
 def told(seen: Visit, selector: str) -> list[tuple[str, str]]:
@@ -33,15 +38,28 @@ def told(seen: Visit, selector: str) -> list[tuple[str, str]]:
 def test_figures_names_and_reasons_are_told_where_the_reader_asks(
     browser: Browser, pages: dict[str, Path], *, javascript: bool
 ) -> None:
-    seen = visit(browser, pages["cpu_only"], java_script_enabled=javascript)
-    for selector in ("main .figure[title]", "main .unknown[title]"):
+    seen = visit(browser, pages["hostile"], java_script_enabled=javascript)
+    for selector in _SHORT:
         assert {shown for shown, _ in told(seen, selector)} == {""}
     box = seen.page.get_by_label("Exact figures")
     box.focus()
     seen.page.keyboard.press("Space")
-    for selector in ("main .figure[title]", "main .unknown[title]"):
+    for selector in _SHORT:
         for shown, exact in told(seen, selector):
             assert exact.replace('"', '\\"') in shown
+    seen.close()
+
+
+@pytest.mark.parametrize("name", ["gpu", "hostile"])
+def test_no_name_that_is_shown_whole_is_told_again(
+    browser: Browser, pages: dict[str, Path], name: str
+) -> None:
+    seen = visit(browser, pages[name], anchor="#timeline&time.find=e&time.scope=0")
+    seen.page.locator(".tl-details .name").first.wait_for()
+    seen.page.locator(".crumbs .name").wait_for()
+    assert seen.page.evaluate(_SHOWN_TWICE) == []
+    # What is cut is told: the scope of that page bears a long name.
+    assert seen.page.locator(".crumbs .name[title]").count() == (name == "hostile")
     seen.close()
 
 

@@ -120,8 +120,8 @@ const scopePicture = (() => {
       const isLast = index === found.length - 1;
       const label = cutName(node.name, 32);
       const step = isLast
-        ? make("bdi", { class: "name", title: cutName(node.name, 400) }, label)
-        : makeButton(label, () => look(node.row), { title: cutName(node.name, 400) });
+        ? make("bdi", { class: "name", title: wholeName(node.name, label) }, label)
+        : makeButton(label, () => look(node.row), { title: wholeName(node.name, label) });
       return [make("span", { "aria-hidden": "true" }, "›"), step];
     })];
   }

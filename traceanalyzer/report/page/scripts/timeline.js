@@ -505,13 +505,16 @@ function eventDetails(data, event, lane) {
   const many = data.count(event);
   const name = names.name(what) ?? (many > 1 ? `most of it: ${words}` : words);
   const took = (units) => exactly(units / data.perUs);
+  const shown = cutName(name, 120);
+  const line = [lane.name, lane.device].filter(Boolean).join(" · ");
+  const lineShown = cutName(line);
   const rows = [
     ["What", make("span", {}, many > 1 ? `${countText(many)} events together, ` : "",
-      make("bdi", { class: "name", title: visible(name) }, cutName(name, 120)))],
+      make("bdi", { class: "name", title: wholeName(name, shown) }, shown))],
     ["Kind", words],
     ["Begins at", took(data.start[event])],
     ["Lasts", data.end[event] > data.start[event] ? took(data.end[event] - data.start[event]) : "no time"],
-    ["On", make("bdi", { class: "name" }, cutName([lane.name, lane.device].filter(Boolean).join(" · ")))],
+    ["On", make("bdi", { class: "name", title: wholeName(line, lineShown) }, lineShown)],
   ];
   if (names.opId(what)) {
     const address = addressOf("op", names.opId(what));

@@ -29,6 +29,12 @@ function cutName(text, length = 96) {
   return `${characters.slice(0, head).join("")}…${characters.slice(-tail).join("")}`;
 }
 
+/** Returns the title of a name that is shown so: the whole of it, or null where that is shown. */
+function wholeName(name, shown) {
+  const whole = cutName(name, 2000);
+  return whole === shown ? null : whole;
+}
+
 // Too long to be looked at character by character.
 function cutRaw(text, length) {
   return `${text.slice(0, length / 2)}…${text.slice(-length / 2)}`;
