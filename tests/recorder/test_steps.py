@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -73,15 +75,71 @@ def _own_step(number: int) -> Any:  # noqa: ANN401 - a context
     return trace.Trace("train", step_num=number, _r=1)
 
 
+def _make_objects_of_other_ops(count: int) -> None:
+    for _ in range(count):
+        trace.Trace("tf.constant")
+
+
 @pytest.mark.parametrize("is_counted", [False], ids=["free"], indirect=True)
-def test_outside_of_sessions_the_class_is_tensorflows(steps: StepMarks, marks: Marks) -> None:
+def test_outside_of_sessions_the_class_is_tensorflows_after_a_while(
+    steps: StepMarks, marks: Marks
+) -> None:
+    _make_objects_of_other_ops(20_000)
     assert trace.Trace.__init__ is NATIVE
     steps.session_started()
-    assert trace.Trace.__init__ is not NATIVE
     _call(steps, times=4)
+    _make_objects_of_other_ops(20_000)
+    assert trace.Trace.__init__ is not NATIVE
     steps.session_stopped()
+    _make_objects_of_other_ops(20_000)
     assert trace.Trace.__init__ is NATIVE
     assert marks.steps == ["train 3"]
+
+
+@pytest.mark.parametrize("is_counted", [True], ids=["counted"], indirect=True)
+def test_where_sessions_are_counted_in_steps_each_is_seen(steps: StepMarks, marks: Marks) -> None:
+    _make_objects_of_other_ops(20_000)
+    with _own_step(0):
+        steps.session_started()
+        _call(steps, times=4)
+    assert not marks.open
+
+
+def test_once_the_program_marks_steps_the_class_is_tensorflows(steps: StepMarks) -> None:
+    assert trace.Trace.__init__ is not NATIVE
+    with _own_step(0):
+        pass
+    assert trace.Trace.__init__ is NATIVE
+    steps.session_started()
+    _call(steps, times=4)
+    assert trace.Trace.__init__ is NATIVE
+
+
+@pytest.mark.parametrize("before", [0, 20_000], ids=["at once", "after much else"])
+def test_a_session_that_begins_within_a_programs_step_marks_none(
+    steps: StepMarks, marks: Marks, before: int
+) -> None:
+    _make_objects_of_other_ops(before)
+    for number in range(6):
+        with _own_step(number):
+            _call(steps, times=2)
+            if number == 3:
+                steps.session_started()
+            _call(steps, times=2)
+    assert not marks.steps
+    assert not marks.open
+
+
+def test_many_threads_switch_the_watch_off_once(steps: StepMarks) -> None:
+    def work() -> None:
+        for number in range(200):
+            steps.began(f"__inference_f_{number}", threading.get_ident())
+            trace.Trace("train", step_num=number)
+
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work) for _ in range(8)]:
+            done.result()
+    assert trace.Trace.__init__ is NATIVE
 
 
 def test_steps_are_marked_from_the_third_call_on(steps: StepMarks, marks: Marks) -> None:

@@ -5,15 +5,17 @@ a thread calls for the third time (the first calls are those in which TensorFlow
 marker is TensorFlow's own for a step, an event with `step_num` and `_r` (python/profiler/trace.py),
 so that TensorBoard shows step times too.
 
-Whether the program marks steps itself is seen at TensorFlow's class for that, of which every
-`tf.constant` makes an object (framework/constant_op.py): outside of sessions it is left alone, so
-that ops cost what they cost. A session therefore marks nothing before the second call that it sees:
-by then a program that marks its steps has shown that it does.
+Whether the program marks steps itself is seen at TensorFlow's class for that. Every `tf.constant`
+makes an object of it too (framework/constant_op.py). So that ops cost what they cost, outside of
+sessions no more than some thousands are looked at: the first, and those after the first calls of a
+function, where a program that marks its steps does so. For one that begins to later, a session
+marks nothing before the second call that it sees.
 """
 
 from __future__ import annotations
 
 import re
+import threading
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .loaded import loaded
@@ -23,6 +25,7 @@ from .tracebacks import hide_frame
 __all__ = ["StepMarks"]
 
 _CALLS_BEFORE = 2
+_LOOKED_AT = 10_000  # each takes a third of a microsecond
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
@@ -47,17 +50,21 @@ class StepMarks:
         self._unfinished: List[Any] = []
         self._is_marking = False
         self._program_marks = False
+        self._is_watching = False
+        self._replacement: Any = None  # of the class's `__init__`
+        self._switching = threading.Lock()  # by one thread at a time; others need not wait
+        self._left = 0  # how many objects of the class are looked at, outside of sessions
 
     def install(self) -> None:
-        """Learn of steps that the program marks itself, if sessions depend on them."""
+        """Learn from now on whether the program marks its steps itself."""
         from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
 
         self._class = trace.Trace  # kept: the program may drop TensorFlow, and none is made twice
-        if self._is_counted:
-            self._watch()
+        self._watch()
 
     def uninstall(self) -> None:
         """Put everything back."""
+        self._is_watching = False
         self._patches.undo()
 
     def session_started(self) -> None:
@@ -65,14 +72,11 @@ class StepMarks:
         self._leader = None
         self._seen = set()
         self._is_marking = True
-        if not self._is_counted:
-            self._watch()
+        self._watch()
 
     def session_stopped(self) -> None:
         """Leave the step under way unmarked: nobody saw its end."""
         self._is_marking = False
-        if not self._is_counted:
-            self._patches.undo()
         if self._open is not None:
             self._unfinished.append(self._open)  # kept: as it is freed, it would be written
             self._open = None
@@ -97,6 +101,8 @@ class StepMarks:
         """
         key = (thread, name)
         count = self._counts[key] = self._counts.get(key, 0) + 1
+        if count <= _CALLS_BEFORE:
+            self._watch()
         if not self._is_marking or self._program_marks:
             return
         if not self._is_counted and key not in self._seen:
@@ -108,13 +114,16 @@ class StepMarks:
             self._open = self._make(count)
 
     def _watch(self) -> None:
-        if self._class is None:  # not installed
+        """Look at the next objects of TensorFlow's class, until one of them is a step."""
+        if self._class is None or self._program_marks:  # not installed, or all is known
+            return
+        self._left = _LOOKED_AT
+        if self._is_watching or not self._switching.acquire(blocking=False):
             return
         original = self._class.__init__
 
         def init(trace: Any, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
-            if "step_num" in keywords:
-                self._program_marks = True
+            self._looked_at(is_step="step_num" in keywords)
             try:
                 original(trace, *args, **keywords)
             except BaseException as error:
@@ -122,6 +131,24 @@ class StepMarks:
                 raise
 
         self._patches.replace(self._class, "__init__", init)
+        self._replacement = init
+        self._is_watching = True
+        self._switching.release()
+
+    def _looked_at(self, *, is_step: bool) -> None:
+        """Note an object of the class; stop once it is a step, or there were enough."""
+        self._program_marks = self._program_marks or is_step
+        if not (self._is_counted or self._is_marking):
+            self._left -= 1
+        is_enough = self._program_marks or self._left <= 0
+        # Where another has replaced it since, ours stays beneath.
+        if is_enough and self._class.__init__ is self._replacement:
+            if not self._switching.acquire(blocking=False):
+                return
+            if self._is_watching:
+                self._patches.undo()
+                self._is_watching = False
+            self._switching.release()
 
 
 def _marker_of(name: str) -> Callable[[int], Any]:
