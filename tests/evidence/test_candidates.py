@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +17,9 @@ from traceanalyzer.placement.registry import supported
 from traceanalyzer.rules import Example
 from traceanalyzer.rules.library_cpu_placement import HABITS
 from traceanalyzer.trace.tfevents import TfVersion
+
+if TYPE_CHECKING:
+    from traceanalyzer.sidecar.document import Json, Sidecar
 
 SESSION = {"function": None}
 GPU = {"placement": "gpu:0"}
@@ -271,13 +274,23 @@ class TestExcluded:
         assert Candidates(run).of(wrong) == ()
         assert Candidates(run).of(None) == ()
 
-    def test_what_an_optimizer_moved_is_recorded(self) -> None:
+    def test_an_optimizer_that_was_off_moved_nothing(self) -> None:
         beside = {"name": "mm", "type": "MatMul", **GPU}
         run = Example(title="", ops=({"name": "op", "type": "Erfc"}, beside)).run()
         (host,) = run.hosts
-        captured = replace(run, hosts=(replace(host, sidecar=sample()),))
-        left = [Candidates(each).of(analyse(run).subjects[0]) for each in (run, captured)]
-        assert ["grappler_pin_to_host" in each for each in left] == [True, False]
+
+        def with_devices(devices: dict[str, Json] | None) -> Sidecar:
+            return replace(sample(), session_configs=(), devices=devices)
+
+        off, killed = with_devices({"optimizer_options": {}}), with_devices(None)
+        on = with_devices({"optimizer_options": {"pin_to_host_optimization": True}})
+        op = analyse(run).subjects[0]
+
+        def is_left(sidecar: Sidecar | None) -> bool:
+            captured = replace(run, hosts=(replace(host, sidecar=sidecar),))
+            return "grappler_pin_to_host" in Candidates(captured).of(op)
+
+        assert [is_left(each) for each in (None, off, killed, on)] == [True, False, True, True]
 
     def test_what_was_recorded_excludes_requests_and_kernels(self) -> None:
         run = Example(title="", ops=({"name": "op", "type": "MatMul"},)).run()

@@ -141,6 +141,19 @@ def test_an_identity_is_as_its_source() -> None:
     assert "twice" not in pinned(*LARGE, large, mul("twice", "id", "id"))
 
 
+def test_identities_that_go_round_or_on_and_on_leave_it_open() -> None:
+    ring = (
+        node("a", "Identity", "b", T="float"),
+        node("b", "Identity", "a", T="float"),
+        mul("c", "b", "b"),
+    )
+    assert pinned(*ring, a=None, b=None) == {"a": False, "b": False, "c": False}
+    chain = [node(f"i{k}", "Identity", f"i{k - 1}", T="float") for k in range(1, 1500)]
+    unknown = {f"i{k}": None for k in range(1500)}
+    last = mul("m", "i1499", "i1499")
+    assert pinned(WORDS, length("i0", "words"), *chain, last, m=None, **unknown)["m"] is False
+
+
 def test_a_constant_goes_only_where_nothing_on_the_gpu_needs_it() -> None:
     chain = (WORDS, length("n", "words"), cast("f", "n"), constant("c"), mul("p", "f", "c"))
     assert pinned(*chain) == {"f": True, "c": True, "p": True}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.sidecar.sidecars import sample
-from traceanalyzer.sidecar.document import NO_ATTRIBUTES, Definition, Sidecar
+from traceanalyzer.sidecar.document import NO_ATTRIBUTES, Definition, Graph, Sidecar
 
 
 def test_functions_and_definitions_are_found_by_name() -> None:
@@ -80,3 +80,20 @@ def test_indices_lead_into_the_pools() -> None:
     assert sidecar.attribute_set(-1) is NO_ATTRIBUTES
     assert sidecar.resource_of(handle) == sidecar.resources[0]
     assert sidecar.resource_of(sidecar.signatures[1].inputs[0]) is None
+
+
+def test_where_the_data_of_a_node_come_from() -> None:
+    graph = Graph(
+        names=("a", "b", "c"),
+        ops=("Const", "Split", "AddN"),
+        inputs=((), ("a",), ("b:1", "b", "^a", "gone:2", "b:x", "b:" + "9" * 5000)),
+        devices=("",) * 3,
+        attributes=(-1,) * 3,
+        origin_functions=("",) * 3,
+        origin_nodes=("",) * 3,
+    )
+    assert [list(graph.sources(at)) for at in range(3)] == [
+        [],
+        [(0, 0)],
+        [(1, 1), (1, 0), (1, 0), (1, 0)],
+    ]

@@ -10,7 +10,7 @@ from traceanalyzer.sidecar.document import UNKNOWN
 from traceanalyzer.tables.graph_nodes import base_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from traceanalyzer.sidecar.document import Graph, Instance, Partition, Sidecar
     from traceanalyzer.tables.joined import OpRecord
@@ -43,7 +43,7 @@ class Flow:
             function=function,
             graph=graph,
             on_cpu=tuple(on_cpu[device] for device in instance.assigned),
-            inputs=tuple(tuple(_sources(graph, node)) for node in range(len(graph))),
+            inputs=tuple(tuple(graph.sources(node)) for node in range(len(graph))),
         )
 
     def find(self, name: str) -> int:
@@ -115,14 +115,3 @@ def _is_cpu(device: str) -> bool | None:
         return parse_device(device).type == CPU if device else None
     except DeviceNameError:
         return None
-
-
-def _sources(graph: Graph, node: int) -> Iterator[tuple[int, int]]:
-    """Yield the node and output that each input of a node comes from; control edges carry none."""
-    for text in graph.inputs[node]:
-        if text.startswith("^"):
-            continue
-        name, _, output = text.partition(":")
-        at = graph.index(name)
-        if at != UNKNOWN:
-            yield at, int(output) if output.isdecimal() else 0

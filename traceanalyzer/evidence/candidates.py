@@ -39,6 +39,7 @@ from traceanalyzer.evidence.places import asks_for_cpu
 from traceanalyzer.placement import versions
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
 from traceanalyzer.placement.pin_to_host import MOVED_IF_SMALL
+from traceanalyzer.placement.pinning import pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
 from traceanalyzer.tables.ops import UNTOLD_TYPE
@@ -104,7 +105,11 @@ class Candidates:
         """
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
-        self._captured = {host.name for host in run.hosts if host.sidecar is not None}
+        self._not_pinning = {
+            host.name
+            for host in run.hosts
+            if host.sidecar is not None and pins_nothing(host.sidecar)
+        }
         self._with_replicas: set[_Function] = set()
         self._with_gradients: set[_Function] = set()
         self._gradients_on_cpu: set[tuple[_Function, str]] = set()
@@ -160,9 +165,7 @@ class Candidates:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
         if self._kernels.proof.excludes:
             yield "no_gpu_kernel"
-        if (
-            subject.host in self._captured
-        ):  # whether the option is on is recorded, and what it moved
+        if subject.host in self._not_pinning:
             yield "grappler_pin_to_host"
         if subject.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")

@@ -13,6 +13,7 @@ from traceanalyzer.placement.op_definitions import AttributesError
 from traceanalyzer.placement.supported_types import SupportedTypes, supported_types
 from traceanalyzer.placement.tensor_lists import element_type, of_host_elements
 from traceanalyzer.placement.versions import minor_of
+from traceanalyzer.sidecar.document import split_input
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -123,7 +124,7 @@ def describe(
             doubts[target] = kind.doubt
         for slot, text in enumerate(inputs):
             is_control = text.startswith("^")
-            name, _, output = text.lstrip("^").partition(":")
+            name, number = split_input(text.lstrip("^"))
             source = position.get(name)
             if source is None:
                 doubts[target] = f"its input {name} is not in the graph"
@@ -135,7 +136,6 @@ def describe(
                 edges_in[target] = edges_in.get(target, 0) + 1
             if is_control:
                 continue
-            number = int(output) if output.isdecimal() else 0
             if described[source].gives_variant(number):
                 variants.setdefault(target, []).append(source)
             if _binds(described[source], number, kind, slot):

@@ -45,6 +45,7 @@ _LEFT_ALONE: Final = frozenset(
 )
 _IDENTITY: Final = frozenset({"Identity", "RefIdentity"})
 _BACK: Final = "NextIteration"  # its edge closes a loop
+_MOST_FOLLOWED: Final = 100  # ops that pass on what they get; in a damaged graph they may go round
 
 Answer: TypeAlias = "bool | None"  # None: what was recorded does not tell
 
@@ -101,7 +102,9 @@ class _Walk:
             self._kind(op, at, attributes)
             for op, at in zip(self._ops, nodes.graph.attributes, strict=True)
         ]
-        self._sources = _sources(nodes.graph.names, nodes.graph.inputs)
+        self._sources = [
+            [_Output(*source) for source in nodes.graph.sources(at)] for at in range(len(nodes))
+        ]
         self._on_host: list[Answer] = [_is_of(device, CPU) for device in placement.devices]
         self._is_constant = [op == _CONSTANT for op in self._ops]
         self._friendly: dict[_Output, Answer] = {}
@@ -149,19 +152,24 @@ class _Walk:
         )
 
     def _is_small(self, output: _Output) -> Answer:
-        """See `IsTensorSmall`."""
-        types = self._kind_of[output.node].outputs
-        if types is None or output.port >= len(types):
-            return None
-        if types[output.port] == _STRING:
-            return True
-        if types[output.port] not in _NUMBERS:
-            return False
-        sizes = self._sizes[output.node]
-        size = None if sizes is None or output.port >= len(sizes) else sizes[output.port]
-        if size is None and self._ops[output.node] in _IDENTITY:
-            return _all(map(self._is_small, self._sources[output.node]))
-        return None if size is None else 0 <= size <= _MOST_ELEMENTS
+        """See `IsTensorSmall`. What an Identity passes on is as large as what it gets."""
+        for _ in range(_MOST_FOLLOWED):
+            types = self._kind_of[output.node].outputs
+            if types is None or output.port >= len(types):
+                return None
+            if types[output.port] == _STRING:
+                return True
+            if types[output.port] not in _NUMBERS:
+                return False
+            sizes = self._sizes[output.node]
+            size = None if sizes is None or output.port >= len(sizes) else sizes[output.port]
+            if size is not None:
+                return 0 <= size <= _MOST_ELEMENTS
+            sources = self._sources[output.node]
+            if self._ops[output.node] not in _IDENTITY or len(sources) != 1:
+                return None
+            output = sources[0]
+        return None
 
     def _is_friendly(self, output: _Output) -> Answer:
         """See `IsNodeOutputPortHostFriendly`."""
@@ -196,7 +204,6 @@ class _Kind(NamedTuple):
         outputs_on_host: The same of each output.
         has_cpu_kernel: Whether the CPU has a kernel for it.
         is_pure: Whether it has no state, so that it can be folded.
-        is_single: Whether it has one output.
     """
 
     outputs: tuple[str, ...] | None = None
@@ -269,20 +276,6 @@ def _all(answers: Iterable[Answer]) -> Answer:
     if False in known:
         return False
     return None if None in known else True
-
-
-def _sources(names: Sequence[str], inputs: Sequence[Sequence[str]]) -> list[list[_Output]]:
-    """Return where the data of each node come from; what is not in the graph is left out."""
-    position = {name: at for at, name in enumerate(names)}
-    found: list[list[_Output]] = []
-    for texts in inputs:
-        of_node = []
-        for text in texts:
-            name, _, port = text.partition(":")
-            if name in position:  # not so with a control edge, which begins with ^
-                of_node.append(_Output(position[name], int(port) if port.isdecimal() else 0))
-        found.append(of_node)
-    return found
 
 
 def _inputs_first(sources: Sequence[Sequence[_Output]], ops: Sequence[str]) -> list[int]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.sidecar.document import Json, Sidecar
 
-__all__ = ["OPTIMIZER", "OPTION", "Pinning", "pinned_of", "pinning"]
+__all__ = ["OPTIMIZER", "OPTION", "Pinning", "pinned_of", "pinning", "pins_nothing"]
 
 OPTION: Final = "pin_to_host_optimization"
 OPTIMIZER: Final = "pin_to_host"  # its name in a list of them
@@ -55,6 +55,15 @@ def pinning(sidecar: Sidecar, *, is_of_session: bool) -> Pinning | None:
         return None
     options = (sidecar.devices or {}).get("optimizer_options")
     return _of_program(options) if isinstance(options, dict) else None
+
+
+def pins_nothing(sidecar: Sidecar) -> bool:
+    """Return whether it is known to be off everywhere.
+
+    The program's options are recorded as it ends; of one that was killed they are not known.
+    """
+    is_known = isinstance((sidecar.devices or {}).get("optimizer_options"), dict)
+    return is_known and not any(pinning(sidecar, is_of_session=of) for of in (False, True))
 
 
 def pinned_of(

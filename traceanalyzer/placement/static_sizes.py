@@ -101,13 +101,10 @@ def _computed_from(graph: Graph, ops: Collection[str]) -> Iterable[int]:
     left = [at for at, op in enumerate(graph.ops) if op in ops]
     if not left:
         return ()
-    position = {name: at for at, name in enumerate(graph.names)}
     consumers: dict[int, list[int]] = {}
-    for at, inputs in enumerate(graph.inputs):
-        for text in inputs:
-            source = position.get(text.partition(":")[0])  # none for a control edge
-            if source is not None:
-                consumers.setdefault(source, []).append(at)
+    for at in range(len(graph)):
+        for source, _ in graph.sources(at):
+            consumers.setdefault(source, []).append(at)
     reached = dict.fromkeys(left)
     while left:
         for at in consumers.get(left.pop(), ()):

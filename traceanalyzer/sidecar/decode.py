@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 import numpy as np
 
 from traceanalyzer.sidecar.document import (
+    LARGEST,
     UNKNOWN,
     CaughtError,
     Definition,
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DamagedDocumentError", "Decoder", "sidecar_of"]
 
-_LARGEST: Final = 2**63 - 1
 _TENSOR_PARTS: Final = 5
 
 
@@ -273,7 +273,7 @@ class Decoder:
         )
 
     def _graph(self, record: _Object) -> Graph:
-        arity = _indices(record, "arity", _LARGEST, low=0)
+        arity = _indices(record, "arity", LARGEST, low=0)
         inputs = self._column(record, "inputs")
         if sum(arity) != len(inputs):
             raise DamagedDocumentError(_of_different_lengths("inputs"))
@@ -380,7 +380,7 @@ def _levels(record: _Object, key: str) -> Levels | None:
 
 
 def _shape(value: Json) -> Shape:
-    return None if value is None else tuple(_checked(value, "shape", _LARGEST, low=UNKNOWN))
+    return None if value is None else tuple(_checked(value, "shape", LARGEST, low=UNKNOWN))
 
 
 def _shapes(value: Json) -> tuple[Shape, ...] | None:
@@ -478,7 +478,7 @@ def _flag(record: _Object, key: str) -> bool:
 
 
 def _whole(value: Json, key: str) -> int:
-    if type(value) is not int or abs(value) > _LARGEST:  # a bool is an int to isinstance
+    if type(value) is not int or abs(value) > LARGEST:  # a bool is an int to isinstance
         raise DamagedDocumentError(_not_a(key, "whole number"))
     return value
 
@@ -492,7 +492,7 @@ def _number_or_none(record: _Object, key: str) -> float | None:
     value = record.get(key)
     if value is None:
         return None
-    if type(value) not in {int, float} or not abs(value) <= _LARGEST:  # type: ignore[arg-type]
+    if type(value) not in {int, float} or not abs(value) <= LARGEST:  # type: ignore[arg-type]
         raise DamagedDocumentError(_not_a(key, "number"))
     return float(value)  # type: ignore[arg-type]
 

@@ -74,13 +74,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = [
     "FORMAT",
+    "LARGEST",
     "NO_ATTRIBUTES",
     "UNKNOWN",
     "VERSION",
@@ -105,11 +106,14 @@ __all__ = [
     "Sidecar",
     "Signature",
     "Tensor",
+    "split_input",
 ]
 
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
 UNKNOWN: Final = -1  # an index that points to nothing
+LARGEST: Final = 2**63 - 1  # of an integer
+_MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 # A value of JSON; in attributes encoded as VALUE above.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -311,6 +315,14 @@ class Graph:
     def index(self, node: str) -> int:
         """Return the position of a node in the columns, or -1."""
         return _position(self._index, self.names, node)
+
+    def sources(self, node: int) -> Iterator[tuple[int, int]]:
+        """Yield the node and the output that each data input comes from, if it is in the graph."""
+        for text in self.inputs[node]:
+            name, output = split_input(text)
+            at = self.index(name)  # none for a control edge, whose ^ is no part of a name
+            if at != UNKNOWN:
+                yield at, output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -595,6 +607,12 @@ class Sidecar:
             return None
         at = definition.index(node)
         return None if at == UNKNOWN else self.frame(definition.frames[at])
+
+
+def split_input(text: str) -> tuple[str, int]:
+    """Split an input of a NodeDef: the node's name, ^ before it where it only waits; its output."""
+    name, _, output = text.partition(":")
+    return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
 
 
 def _position(index: dict[str, int], names: Iterable[str], name: str) -> int:

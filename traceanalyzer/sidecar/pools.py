@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard
 
 from traceanalyzer.sidecar.attributes import AttributePool, finite
-from traceanalyzer.sidecar.document import UNKNOWN, Definition
+from traceanalyzer.sidecar.document import LARGEST, UNKNOWN, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     _Object: TypeAlias = dict[str, Json]
 
 __all__ = ["Pools", "facts"]
-
-_LARGEST: Final = 2**63 - 1
 
 
 class Pools:
@@ -174,14 +172,17 @@ def _shapes(value: Json) -> tuple[Shape, ...] | None:
     """Return the shapes of a node's outputs; None where any is not as the journal has it."""
     if not isinstance(value, list):
         return None
-    shapes = [tuple(each) if _is_shape(each) else None for each in value]
-    is_whole = all(each is None or _is_shape(each) for each in value)
-    return tuple(shapes) if is_whole else None
+    shapes: list[Shape] = []
+    for each in value:
+        if each is not None and not _is_shape(each):
+            return None
+        shapes.append(None if each is None else tuple(each))
+    return tuple(shapes)
 
 
 def _is_shape(value: Json) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(
-        type(size) is int and UNKNOWN <= size <= _LARGEST for size in value
+        type(size) is int and UNKNOWN <= size <= LARGEST for size in value
     )
 
 
