@@ -10,6 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.architecture.toolchain import ROOT
 from traceanalyzer.recorder.cooperation import ScriptSession
 from traceanalyzer.recorder.profiler import effective_levels
@@ -208,20 +210,44 @@ def test_the_programs_trace_is_the_newest_that_it_wrote(tmp_path: Path) -> None:
     assert ScriptSession("gs://bucket/logs").trace() is None
 
 
-def test_a_process_that_was_forked_before_tensorflow_came_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", ["before", "after", "before and after"])
+def test_a_program_that_forks_is_told_of_once(tmp_path: Path, times: str) -> None:
+    done = Done(
+        tmp_path,
+        f"""
+        import os
+        def fork(when):
+            if when in {times!r}:
+                if not os.fork():
+                    os._exit(0)
+                os.wait()
+        fork("before")
+        import tensorflow as tf
+        tf.tanh(tf.zeros([1]))
+        fork("after")
+        """,
+    )
+    assert done.code == 0, done.err
+    assert [n["id"] for n in done.records("note")] == ["child_processes"]
+
+
+def test_a_program_whose_folder_is_gone_is_recorded(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
         """
         import os
-        if not os.fork():
-            os._exit(0)
-        os.wait()
+        import tempfile
+        folder = tempfile.mkdtemp()
+        os.chdir(folder)
+        os.rmdir(folder)
         import tensorflow as tf
         tf.tanh(tf.zeros([1]))
         """,
     )
     assert done.code == 0, done.err
-    assert [n["id"] for n in done.records("note")] == ["child_processes"]
+    assert not done.records("note")
+    (environment,) = done.records("environment")
+    assert environment["cwd"] is None
 
 
 def test_the_function_of_a_dataset_is_let_go_while_it_is_recorded(tmp_path: Path) -> None:

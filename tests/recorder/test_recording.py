@@ -329,13 +329,6 @@ def test_a_fork_leaves_everything_alone(make: Callable[..., Case]) -> None:
     assert not case.records("session")
 
 
-def test_a_fork_is_told_of_once(make: Callable[..., Case]) -> None:
-    case = make()
-    case.recording._has_forked()  # noqa: SLF001
-    case.recording._has_forked()  # noqa: SLF001
-    assert [n["id"] for n in case.records("note")] == ["child_processes"]
-
-
 def test_calls_cost_next_to_nothing(make: Callable[..., Case]) -> None:
     case = make(kind="steps", first=1, last=1)
     case.watch.used()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -83,13 +84,13 @@ def test_of_which_sessions() -> None:
 
 def test_of_programs_that_have_no_context_yet_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "_context", None)
-    assert not pins_program()
+    assert not pins_program(context)
 
 
 @pytest.mark.usefixtures("_switched_on")
 def test_of_programs_that_switched_it_on() -> None:
     tf.constant(1.0)
-    assert pins_program()
+    assert pins_program(context)
 
 
 def test_functions_are_recorded_with_shapes_where_it_is_on(recorder: Recorder) -> None:
@@ -102,6 +103,16 @@ def test_functions_are_recorded_with_shapes_where_it_is_on(recorder: Recorder) -
     off, on = recorder.of_kind("function")
     assert "shapes" not in off
     assert dict(zip(on["nodes"], on["shapes"], strict=True))["add"] == [[5]]
+
+
+def test_a_program_that_drops_tensorflow_switched_nothing_on(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    tf.function(lambda x: x + 1.0)(tf.ones([5]))
+    assert not [n for n in recorder.of_kind("note") if "shapes" in n["id"]]
+    (definition,) = recorder.of_kind("function")
+    assert "shapes" not in definition
 
 
 @pytest.mark.parametrize("is_on", [True, False])

@@ -85,7 +85,7 @@ def environment_facts() -> Dict[str, Any]:
         "keras_version": getattr(keras, "__version__", None),
         "platform": platform.platform(),
         "script": sys.argv[0] if sys.argv else "",
-        "cwd": os.getcwd(),
+        "cwd": _asked(os.getcwd),
         "cpu_count": os.cpu_count(),
     }
 

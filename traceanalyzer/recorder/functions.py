@@ -58,11 +58,13 @@ class FunctionRecorder:
         self._patches = Patches()
         self._session_graphs: List[Any] = []
         self._has_pinning_session = False
+        self._context: Any = None  # kept: the program may take TensorFlow out of `sys.modules`
         self.definitions: Dict[str, FrozenSet[str]] = {}
         self.op_types: Set[str] = set()
 
     def install(self) -> None:
         """Replace the places where definitions and sessions are made."""
+        self._context = importlib.import_module("tensorflow.python.eager.context")
         atomic = _module(_POLYMORPHIC + "atomic_function")
         if atomic is not None and hasattr(atomic, "from_func_graph"):
             self._wrap(atomic, "from_func_graph", self._after_definition)
@@ -93,7 +95,7 @@ class FunctionRecorder:
         def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             with unseen:
                 result = original(name, graph, *args, **kwargs)
-            self._record(name, graph, pins=pins_program)
+            self._record(name, graph, pins=self._pins_program)
             return result
 
         return from_func_graph
@@ -102,7 +104,7 @@ class FunctionRecorder:
         def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             with unseen:
                 original(definition, name, graph, *args, **kwargs)
-            self._record(name, graph, pins=pins_program)
+            self._record(name, graph, pins=self._pins_program)
 
         return init
 
@@ -117,6 +119,9 @@ class FunctionRecorder:
                 self._session_graphs.append(session.graph)
 
         return init
+
+    def _pins_program(self) -> bool:
+        return pins_program(self._context)
 
     def _note_pinning(self, session: Any) -> None:  # noqa: ANN401 - a BaseSession
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import TYPE_CHECKING, Optional
 
@@ -30,7 +31,7 @@ def prepare(path: str) -> None:
     program = _Program(settings, journal)
     try:
         watch_ending(program.finish)
-        os.register_at_fork(after_in_parent=program.forked)
+        os.register_at_fork(after_in_parent=functools.partial(note_fork, journal))
         watch_import("tensorflow", program.before_tensorflow, program.after_tensorflow)
     except Exception as error:  # noqa: BLE001 - ours, not the program's
         journal.failed("the program", error)
@@ -43,7 +44,6 @@ class _Program:
         self._settings = settings
         self._journal = journal
         self._attachment: Optional[Attachment] = None
-        self._has_forked = False
 
     def before_tensorflow(self) -> None:
         try:
@@ -58,13 +58,7 @@ class _Program:
         if self._attachment is not None:
             self._attachment.after_tensorflow()
 
-    def forked(self) -> None:
-        if self._attachment is None:  # which notes those from then on
-            self._has_forked = True
-
     def finish(self, reason: str) -> None:
-        if self._has_forked:
-            note_fork(self._journal)
         if self._attachment is not None:
             self._attachment.finish(reason)
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 from .cooperation import ProgramWatch, ScriptSession
 from .ending import shielded, watch_signals
 from .memory import HeapGrowth, free_share, give_back
-from .processes import note_fork, note_other_starts
+from .processes import note_other_starts
 from .profiler import Profiler, ProfilerError, native_profiler
 from .window import Action, Begin, End, Load, window_of
 
@@ -119,9 +119,7 @@ class Recording:
         self._watch.on_session_run(self.before_function_call)
         if self._settings.window["kind"] == "steps":
             self._watch.on_step(self._stepped)
-        os.register_at_fork(
-            after_in_parent=_weakly(self._has_forked), after_in_child=_weakly(self._is_fork)
-        )
+        os.register_at_fork(after_in_child=_weakly(self._is_fork))
         watch_signals()
         self._do(self._window.opened())
         self._watch.on_first_use(self._used)
@@ -168,10 +166,6 @@ class Recording:
             if not self._scripts and self._wanted is not None and not self._window.over:
                 self._begin_session(self._wanted)
                 self._look_if_needed()
-
-    def _has_forked(self) -> None:
-        if not self._is_idle:
-            note_fork(self._journal)
 
     def _is_fork(self) -> None:
         """This is a child: it has our state, and none of our threads."""
@@ -240,7 +234,9 @@ class Recording:
             self._window.written(os.path.getsize(written.path))
         if not self._is_ending:
             # Not in this thread, which may be the program's.
-            threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True).start()
+            thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)
+            with contextlib.suppress(RuntimeError):  # there may be no more threads
+                thread.start()
 
     def _drop_session(self) -> None:
         session, self._session = self._session, None

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Optional
 
-from .loaded import loaded
-
 __all__ = ["pins_program", "pins_session", "static_shapes"]
 
 _OPTION = "pin_to_host_optimization"
 _OPTIMIZER = "pin_to_host"  # its name in a list of them
 
 
-def pins_program() -> bool:
-    """Return whether the program has switched the optimizer on; nothing is initialised for it."""
-    current = loaded("tensorflow.python.eager.context")._context  # noqa: SLF001 - see `device_facts`
+def pins_program(context: Any) -> bool:  # noqa: ANN401 - a module
+    """Return whether the program has switched the optimizer on; nothing is initialised for it.
+
+    Args:
+        context: TensorFlow's module `python.eager.context`.
+    """
+    current = context._context  # noqa: SLF001 - see `device_facts`
     if current is None or not current._initialized:  # noqa: SLF001
         return False
-    options = loaded("tensorflow").config.optimizer.get_experimental_options()
-    return bool(options.get(_OPTION))
+    return bool(current.get_optimizer_experimental_options().get(_OPTION))
 
 
 def pins_session(session: Any) -> bool:  # noqa: ANN401 - a BaseSession
