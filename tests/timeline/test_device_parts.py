@@ -448,6 +448,26 @@ def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None
     assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
 
 
+def test_a_caller_waits_for_the_turns_of_functions_within_its_own_too() -> None:
+    python = line("python")(
+        call("__inference_f_1", us(0, 60), step=7),
+        eager("MatMul", us(70, 10))(launch(us(72, 2), 2)),
+    )
+    inner_call = op("nested/call", "PartitionedCall", us(9, 2))(
+        event("FunctionRun", us(9.5, 1), id=8)
+    )
+    outer = thread("tf_Compute", 1)(
+        executor(us(8, 44), step=7)(inner_call, op("segment/Unique", "UniqueV2", us(12, 38)))
+    )
+    inner = thread("tf_Compute", 2)(executor(us(30, 28), step=8))
+    device = stream(13, "Compute")(
+        kernel("fill", us(0, 5), op="zeros/Fill:Fill"), gemm(us(76, 5), 2)
+    )
+
+    assert (12, 50, "HOST_OP", "UniqueV2") in parts_of(host(python, outer), gpu(0, device))
+    assert (12, 50, "HOST_OP?", "UniqueV2") in parts_of(host(python, outer, inner), gpu(0, device))
+
+
 def test_a_step_without_device_work_is_accounted_for() -> None:
     python = line("python")(
         step(0, us(0, 50))(eager("MatMul", us(0, 10))(launch(us(5, 2), 1))),

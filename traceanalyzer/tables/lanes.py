@@ -319,8 +319,11 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     ).astype(np.int32)
     begins = np.zeros(len(call), np.bool_)
     begins[len(ops) : len(ops) + len(runs)] = True
-    own = _Calls(call, at_ps, lane, begins, _outlast_turns(host, call, at_ps, lane) & ~begins)
-    found = _with_nested(host, runs, own)
+    nested = _nested(host, runs)
+    ends = _outlast_turns(host, nested, call, at_ps, lane) & ~begins
+    entry, part_of = _parts(call, nested)
+    is_own = np.arange(len(entry)) < len(call)
+    found = _Calls(part_of, at_ps[entry], lane[entry], begins[entry] & is_own, ends[entry] & is_own)
     order = np.lexsort((found.at_ps, found.id))
     by_id = found.id[order]
     is_last = np.append(by_id[1:] != by_id[:-1], np.True_)[: len(by_id)]
@@ -334,7 +337,11 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
 
 
 def _outlast_turns(
-    host: HostOps, call: NDArray[np.int64], at_ps: NDArray[np.int64], lane: NDArray[np.int32]
+    host: HostOps,
+    nested: _Nested,
+    call: NDArray[np.int64],
+    at_ps: NDArray[np.int64],
+    lane: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
     """Tell what ended in the last turn that an executor took in its call, or after that.
 
@@ -343,19 +350,29 @@ def _outlast_turns(
     plane = host.plane
     ids = plane.integers("id")
     turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
-    turns = turns[np.lexsort((plane.end_ps[turns], ids.values[turns]))]
+    entry, part_of = _parts(ids.values[turns], nested)
+    turns = turns[entry]
+    order = np.lexsort((plane.end_ps[turns], part_of))
+    turns, part_of = turns[order], part_of[order]
     if not len(turns):
         return np.zeros(len(call), np.bool_)
-    slot = np.searchsorted(ids.values[turns], call, side="right") - 1
+    slot = np.searchsorted(part_of, call, side="right") - 1
     last = turns[slot.clip(0)]
     in_it = (plane.line_of[last] == lane) & (plane.start_ps[last] <= at_ps)
-    is_told = (slot >= 0) & (ids.values[last] == call)
+    is_told = (slot >= 0) & (part_of[slot.clip(0)] == call)
     outlasting: NDArray[np.bool_] = is_told & (in_it | (plane.end_ps[last] <= at_ps))
     return outlasting
 
 
-def _with_nested(host: HostOps, runs: NDArray[np.int64], calls: _Calls) -> _Calls:
-    """Add to calls what ended in those that their ops made: it is part of them.
+class _Nested(NamedTuple):
+    """The calls that ops of other calls made, rising, and the others."""
+
+    call: NDArray[np.int64]
+    outer: NDArray[np.int64]
+
+
+def _nested(host: HostOps, runs: NDArray[np.int64]) -> _Nested:
+    """Return which calls are part of which.
 
     A function that is not inlined runs under a step id of its own
     (tensorflow/core/kernels/function_ops.cc).
@@ -363,24 +380,31 @@ def _with_nested(host: HostOps, runs: NDArray[np.int64], calls: _Calls) -> _Call
     ids = host.plane.integers("id").values[runs]
     outer = host.call_of_event[runs]
     is_nested = (outer != 0) & (outer != ids)
-    ids, first = np.unique(ids[is_nested], return_index=True)
-    outer = outer[is_nested][first]
-    found = [calls]
-    last = calls
-    for _ in range(_MOST_NESTED if len(ids) else 0):
-        slot = np.searchsorted(ids, last.id).clip(max=len(ids) - 1)
-        inside = np.flatnonzero(ids[slot] == last.id)
-        if not len(inside):
+    inner, first = np.unique(ids[is_nested], return_index=True)
+    return _Nested(inner, outer[is_nested][first])
+
+
+def _parts(call: NDArray[np.int64], nested: _Nested) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what is part of which call: all of its own first, then what is nested in it.
+
+    Args:
+        call: The call of each.
+        nested: The calls that are part of others.
+
+    Returns:
+        Places in `call`, and the call that each is part of.
+    """
+    entry = np.arange(len(call))
+    entries, calls = [entry], [call]
+    for _ in range(_MOST_NESTED if len(nested.call) else 0):
+        slot = np.searchsorted(nested.call, call).clip(max=len(nested.call) - 1)
+        inside = nested.call[slot] == call
+        if not inside.any():
             break
-        last = _Calls(
-            outer[slot[inside]],
-            last.at_ps[inside],
-            last.lane[inside],
-            np.zeros(len(inside), np.bool_),
-            np.zeros(len(inside), np.bool_),
-        )
-        found.append(last)
-    return _Calls(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
+        entry, call = entry[inside], nested.outer[slot[inside]]
+        entries.append(entry)
+        calls.append(call)
+    return np.concatenate(entries), np.concatenate(calls)
 
 
 def _elements(plane: Plane) -> NDArray[np.int64]:
