@@ -341,6 +341,23 @@ class TestKerasFunctions:
             ),
         ) == [(0, "train", 10.0, 65.0, "Keras function", "regular")]
 
+    def test_that_is_by_the_clock_of_the_host(self) -> None:
+        """The device's is early by 40 us: what ends at 35 by it does so at 75."""
+        assert in_us(
+            host(
+                line("python")(keras_call("train_function", 50, 20)),
+                thread("tf_Compute", 7)(
+                    launch(us(52, 2), correlation=3), launch(us(55, 2), correlation=4)
+                ),
+            ),
+            gpu(0)(
+                stream(7, "Compute")(
+                    kernel("gemm", us(12, 2), correlation=3),
+                    kernel("gemm", us(15, 20), correlation=4),
+                )
+            ),
+        ) == [(0, "train", 50.0, 25.0, "Keras function", "regular")]
+
     def test_one_lasts_until_the_next_of_any_kind(self) -> None:
         found = in_us(
             host(

@@ -106,7 +106,8 @@ class _Ends:
         linked = np.flatnonzero(self._device.launch >= 0)
         launched = self._plane.start_ps[self._device.launch[linked]]
         inside = linked[(launched >= begin_ps) & (launched < end_ps)]
-        done = self._device.start_ps[inside] + self._device.duration_ps[inside]
+        device = self._device
+        done = (device.start_ps + device.early_ps + device.duration_ps)[inside]
         return int(done.max(initial=end_ps))
 
 
