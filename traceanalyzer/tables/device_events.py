@@ -115,13 +115,13 @@ def device_events(trace: Trace, host: HostOps | None) -> DeviceEvents:
     rows = [_own_events(plane) for plane in planes]
     correlation = _gather_integers(planes, rows, "correlation_id")
     start_ps = _concatenate([p.start_ps[r] for p, r in zip(planes, rows, strict=True)])
-    number = np.repeat(np.arange(len(planes)), np.array([len(r) for r in rows], np.int64))
-    launch, is_sure, early_ps = _launches(host, correlation, start_ps, number)
+    device = _gather(planes, rows, lambda p: constant(p.name, len(p)))
+    launch, is_sure, early_ps = _launches(host, correlation, start_ps, device.codes)
     name = _gather(planes, rows, _names)
     details = _gather(planes, rows, lambda p: p.strings("memcpy_details"))
     return DeviceEvents(
         name=name,
-        device=_gather(planes, rows, lambda p: constant(p.name, len(p))),
+        device=device,
         stream=_gather(planes, rows, _line_names),
         start_ps=start_ps,
         duration_ps=_concatenate([p.duration_ps[r] for p, r in zip(planes, rows, strict=True)]),
@@ -146,7 +146,7 @@ def _launches(
     host: HostOps | None,
     correlation_id: NDArray[np.int64],
     start_ps: NDArray[np.int64],
-    device: NDArray[np.int64],
+    device: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
     """Return what launched each event, whether that is sure, and how early its clock is."""
     if host is None:

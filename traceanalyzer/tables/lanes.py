@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["DEVICE_LANE", "Doing", "Lanes", "Links", "lanes"]
+__all__ = ["DEVICE_LANE", "Doing", "Lanes", "Launches", "Links", "lanes"]
 
 # The runtimes' own calls that return when the device has got so far, copies that are not
 # asynchronous among them.
@@ -82,6 +82,28 @@ class Doing(IntEnum):
     """Waiting for what other threads run: a function, or, where no call is told, some value."""
     UNPLACED = 7
     """An op of which nothing tells where it computes: here, or on a device that it launches to."""
+
+
+class Launches(NamedTuple):
+    """The launch of each of some device events.
+
+    Attributes:
+        lane: The thread that made it, `DEVICE_LANE` where unknown; int32.
+        start_ps: When it began, int64.
+        end_ps: When it returned, int64.
+        is_proved: Whether it can have been no other.
+    """
+
+    lane: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    is_proved: NDArray[np.bool_]
+
+    def take(self, rows: NDArray[np.int64]) -> Launches:
+        """Return those at `rows`."""
+        return Launches(
+            self.lane[rows], self.start_ps[rows], self.end_ps[rows], self.is_proved[rows]
+        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,10 +149,9 @@ class Lanes:
         call_lane: Its lane, or `DEVICE_LANE`; int32.
         call_begins: Whether it is the call itself, which begins then.
         call_ends: Whether nothing that is recorded of the call went on after it.
-        launch_id: Correlation ids of launches, rising; of one id by start; int64.
-        launch_lane: The lane each launch was made on, int32.
-        launch_start_ps: When it began, int64.
-        launch_end_ps: When it returned, int64.
+        launches: Of what ran on the devices, kernels and then copies, each as in its table: what
+            launched it.
+        early_ps: By how much the clock of its device is early, int64.
     """
 
     name: tuple[str, ...]
@@ -149,10 +170,8 @@ class Lanes:
     call_lane: NDArray[np.int32]
     call_begins: NDArray[np.bool_]
     call_ends: NDArray[np.bool_]
-    launch_id: NDArray[np.int64]
-    launch_lane: NDArray[np.int32]
-    launch_start_ps: NDArray[np.int64]
-    launch_end_ps: NDArray[np.int64]
+    launches: Launches
+    early_ps: NDArray[np.int64]
 
 
 def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.DataFrame) -> Lanes:
@@ -170,8 +189,8 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
     segments = compiled.flatten(order, plane.lines.event_begin, plane.start_ps, plane.end_ps, doing)
     begin, start_ps, end_ps, event = segments
     calls = _calls(host, device, doing)
-    launch = host.launches
     marks = _step_marks(plane)
+    work = np.argsort(device.direction.present, kind="stable")  # kernels, then copies
     return Lanes(
         name=plane.lines.name,
         is_program=_program_lanes(host),
@@ -189,10 +208,8 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
         call_lane=calls.lane,
         call_begins=calls.begins,
         call_ends=calls.ends,
-        launch_id=plane.integers("correlation_id").values[launch],
-        launch_lane=plane.line_of[launch].astype(np.int32),
-        launch_start_ps=plane.start_ps[launch],
-        launch_end_ps=plane.end_ps[launch],
+        launches=_launches(plane, device.launch[work], device.launch_is_sure[work]),
+        early_ps=device.early_ps[work],
     )
 
 
@@ -445,6 +462,16 @@ def _links(host: HostOps, calls: _Calls) -> Links:
         from_ps=np.concatenate([from_ps, calls.at_ps[source]])[order],
         is_proved=np.concatenate([from_lane != DEVICE_LANE, calls.begins[source]])[order],
         begin=np.searchsorted(lanes_of[order], np.arange(len(plane.lines) + 1)),
+    )
+
+
+def _launches(plane: Plane, launch: NDArray[np.int64], is_sure: NDArray[np.bool_]) -> Launches:
+    is_known = launch >= 0
+    return Launches(
+        np.where(is_known, plane.line_of[launch], DEVICE_LANE).astype(np.int32),
+        np.where(is_known, plane.start_ps[launch], 0),
+        np.where(is_known, plane.end_ps[launch], 0),
+        is_sure,
     )
 
 

@@ -65,7 +65,7 @@ def launched_by(
     call_ps: NDArray[np.int64],
     work_id: NDArray[np.int64],
     work_ps: NDArray[np.int64],
-    device: NDArray[np.int64],
+    device: NDArray[np.int32],
 ) -> Launched:
     """Find the call that launched each piece of work.
 
@@ -104,7 +104,7 @@ def launched_by(
 def _early_ps(
     late_ps: NDArray[np.int64],
     call: NDArray[np.int64],
-    device: NDArray[np.int64],
+    device: NDArray[np.int32],
     devices: int,
 ) -> NDArray[np.int64]:
     """Return by how much the clock of each device is early.

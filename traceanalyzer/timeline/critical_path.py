@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import numpy as np
 
-from traceanalyzer.timeline.device_work import Launches
+from traceanalyzer.tables.lanes import Launches
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import Spans, lanes_of_steps, walk_back, walk_through_devices
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.tables.lanes import DEVICE_LANE
+from traceanalyzer.tables.lanes import DEVICE_LANE, Launches
 from traceanalyzer.timeline import compiled
-from traceanalyzer.timeline.device_work import Launches, device_work, durations
+from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import Parts, Spans, program_lane, walk_back

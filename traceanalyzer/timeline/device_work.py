@@ -7,12 +7,11 @@ before it was launched, the times of that device are moved until it does not (`s
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.lanes import DEVICE_LANE
-from traceanalyzer.tables.launches import launched_by
+from traceanalyzer.tables.lanes import DEVICE_LANE, Launches
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -22,33 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.tables.lanes import Lanes
 
-__all__ = ["DeviceWork", "Launches", "device_work", "durations"]
+__all__ = ["DeviceWork", "device_work", "durations"]
 
 _ON_THE_HOST: Final = ("cpu", "host_memory")
-
-
-class Launches(NamedTuple):
-    """The launch of each of some device events.
-
-    Attributes:
-        lane: The thread that made it, -1 where unknown; int32.
-        start_ps: When it began, int64.
-        end_ps: When it returned, int64.
-        is_proved: Whether it can have been no other.
-    """
-
-    lane: NDArray[np.int32]
-    start_ps: NDArray[np.int64]
-    end_ps: NDArray[np.int64]
-    is_proved: NDArray[np.bool_]
-
-    def take(self, rows: NDArray[np.int64]) -> Launches:
-        """Return those at `rows`."""
-        return Launches(
-            self.lane[rows], self.start_ps[rows], self.end_ps[rows], self.is_proved[rows]
-        )
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -93,11 +69,13 @@ def device_work(tables: HostTables) -> DeviceWork:
     device = _numbers(tables, on_device, "device", every)
     streams = _names(tables, "stream")
     stream = _numbers(tables, on_device, "stream", streams)
-    ids = np.concatenate([_ids(kernels), _ids(copies)[on_device]])
     start_ps = np.concatenate([_starts(kernels), _starts(copies)[on_device]])
     took = np.concatenate([durations(kernels), durations(copies)[on_device]]).clip(0)
-    launches, shifts_ps = _launches(ids, start_ps, device, tables.lanes)
-    start_ps = start_ps + np.append(shifts_ps, 0)[device]
+    lanes = tables.lanes
+    shift_ps = np.zeros(len(start_ps), np.int64) if lanes is None else lanes.early_ps
+    start_ps = start_ps + shift_ps
+    shifts_ps = np.zeros(len(every), np.int64)
+    shifts_ps[device] = shift_ps
     return DeviceWork(
         devices=tuple(devices),
         device=np.where(device < len(devices), device, -1).astype(np.int16),
@@ -106,7 +84,7 @@ def device_work(tables: HostTables) -> DeviceWork:
         end_ps=start_ps + took,
         row=np.concatenate([_rows(tables), _blamed(tables)[on_device]]),
         copy=np.concatenate([np.full(len(kernels), -1, np.int64), on_device]),
-        launches=launches,
+        launches=_unknown(len(device)) if lanes is None else lanes.launches,
         shifts_ps=dict(zip(every, shifts_ps.tolist(), strict=True)),
     )
 
@@ -116,26 +94,9 @@ def durations(table: pd.DataFrame) -> NDArray[np.int64]:
     return np.asarray(table["duration_ps"].astype("Int64").fillna(0), np.int64)
 
 
-def _launches(
-    ids: NDArray[np.int64],
-    start_ps: NDArray[np.int64],
-    device: NDArray[np.int64],
-    lanes: Lanes | None,
-) -> tuple[Launches, NDArray[np.int64]]:
-    """Return what launched each piece of work, and how early the clock of each device is."""
-    if lanes is None or not len(lanes.launch_id):
-        none = np.zeros(len(ids), np.int64)
-        unknown = np.full(len(ids), DEVICE_LANE, np.int32)
-        shifts = np.zeros(int(device.max(initial=-1)) + 1, np.int64)
-        return Launches(unknown, none, none, np.zeros(len(ids), np.bool_)), shifts
-    found = launched_by(lanes.launch_id, lanes.launch_start_ps, ids, start_ps, device)
-    launches = Launches(
-        np.where(found.call >= 0, lanes.launch_lane[found.call], DEVICE_LANE).astype(np.int32),
-        lanes.launch_start_ps[found.call],
-        lanes.launch_end_ps[found.call],
-        found.is_sure,
-    )
-    return launches, found.early_ps
+def _unknown(n: int) -> Launches:
+    none = np.zeros(n, np.int64)
+    return Launches(np.full(n, DEVICE_LANE, np.int32), none, none, np.zeros(n, np.bool_))
 
 
 def _names(tables: HostTables, column: str) -> list[str]:
@@ -182,10 +143,6 @@ def _blamed(tables: HostTables) -> NDArray[np.int32]:
         rows = np.array([*(row_of.get(i, -1) for i in ids.cat.categories), -1], np.int32)
         blamed = np.where(direction == way, rows[ids.cat.codes.to_numpy()], blamed)
     return blamed.astype(np.int32)
-
-
-def _ids(table: pd.DataFrame) -> NDArray[np.int64]:
-    return np.asarray(table["correlation_id"], np.int64)
 
 
 def _starts(table: pd.DataFrame) -> NDArray[np.int64]:

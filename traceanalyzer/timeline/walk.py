@@ -18,8 +18,8 @@ from traceanalyzer.timeline.phase import Phase
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.lanes import Lanes
-    from traceanalyzer.timeline.device_work import DeviceWork, Launches
+    from traceanalyzer.tables.lanes import Lanes, Launches
+    from traceanalyzer.timeline.device_work import DeviceWork
 
 __all__ = ["Parts", "Spans", "lanes_of_steps", "program_lane", "walk_back", "walk_through_devices"]
 
