@@ -485,7 +485,9 @@ class TestInputTypes:
             ("(float[64,64];int32[2])", "float;int32"),
             ("(float[])", "float"),
             ("(bfloat16[1,2,3])", "bfloat16"),
-            ("()", ""),
+            ("(;int64[3])", "?;int64"),
+            ("(int64[3];)", "int64;?"),
+            ("()", "?"),  # without inputs nothing is written, no brackets either
             ("", None),
             ("[64,64]", None),  # a shape without types, as allocations have
         ],

@@ -33,10 +33,12 @@ from traceanalyzer.tables.vocabulary import Role
 if TYPE_CHECKING:
     import pandas as pd
 
+    from tests.sidecars import Node
     from traceanalyzer.sidecar.document import Sidecar
 
 F = "__inference_f_91"
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
+GATHERS = node("gather", "ResourceGather", line=21, attributes=0)
 
 
 def tables(sidecar: Sidecar | None, *planes: Any) -> HostTables:  # noqa: ANN401  # words nest
@@ -246,16 +248,39 @@ class TestGraphOps:
             ("resource;int64", "half")
         ]
 
-    @pytest.mark.parametrize("shape", ["(;int32[3])", "(int64[3])"])
-    def test_what_was_seen_stands(self, shape: str) -> None:
+    @pytest.mark.parametrize(
+        ("shape", "types"),
+        [("(;int32[3])", "?;int32"), ("(int64[3])", "int64"), ("()", "?")],
+    )
+    def test_what_was_seen_stands(self, shape: str, types: str) -> None:
         seen = op("gather", "ResourceGather", us(10, 5), shape=shape)
 
-        assert rows(self.gathered(seen), "input_types") in (["?;int32"], ["int64"])
+        assert rows(self.gathered(seen), "input_types") == [types]
+
+    @pytest.mark.parametrize(
+        ("op_type", "shape", "types"),
+        [
+            ("ReadVariableOp", "()", "resource"),  # an input of which the trace tells nothing
+            ("VarHandleOp", "", ""),  # it has none
+            ("VarHandleOp", "()", "?"),  # another than the one recorded
+        ],
+    )
+    def test_one_input_that_the_trace_leaves_out_is_not_none(
+        self, op_type: str, shape: str, types: str
+    ) -> None:
+        seen = op("v", op_type, us(10, 5), shape=shape)
+
+        ops = self.gathered(seen, node("v", op_type, line=21, attributes=0))
+
+        assert rows(ops, "input_types", "signature") == [(types, types)]
 
     @staticmethod
-    def gathered(event: Any) -> pd.DataFrame:  # noqa: ANN401  # a word of the language
+    def gathered(
+        event: Any,  # noqa: ANN401  # a word of the language
+        made: Node = GATHERS,
+    ) -> pd.DataFrame:
         book = Book()
-        book.function(F, node("gather", "ResourceGather", line=21, attributes=0))
+        book.function(F, made)
         attributes = {"Tindices": "int64", "dtype": "half"}
         sidecar = book.sidecar(
             attributes=(attributes,), environment={"tensorflow": {"version": "2.21.0"}}

@@ -305,7 +305,7 @@ def line_of(*inside: Any) -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize(
     ("shape", "types"),
-    [("(int32[2];)", "int32;?"), ("(;float[3])", "?;float"), ("(float[3])", "float"), ("()", "")],
+    [("(int32[2];)", "int32;?"), ("(;float[3])", "?;float"), ("(float[3])", "float"), ("()", "?")],
 )
 def test_an_input_of_which_the_trace_tells_no_type_is_no_separator_too_many(
     shape: str, types: str

@@ -11,7 +11,7 @@ import pandas as pd
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
-from traceanalyzer.evidence.kernel_types import definition_of, python_name
+from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.places import device_text, hold_text
 from traceanalyzer.model import Evidence, SidecarWhere, SourceWhere
 from traceanalyzer.placement.blockers import Hold
@@ -265,8 +265,6 @@ class _Reasoner:
         stands_for = "" if known is None or known.case.type == row.type else known.case.type
         line = None if pd.isna(row.source_line) else int(row.source_line)
         types = row.input_types if isinstance(row.input_types, str) else None
-        if not types and _takes_inputs(str(row.type)):
-            types = None  # a trace leaves out a single resource
         return OpReasoning(
             name=str(row.name),
             type=str(row.type),
@@ -449,11 +447,6 @@ def _device(row: Any) -> str:  # noqa: ANN401 - a row of the op table
             ", computed on the host" if row.placement == "host_memory" else ""
         )
     return _PLACEMENTS.get(str(row.placement), str(row.placement))
-
-
-def _takes_inputs(op_type: str) -> bool:
-    definition = definition_of(op_type)
-    return definition is not None and bool(definition.inputs)
 
 
 def _split(types: str) -> list[str]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Column, Plane
 
-__all__ = ["CONSTANTS", "TF_DATA", "HostOps", "Move", "Transfer", "host_ops"]
+__all__ = ["CONSTANTS", "TF_DATA", "UNTOLD_TYPE", "HostOps", "Move", "Transfer", "host_ops"]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
@@ -32,6 +32,9 @@ _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
 TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
 # Likewise for what TensorFlow computes while it makes a graph ready: constants, and shapes.
 CONSTANTS: Final = "constant folding"
+# Stands for the type of an input of which a trace tells none: OpKernel::ShapeTraceString
+# (op_kernel.cc) leaves out resources, variants and references, and inputs that did not come.
+UNTOLD_TYPE: Final = "?"
 # log_memory.h, CONSTANT_FOLDING_STEP_ID: the step of whatever graph_runner.cc runs, for
 # constant_folding.cc and eval_const_tensor.cc. No call of a function has it.
 _FOLDING_STEP: Final = -1
@@ -91,7 +94,8 @@ class HostOps:
         device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
         device_is_proved: Whether that is proof; an input that was sent to the CPU is none.
         self_ps: Duration less that of the ops nested in it, int64.
-        input_types: Types of its inputs (host tracer level 3), `float;int32`.
+        input_types: Types of its inputs (host tracer level 3), `float;int32`, `?` for one that is
+            not told.
         transfer: Index into `transfers`, -1 for none, int32.
         transfers: Distinct cross-device edges.
         moves: Inputs that were copied for eager ops.
@@ -416,7 +420,10 @@ def _moves(
 
 
 def _input_types(plane: Plane, event: NDArray[np.int64]) -> Strings:
-    """Reduce the stat `shape`, `(float[64,64];int32[2])`, to its types, `float;int32`."""
+    """Reduce the stat `shape`, `(float[64,64];int32[2])`, to its types, `float;int32`.
+
+    It is written only of an op with inputs: `()` is one input, of which nothing is told.
+    """
     shapes = plane.strings("shape").take(event)
     types: dict[str, int] = {}
     code_of = [
@@ -428,4 +435,5 @@ def _input_types(plane: Plane, event: NDArray[np.int64]) -> Strings:
 
 
 def _types_of_shape(shape: str) -> str:
-    return ";".join(re.sub(r"\[.*\]$", "", part) for part in shape.strip("()").split(";"))
+    parts = shape.strip("()").split(";")
+    return ";".join(re.sub(r"\[.*\]$", "", part) or UNTOLD_TYPE for part in parts)

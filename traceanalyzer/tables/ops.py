@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.host_ops import CONSTANTS
+from traceanalyzer.tables.host_ops import CONSTANTS, UNTOLD_TYPE
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import decide
 from traceanalyzer.tables.text_columns import categorical, constant
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.tracer import TracerFacts
 
 __all__ = ["UNTOLD_TYPE", "op_rows"]
-
-UNTOLD_TYPE = "?"
-"""Stands for the type of an input of which a trace tells none: see `OpKernel::ShapeTraceString`
-(core/framework/op_kernel.cc), which leaves out resources, variants and references."""
 
 
 def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
@@ -80,7 +76,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
             "name": rows["name"],
             "type": rows["type"],
             "device": pd.Series([p.device for p in placements], dtype=object),
-            "signature": _signatures(input_types, records).map(_with_untold, na_action="ignore"),
+            "signature": _signatures(input_types, records),
             "role": role,
             "placement": pd.Series([p.placement for p in placements], dtype=object),
             "placement_certainty": pd.Series([p.certainty for p in placements], dtype=object),
@@ -98,7 +94,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
             "d2h_bytes": np.zeros(n, np.int64),
             "copy_ps": np.zeros(n, np.int64),
             "exposed_ps": pd.array([pd.NA] * n, dtype="Int64"),
-            "input_types": input_types.map(_with_untold, na_action="ignore"),
+            "input_types": input_types,
             "output_types": told.output_types,
             "requested_device": told.requested_device,
             "source_file": told.source_file,
@@ -136,21 +132,16 @@ def _input_types(seen: pd.Series, records: Sequence[OpRecord | None]) -> pd.Seri
     return pd.Series([_complete(*pair) for pair in zip(seen, told, strict=True)], dtype=object)
 
 
-def _with_untold(types: str) -> str:
-    """Return types as one reads them: none that is missing looks like a separator too many."""
-    return ";".join(t or UNTOLD_TYPE for t in types.split(";")) if types else types
-
-
 def _complete(seen: str | None, told: str | None) -> str | None:
-    """Return types with those filled in that a trace leaves empty: of resources and references.
+    """Return types with those filled in that a trace leaves out: of resources and references.
 
     What was seen stands, whatever a record says.
     """
     if seen is None or told is None:
         return seen if told is None else told
-    places = seen.split(";"), told.split(";")
+    places = seen.split(";"), told.split(";") if told else []
     agree = len(places[0]) == len(places[1]) and all(
-        s in {"", t} for s, t in zip(*places, strict=True)
+        s in {UNTOLD_TYPE, t} for s, t in zip(*places, strict=True)
     )
     return told if agree else seen
 
