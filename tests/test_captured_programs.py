@@ -25,8 +25,8 @@ import traceanalyzer as ta
 from tests.captured import PROGRAMS, Capture, Program, mask, run_captured, run_plainly
 from traceanalyzer.health import trace_health
 from traceanalyzer.sidecar.files import read
+from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.host_tables import host_tables
-from traceanalyzer.tables.ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.files import read_host
 

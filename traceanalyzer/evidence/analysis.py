@@ -11,7 +11,7 @@ import pandas as pd
 from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
 from traceanalyzer.evidence.differences import doubt_on_a_gpu
 from traceanalyzer.placement.program import machine_of, with_gpus
-from traceanalyzer.tables.ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.sightings import Sightings
     from traceanalyzer.tables.tracer import TracerFacts
 
-__all__ = ["UNTOLD_TYPE", "op_rows"]
+__all__ = ["op_rows"]
 
 
 def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else

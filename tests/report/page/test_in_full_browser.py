@@ -23,7 +23,8 @@ _TOLD = """
 """
 _SHORT = ("main .figure[title]", "main .unknown[title]", "main .name[title]")
 _SHOWN_TWICE = """
-[...document.querySelectorAll("main .name[title]")].map((e) => [e.textContent, e.title])
+[...document.querySelectorAll("main :is(.name, .figure)[title]")]
+  .map((e) => [e.textContent.replace("\u00a0", " "), e.title])
   .filter(([shown, whole]) => shown === whole)
 """
 
@@ -51,7 +52,7 @@ def test_figures_names_and_reasons_are_told_where_the_reader_asks(
 
 
 @pytest.mark.parametrize("name", ["gpu", "hostile"])
-def test_no_name_that_is_shown_whole_is_told_again(
+def test_nothing_that_is_shown_whole_is_told_again(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
     seen = visit(browser, pages[name], anchor="#timeline&time.find=e&time.scope=0")
