@@ -80,9 +80,10 @@ def test_a_chosen_ground_is_there_before_anything_is_drawn(
     seen.page.locator("#theme").click()
     # Looks at the theme at the moment that the body begins.
     seen.page.add_init_script("""
+      window.themeAtBody = "not looked at";
       new MutationObserver((_, observer) => {
         if (!document.body) return;
-        window.themeAtBody = document.documentElement.dataset.theme;
+        window.themeAtBody = document.documentElement.dataset.theme ?? "not set";
         observer.disconnect();
       }).observe(document, { childList: true, subtree: true });
     """)
