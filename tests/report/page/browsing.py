@@ -110,6 +110,25 @@ def until(seen: Visit, condition: str) -> None:
     raise AssertionError(msg)
 
 
+_STORED = "JSON.stringify(Object.entries(localStorage).sort())"
+
+
+def reload_remembering(seen: Visit) -> None:
+    """Reloads the page, again until it is given what it has stored.
+
+    Chromium keeps that in another process, and a page that is loaded at once may be given what was
+    there before: seen twice in two runs of all tests on two busy cores.
+    """
+    stored = seen.page.evaluate(_STORED)
+    for _ in range(20):
+        seen.page.reload()
+        if seen.page.evaluate(_STORED) == stored:
+            return
+        seen.page.wait_for_timeout(50)
+    msg = f"never remembered: {stored}"
+    raise AssertionError(msg)
+
+
 def visit(
     browser: Browser,
     path: Path,

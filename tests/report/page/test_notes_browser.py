@@ -11,7 +11,7 @@ import pytest
 
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
-from tests.report.page.browsing import CONTRASTS, Visit, until, visit
+from tests.report.page.browsing import CONTRASTS, Visit, reload_remembering, until, visit
 from traceanalyzer.acceptances import Acceptance, load_acceptances
 from traceanalyzer.report.page import write_page
 
@@ -129,7 +129,7 @@ def test_the_browser_keeps_notes_for_this_report_alone(
 ) -> None:
     seen = visit(browser, pages["gpu"])
     note(seen, SECOND, "is int32 needed?")
-    seen.page.reload()
+    reload_remembering(seen)
     assert told(seen, SECOND) == "Note. is int32 needed?"
     run = gpu_run()
     other = replace(run, run=replace(run.run, name="another run"))
@@ -224,7 +224,7 @@ def test_the_saved_page_shows_its_notes_in_another_browser(
     assert not fresh.page.locator("#kept-notes").is_visible()
     # What is taken back later does not come back from the file.
     note(fresh, SECOND, "")
-    fresh.page.reload()
+    reload_remembering(fresh)
     assert fresh.page.locator(f"#finding-{SECOND} .note-told").count() == 0
     fresh.close()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.report.page.browsing import Visit, until, visit
+from tests.report.page.browsing import Visit, reload_remembering, until, visit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ def test_the_ground_is_the_systems_until_the_reader_chooses(
     button.click()
     assert theme(seen) == other
     assert button.inner_text() == f"{system.capitalize()} page"
-    seen.page.reload()
+    reload_remembering(seen)
     assert theme(seen) == other
     seen.page.keyboard.press("d")
     assert theme(seen) == system
@@ -87,7 +87,7 @@ def test_a_chosen_ground_is_there_before_anything_is_drawn(
         observer.disconnect();
       }).observe(document, { childList: true, subtree: true });
     """)
-    seen.page.reload()
+    reload_remembering(seen)
     assert seen.page.evaluate("window.themeAtBody") == "dark"
     seen.close()
 
@@ -135,7 +135,7 @@ def test_single_keys_can_be_switched_off_and_stay_so(
         seen.page.keyboard.press("?")
         assert theme(seen) == before
         assert not seen.page.locator("dialog#keys").is_visible()
-        seen.page.reload()
+        reload_remembering(seen)
     seen.page.locator("#show-keys").click()
     assert not seen.page.locator("#keys-on").is_checked()
     seen.page.locator("#keys-on").check()
