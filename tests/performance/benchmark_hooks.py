@@ -7,7 +7,8 @@ TensorFlow is installed.
 than what is to be found. Here one process does the work of its scripts in short blocks, in turn
 with the recorder's replacements in place and taken away: two blocks that follow each other ran at
 one speed. A ratio is the median over pairs of blocks, with an interval for that median. What it
-leaves out is what the replacements do not cause: an idle thread, variables of the environment.
+leaves out is what the replacements do not cause, an idle thread or variables of the environment,
+and what ends soon: a look at the first thousands of objects that may be steps of the program's.
 
 They are measured as they are outside of a window, in terms of the program alone; and, if asked to,
 as they are in one, in terms of the program under `tf.profiler`, which then records all blocks.
@@ -34,6 +35,7 @@ __all__ = ["main"]
 _LIMIT_OUTSIDE: Final = 1.02
 _LIMITS_INSIDE: Final = {"function_loop": 1.05, "eager_loop": 1.5, "keras_cnn_fit": 1.05}
 _ROUNDS_OF_A_BLOCK: Final = {"function_loop": 100, "eager_loop": 200, "keras_cnn_fit": 10}
+_BLOCKS_BEFORE: Final = 20  # more than the first objects at which the recorder looks for steps
 _TIME_NEVER_REACHED: Final = {"kind": "time", "after_s": 10**9, "for_s": 1}
 _STEPS_NEVER_REACHED: Final = {"kind": "steps", "first": 10**9, "last": 10**9 + 1}
 
@@ -89,7 +91,7 @@ def _measured(name: str, pairs: int, *, is_inside: bool) -> Interval:
                     evidence.session_stopped()
                 evidence.uninstall()
 
-        work(min(10 * rounds, 1000))
+        work(_BLOCKS_BEFORE * rounds)
         evidence.uninstall()
         if is_inside:
             tf.profiler.experimental.start(folder)

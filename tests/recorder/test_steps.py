@@ -96,6 +96,14 @@ def test_outside_of_sessions_the_class_is_tensorflows_after_a_while(
     assert marks.steps == ["train 3"]
 
 
+@pytest.mark.parametrize("is_counted", [False], ids=["free"], indirect=True)
+def test_what_was_looked_at_is_not_looked_at_again_when_put_back_in_place(steps: StepMarks) -> None:
+    _make_objects_of_other_ops(20_000)
+    steps.uninstall()
+    steps.install()
+    assert trace.Trace.__init__ is NATIVE
+
+
 @pytest.mark.parametrize("is_counted", [True], ids=["counted"], indirect=True)
 def test_where_sessions_are_counted_in_steps_each_is_seen(steps: StepMarks, marks: Marks) -> None:
     _make_objects_of_other_ops(20_000)

@@ -53,14 +53,15 @@ class StepMarks:
         self._is_watching = False
         self._replacement: Any = None  # of the class's `__init__`
         self._switching = threading.Lock()  # by one thread at a time; others need not wait
-        self._left = 0  # how many objects of the class are looked at, outside of sessions
+        self._left = _LOOKED_AT  # how many objects of the class are, outside of sessions
 
     def install(self) -> None:
         """Learn from now on whether the program marks its steps itself."""
         from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
 
         self._class = trace.Trace  # kept: the program may drop TensorFlow, and none is made twice
-        self._watch()
+        if self._left > 0:
+            self._watch()
 
     def uninstall(self) -> None:
         """Put everything back."""
@@ -72,7 +73,7 @@ class StepMarks:
         self._leader = None
         self._seen = set()
         self._is_marking = True
-        self._watch()
+        self._watch_anew()
 
     def session_stopped(self) -> None:
         """Leave the step under way unmarked: nobody saw its end."""
@@ -102,7 +103,7 @@ class StepMarks:
         key = (thread, name)
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count <= _CALLS_BEFORE:
-            self._watch()
+            self._watch_anew()
         if not self._is_marking or self._program_marks:
             return
         if not self._is_counted and key not in self._seen:
@@ -113,11 +114,15 @@ class StepMarks:
         if key == self._leader and self._make is not None:
             self._open = self._make(count)
 
+    def _watch_anew(self) -> None:
+        """Look at the next objects, however many were looked at before."""
+        self._left = _LOOKED_AT
+        self._watch()
+
     def _watch(self) -> None:
         """Look at the next objects of TensorFlow's class, until one of them is a step."""
         if self._class is None or self._program_marks:  # not installed, or all is known
             return
-        self._left = _LOOKED_AT
         if self._is_watching or not self._switching.acquire(blocking=False):
             return
         original = self._class.__init__
