@@ -7,7 +7,7 @@ nothing beside it:
     other/bin/python -m pip install tensorflow==2.12.1
     CAPTURED_PYTHON=$PWD/other/bin/python python -m pytest tests/test_captured_programs.py
 
-Last run so on 2026-11-22 with TensorFlow 2.12.1 and 2.18.1, Python 3.11, two cores, no GPU: of each
+Last run so on 2026-11-23 with TensorFlow 2.12.1 and 2.18.1, Python 3.11, two cores, no GPU: of each
 version 188 tests pass, and the one about the names of Keras' own functions is left out.
 """
 
