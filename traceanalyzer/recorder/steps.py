@@ -53,15 +53,14 @@ class StepMarks:
         self._is_watching = False
         self._replacement: Any = None  # of the class's `__init__`
         self._switching = threading.Lock()  # by one thread at a time; others need not wait
-        self._left = _LOOKED_AT  # how many objects of the class are, outside of sessions
+        self._left = _LOOKED_AT  # how many more objects are looked at, outside of sessions
 
     def install(self) -> None:
         """Learn from now on whether the program marks its steps itself."""
         from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
 
         self._class = trace.Trace  # kept: the program may drop TensorFlow, and none is made twice
-        if self._left > 0:
-            self._watch()
+        self._watch()
 
     def uninstall(self) -> None:
         """Put everything back."""
@@ -120,9 +119,9 @@ class StepMarks:
         self._watch()
 
     def _watch(self) -> None:
-        """Look at the next objects of TensorFlow's class, until one of them is a step."""
-        if self._class is None or self._program_marks:  # not installed, or all is known
-            return
+        """Look at the next objects of TensorFlow's class, if any are left to be looked at."""
+        if self._class is None or self._program_marks or self._left <= 0:
+            return  # not installed, or all is known, or enough were looked at
         if self._is_watching or not self._switching.acquire(blocking=False):
             return
         original = self._class.__init__
