@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from traceanalyzer.attribution import attribute
 from traceanalyzer.evidence.analysis import Analysis
 from traceanalyzer.evidence.cases import Case
@@ -12,6 +14,7 @@ from traceanalyzer.rules import Example, all_rules
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
     from traceanalyzer.findings import Finding
 
 
@@ -68,3 +71,58 @@ def test_findings_of_several_scopes_keep_their_ids_when_lines_move() -> None:
     assert {ids: f.id for ids, f in before.items()} == {ids: f.id for ids, f in after.items()}
     assert len({f.id for f in before.values()}) == 2
     assert findings_of(scoped("early", 6))["early",].id == before["early",].id
+
+
+def doubly_held(first: Held) -> Finding:
+    """What is said of an op that a scope keeps on the CPU too."""
+    asks = held("request", first.type, asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(3))
+    case = Case(
+        type=first.type, held=(first, asks), basis="replay", certainty="certain", is_complete=True
+    )
+    (found,) = findings_of(subject(first.type, case=case)).values()
+    return found
+
+
+def test_what_several_things_hold_moves_when_all_are_changed_and_that_is_said() -> None:
+    found = doubly_held(held("attributes", "MatMul", attributes={"T": "int32"}))
+
+    needed, *each = found.fixes
+    assert "all of them" in needed.text
+    assert any("tf.cast" in (fix.code or "") for fix in each)
+    assert any("tf.device" in (fix.code or "") for fix in each)
+    assert not any(fix.checked for fix in found.fixes)
+
+
+def test_no_scope_is_to_be_left_by_an_op_that_has_no_gpu_kernel() -> None:
+    found = doubly_held(held("no_kernel", "Eig"))
+
+    assert not any("tf.device" in (fix.code or "") for fix in found.fixes)
+
+
+def test_no_scope_is_to_be_left_by_an_op_on_strings() -> None:
+    found = doubly_held(held("attributes", "Squeeze", attributes={"T": "string"}))
+
+    assert not any("tf.device" in (fix.code or "") for fix in found.fixes)
+
+
+def test_an_op_that_a_library_keeps_on_the_cpu_is_left_to_it() -> None:
+    """Nobody moves the strings of a checkpoint into an input pipeline."""
+    saver = line(9, is_user=False, file="/site-packages/tensorflow/python/checkpoint/checkpoint.py")
+    asks = held("request", "StringJoin", asked="/device:CPU:0", scope="/cpu:0", scope_frame=saver)
+    none = held("no_kernel", "StringJoin")
+    case = Case(type="StringJoin", held=(none, asks), basis="replay", certainty="certain")
+
+    (found,) = findings_of(subject("StringJoin", case=case)).values()
+
+    assert not any("pipeline" in fix.text for fix in found.fixes)
+    assert any("CheckpointOptions" in (fix.code or "") for fix in found.fixes)
+
+
+@pytest.mark.parametrize("is_complete", [True, False])
+def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete: bool) -> None:
+    asks = held("request", "Exp", asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(3))
+    case = Case(type="Exp", held=(asks,), basis="replay", is_complete=is_complete)
+
+    (found,) = findings_of(subject("Exp", case=case)).values()
+
+    assert any("tf.device" in (fix.code or "") for fix in found.fixes) is is_complete

@@ -11,9 +11,22 @@ import pytest
 from rich.console import Console
 
 import traceanalyzer as ta
-from tests.sidecars import GPU, Book, eager_op
+from tests.sidecars import GPU, Book, eager_op, node
 from tests.tables.reading import rows
-from tests.traces import eager, event, gpu, host, kernel, line, step, stream, us, write, xspace
+from tests.traces import (
+    eager,
+    event,
+    gpu,
+    host,
+    kernel,
+    line,
+    step,
+    stream,
+    task_environment,
+    us,
+    write,
+    xspace,
+)
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.page import render_page
@@ -86,6 +99,42 @@ def report(run: Run) -> Report:
     return assemble(ta.diagnose(run))
 
 
+class TestBelonging:
+    def test_a_capture_of_another_time_is_not_believed(self, captured: Captured) -> None:
+        planes = (host(python("MatMul", "MatMul")), task_environment(1_700 * 10**15))
+        hidden = {"variables": {"CUDA_VISIBLE_DEVICES": "-1"}}
+        run = captured(book().sidecar(sessions=(session(),), environment=hidden), *planes)
+
+        assert run.hosts[0].sidecar is None
+        assert rows(run.ops, "source_line") == [None]
+        found = told(run)["sidecar_foreign"]
+        assert found.severity == "warning"
+        assert "recorded at 2001-09-09 01:46:40 UTC and the trace at 2023-11-14" in found.message
+        assert {f.certainty for f in report(run).findings} == {"likely"}
+
+    def test_one_of_its_time_is_whatever_the_trace_is_called(self, captured: Captured) -> None:
+        planes = (host(python("MatMul", "MatMul")), task_environment(10**18 + 10**9))
+        sessions = (session(start_ns=1, stop_ns=2), session("another-name.xplane.pb"))
+        run = captured(book().sidecar(sessions=sessions), *planes)
+
+        assert run.hosts[0].sidecar is not None
+        assert run.hosts[0].session == 1
+
+    def test_where_no_time_is_known_the_ops_tell(self, captured: Captured) -> None:
+        other = Book()
+        other.function("__inference_train_7", node("dense/Relu", "Relu", line=3))
+        run = captured(other.sidecar(), host(python("MatMul", "Add", "Mul")))
+
+        assert run.hosts[0].sidecar is None
+        assert "other ops" in told(run)["sidecar_foreign"].message
+
+    def test_a_capture_that_recorded_no_op_is_kept(self, captured: Captured) -> None:
+        run = captured(Book().sidecar(), host(python("MatMul", "Add", "Mul")))
+
+        assert run.hosts[0].sidecar is not None
+        assert "sidecar_foreign" not in told(run)
+
+
 class TestReading:
     def test_the_ops_have_their_lines(self, captured: Captured) -> None:
         run = captured(book().sidecar())
@@ -137,7 +186,7 @@ class TestReading:
 
         assert rows(run.ops, "source_line") == [107]
         assert run.hosts[0].session == 1
-        assert "1 other part of it lie" in told(run)["capture_window"].message
+        assert "1 other part of it" in told(run)["capture_window"].message
 
     def test_of_several_none_of_which_is_the_traces_none_counts(self, captured: Captured) -> None:
         made = Book()
@@ -184,12 +233,12 @@ class TestHealth:
         health = told(captured(book().sidecar(sessions=(session(),))))["capture_window"]
 
         assert health.severity == "info"
-        assert "2.50 s: steps 10 to 20, as asked for" in health.message
+        assert "steps 10 to 20, as asked for" in health.message
 
     def test_a_window_that_the_program_ended(self, captured: Captured) -> None:
         run = captured(book().sidecar(sessions=(session(stop_ns=None),)))
 
-        assert "recorded: steps 10" in told(run)["capture_window"].message
+        assert "steps 10" in told(run)["capture_window"].message
 
     def test_level_2_holds_no_shapes_and_the_capture_tells_dtypes(self, captured: Captured) -> None:
         at_level_2 = session(requested=LEVEL_2, effective=LEVEL_2)

@@ -426,6 +426,49 @@ def test_leaves_no_part_of_a_file_where_writing_fails(
     assert not [name for name in files_below(tmp_path / "here") if "." in name]
 
 
+@pytest.mark.parametrize("option", ["-o", "--json"])
+def test_a_full_disk_is_said_with_the_files_name(
+    traceanalyzer_: Traceanalyzer, option: str
+) -> None:
+    assert_refused(
+        traceanalyzer_("report", LOGS, option, "/dev/full"), "/dev/full", "no space", "make room"
+    )
+
+
+def test_a_dash_is_standard_output(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> None:
+    page = traceanalyzer_("report", LOGS, "-o", "-")
+    assert page.code == 0
+    assert page.out.startswith("<!DOCTYPE html>")
+    data = traceanalyzer_("report", LOGS, "--json", "-")
+    assert json.loads(data.out)["summary"]["verdict"] in data.err
+    assert_refused(traceanalyzer_("report", LOGS, "-o", "-", "--json", "-"), "cannot be one file")
+    assert_refused(traceanalyzer_("tables", LOGS, "-o", "-"), "give a folder")
+    assert_refused(traceanalyzer_("capture", "--report", "-", "x.py"), "names nothing")
+    assert not files_below(tmp_path / "here")
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_names_that_are_no_utf8_are_escaped(
+    traceanalyzer_: Traceanalyzer, tmp_path: Path, reader: tuple[str, ...]
+) -> None:
+    write(tmp_path / "logs", small_trace(), run="r\udce9n", host="h\udce9st")
+    command, *options = reader
+    done = traceanalyzer_(command, tmp_path / "logs", *options)
+    assert (done.code, done.err) == (0, "")
+
+
+def test_nothing_is_wrapped_where_no_terminal_reads(
+    traceanalyzer_: Traceanalyzer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = traceanalyzer_("analyze", LOGS).out.splitlines()
+    assert max(map(len, lines)) > 120
+    assert not [line for line in lines if line.endswith(" ")]
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, traceanalyzer_("analyze", LOGS).out.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("arguments", [(), *((command,) for command in COMMANDS)])
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_helps(arguments: tuple[str, ...], option: str) -> None:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from traceanalyzer.diagnosis import cpu_ops, diagnose
+from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.views import nothing_on_the_cpu
 from traceanalyzer.rules import Example, Mark, Rule, Words
+from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -293,3 +296,34 @@ def test_the_id_of_a_finding_hangs_on_its_cause_and_scope_alone() -> None:
     assert replace(one, op_ids=("op7",), title="other", certainty="certain").id == one.id
     assert replace(one, scope="x").id != one.id
     assert replace(one, cause="b").id != one.id
+
+
+_NO_GPU: dict[str, Any] = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
+
+
+def test_a_program_that_hides_the_gpu_has_every_op_on_the_cpu_of_a_gpu_machine_too() -> None:
+    line = Frame(file="train.py", line=3, code="<module>", is_user=True, text="os.environ[...] = 1")
+    choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="-1", is_outright=True, frame=0)
+    sidecar = Sidecar(
+        tool="", host="h", complete=True, visibility=(choice,), frames=(line,), devices={}
+    )
+    run = captured(run_of({}, {}, **_NO_GPU), sidecar, (None, None))
+
+    there = assemble(diagnose(run)).on_a_gpu
+
+    assert there is not None
+    (found,) = there.findings
+    assert (found.cause, found.certainty, len(found.ops)) == ("no_gpu_visible", "certain", 2)
+    assert "train.py:3" in found.title
+    assert [fix.code for fix in found.fixes] == ["os.environ[...] = 1"]
+    assert "unset" not in str(found)
+
+
+def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:
+    sidecar = Sidecar(tool="", host="h", complete=True, devices={})
+    report = assemble(diagnose(captured(run_of({}, **_NO_GPU), sidecar, (None,))))
+    assert "nothing is known" in nothing_on_the_cpu(report)
+
+    assert report.on_a_gpu is not None
+    replayed = replace(report, on_a_gpu=replace(report.on_a_gpu, replayed=7, not_replayed=2))
+    assert "No op would stay on the CPU; 7 ops replayed, 2" in nothing_on_the_cpu(replayed)

@@ -32,8 +32,10 @@ from traceanalyzer.run import load
 from traceanalyzer.trace.columns import Damage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.traces import Event
     from traceanalyzer.model import Health
     from traceanalyzer.run import Run
 
@@ -158,6 +160,18 @@ class TestRuns:
         assert "steps_missing" not in found
         assert "inferred from what it repeats" in found["steps_inferred"].message
         assert "steps_inferred" not in told(recorded(host(STEP)))
+
+    def test_a_loop_over_eager_ops_is_named(self, recorded: Loader) -> None:
+        def steps(ops: int) -> Iterator[Event]:
+            for k in range(30):
+                yield from (eager(f"Op{n}", us(1000 * k + 10 * n, 8)) for n in range(ops))
+                yield call("__inference_f_1", us(1000 * k + 900, 8))
+
+        loop = told(recorded(host(line("python")(steps(40)))))["eager_loop"].message
+
+        assert "@tf.function" in loop
+        assert "1 ms" in loop
+        assert "eager_loop" not in told(recorded(host(line("python")(steps(3)))))
 
     def test_other_runs_are_named(self, tmp_path: Path) -> None:
         for run in ("2024_01_01_00_00_00", "2025_01_01_00_00_00"):

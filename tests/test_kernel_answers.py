@@ -86,6 +86,25 @@ def test_what_is_computed_on_the_host_is_told() -> None:
     assert answer("Sum", "float32").host_memory_args == ("reduction_indices",)
 
 
+def test_a_handle_in_host_memory_is_not_computing_on_the_host() -> None:
+    """A variable's values are on the GPU, wherever its handle is."""
+    made = answer("VarHandleOp", "float32")
+
+    assert (made.gpu_kernel, made.computed_on_host) == (True, False)
+    assert {t.on_host for t in answer("VarHandleOp").attributes["dtype"].values()} == {"none"}
+    assert "computed on the host" not in printed("VarHandleOp", "float32")
+    assert answer("VariableShape").computed_on_host is True
+
+
+def test_a_shape_is_computed_on_the_host_whatever_it_is_of() -> None:
+    assert answer("Shape", "float32").computed_on_host is True
+
+
+def test_the_types_that_the_host_computes_are_named_where_none_is_asked_about() -> None:
+    assert "for int32 it is computed on the host" in printed("AddV2", width=400)
+    assert "computed on the host" not in printed("MatMul")
+
+
 def test_another_version_is_answered_from_the_nearest_and_nothing_is_certain() -> None:
     for tf, table in (("2.11.1", "2.12"), ("2.22", "2.21"), ("2.13.0rc1", "2.13")):
         for dtype, in_table in (("int32", False), ("float32", True)):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
+from tests.performance.synthetic import synthetic_trace
 from tests.tables.reading import rows
 from tests.traces import (
     eager,
@@ -268,12 +271,38 @@ class TestNothingIsWritten:
         assert os.listdir() == []  # noqa: PTH208  # the working directory
 
 
+_PEAK = """
+import resource, sys
+from contextlib import suppress
+from traceanalyzer.cli import main
+with suppress(SystemExit):
+    main(["report", sys.argv[1], "-o", sys.argv[2]])
+print(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
 class TestRefusals:
     def test_more_memory_than_allowed(self, tmp_path: Path) -> None:
         write(tmp_path, space(*["Neg"] * 500))
 
         with pytest.raises(TraceTooLargeError):
             ta.load(tmp_path, max_memory_bytes=10_000)
+
+    @pytest.mark.slow
+    def test_less_memory_than_a_report_takes_at_its_peak(self, tmp_path: Path) -> None:
+        folder = tmp_path / "plugins" / "profile" / "run"
+        folder.mkdir(parents=True)
+        (folder / "host.xplane.pb").write_bytes(synthetic_trace(60))
+        words = [sys.executable, "-c", _PEAK, str(tmp_path), str(tmp_path / "page.html")]
+        peaks = []
+        for _ in range(2):  # what is compiled at the first run takes memory, too
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+            peaks.append(int(done.stdout.split()[-1]))
+        peak = min(peaks)
+
+        with pytest.raises(TraceTooLargeError, match="--max-memory"):
+            ta.load(tmp_path, max_memory_bytes=peak * 4 // 5)
+        ta.load(tmp_path, max_memory_bytes=2 * peak)
 
     def test_a_path_that_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(TraceNotFoundError):

@@ -464,25 +464,20 @@ def test_xprofs_step_may_hold_what_came_after_it(run: str, tmp_path: Path) -> No
     assert start < begin < kernels["start_ps"].iloc[5]  # and began with the step
 
 
-def test_of_several_gpus_xprofs_step_is_that_of_one(tmp_path: Path) -> None:
+def test_of_several_gpus_xprofs_step_is_the_longest_turn(tmp_path: Path) -> None:
     """Two GPUs computed the step one after the other, as traced. XProf takes the longest of the
     devices' shares for the step, and of the others what lies within (`StepDetails::StepTime`,
-    `OverlappedDurationPs`): nothing. Our step holds both, and each device has its own figures."""
+    `OverlappedDurationPs`): nothing. Here each has a step of its own."""
     file = recorded("tfgpu-tfprofiler-multiworker")
     host = host_of(file)
-    kernels = host.tables.kernels
+    steps = host.tables.steps
 
     (step,) = xprof_steps(file, tmp_path)
 
-    end = kernels["start_ps"] + kernels["duration_ps"]
-    devices = kernels["device"].astype(str)
-    extent = (end.groupby(devices).max() - kernels["start_ps"].groupby(devices).min()) / MS
-    assert len(extent) == 2
-    assert step.total == pytest.approx(extent.max(), rel=SAME)
-    assert durations_ms(host.tables.steps)[0] > 30 * step.total
-    start, duration = (host.tables.steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
+    assert max(durations_ms(steps)) == pytest.approx(step.total, rel=SAME)
+    start, duration = (steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
     for device in host.timeline.devices:
-        computed = phases_within(device.parts, start, duration)["compute_ps"].iloc[0] / MS
+        computed = phases_within(device.parts, start, duration)["compute_ps"].max() / MS
         assert computed == pytest.approx(step.compute, rel=ALIKE)  # either did one replica
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Blocker
+from traceanalyzer.model import Blocker, Fix
+from traceanalyzer.placement.blockers import Hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +38,17 @@ _Key: TypeAlias = tuple[_Cause, ...]  # the causes that keep an op, in order
 
 _ORDER: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 _MEMORY: Final = "memory_pressure"
+_LIBRARY: Final = "library_cpu_placement"
+_BY_DEVICE: Final = frozenset({Hold.REQUEST, Hold.DEFAULT_DEVICE, Hold.ASSIGNED, Hold.RESOURCE})
+_STAYS: Final = Fix(
+    text=(
+        "No change is known that moves these ops: a replay without the requested device still puts "
+        "them on the CPU."
+    )
+)
+_EACH_NEEDED: Final = Fix(
+    text="Several things keep these ops on the CPU: they move only once all of them are changed."
+)
 _MOST_EVIDENCE: Final = 20  # of one finding; each op of it has more of the same
 
 
@@ -193,8 +205,40 @@ def _finding(
         evidence=blockers[0].evidence,
         blockers=blockers if len(blockers) > 1 else (),
         modifiers=words.modifiers,
-        fixes=words.fixes,
+        fixes=_fixes(words, list(by_cause.values())),
     )
+
+
+def _fixes(
+    words: Words, blockers: Sequence[Sequence[tuple[Subject, _Recognised]]]
+) -> tuple[Fix, ...]:
+    """Return what to change about what keeps ops on the CPU, all of it, if that moves them."""
+    by_device = all(each.held.hold in _BY_DEVICE for blocker in blockers for _, each in blocker)
+    cases = [subject.case for blocker in blockers for subject, _ in blocker]
+    if by_device and words.harm == "harmful" and not any(case.is_complete for case in cases):
+        return (_STAYS,)
+    return words.fixes if len(blockers) == 1 else _all_fixes(blockers)
+
+
+def _all_fixes(blockers: Sequence[Sequence[tuple[Subject, _Recognised]]]) -> tuple[Fix, ...]:
+    """Return what to change about several blockers, each of which keeps the ops by itself.
+
+    Where a library's code asks for the CPU, only that code's user can do something. Where an op has
+    no GPU kernel, or works on what is on the host by design, the others do not matter.
+    """
+    each = [
+        (blocker[0][1], rule_words([(subject, by.held) for subject, by in blocker]))
+        for blocker in blockers
+        if (rule_words := blocker[0][1].rule.words) is not None
+    ]
+    lasting = [words for by, words in each if by.rule.id == _LIBRARY] or [
+        words for by, words in each if by.held.hold is Hold.NO_KERNEL or words.harm == "by_design"
+    ]
+    fixes = [fix for words in lasting or [w for _, w in each] for fix in words.fixes]
+    distinct = list({fix.code or fix.text: fix for fix in reversed(fixes)}.values())[::-1]
+    if len(distinct) > 1 and not lasting:
+        return (_EACH_NEEDED, *(replace(fix, checked=False) for fix in distinct))
+    return tuple(distinct)
 
 
 def _with_memory(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
 import math
 import os
 import re
@@ -15,9 +17,12 @@ from typing import TYPE_CHECKING
 import click
 
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.trace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from rich.console import Console
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
@@ -26,7 +31,10 @@ __all__ = ["main"]
 
 _DONE, _ERROR, _INTERRUPTED = 0, 2, 130
 _PAGE = "traceanalyzer-report.html"
+_STDOUT = Path("-")
 _PROGRESS_AFTER_S = 1.0
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_UNWRAPPED = 100_000  # columns: what is printed has no line as long
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _FOR_S = 10.0  # what --after records unless told otherwise
 # Of objects made, until Python looks for garbage: at its own 700 that takes a twelfth of a report's
@@ -98,7 +106,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg]
     ) -> Path:
         """Return the path."""
         text = str(value)
-        if not text.strip():
+        if not text.strip() or text == "-":
             self.fail(f"{text!r} names nothing; give a name, or leave the option out", param, ctx)
         return Path(text)
 
@@ -146,7 +154,7 @@ _memory_option = click.option(
     "max_memory_bytes",
     type=_Size(),
     metavar="SIZE",
-    help="Refuse a trace that needs more memory, like 8G; three quarters of the machine's else.",
+    help="Refuse traces whose report needs more memory than this, e.g. 8G. Default: 75% of RAM.",
 )
 
 
@@ -173,12 +181,13 @@ def report(
 ) -> None:
     """Write the report of a profile: PATH is a log directory, a run directory or a trace file.
 
-    Without -o and --json, the page goes to traceanalyzer-report.html.
+    Without -o and --json, the page goes to traceanalyzer-report.html. `-` is standard output.
     """
     if output is None and json_file is None:
         output = Path(_PAGE)
-    files = [_writable(file) for file in (output, json_file) if file is not None]
-    if len({file.resolve() for file in files}) < len(files):
+    named = [file for file in (output, json_file) if file is not None]
+    files = [_writable(file) for file in named if file != _STDOUT]
+    if len({file.resolve() for file in named}) < len(named):
         msg = f"{output}: page and JSON cannot be one file; name two"
         raise click.UsageError(msg)
     _refuse_inputs(path, files)
@@ -187,10 +196,19 @@ def report(
         progress("writing")
         from traceanalyzer.report.write import write_files
 
-        write_files(made, output, json_file)
-    click.echo(made.summary.verdict)
+        write_files(made, *(None if f == _STDOUT else f for f in (output, json_file)))
+    if output == _STDOUT:
+        from traceanalyzer.report.page import render_page
+
+        click.echo(render_page(made).encode(), nl=False)
+    if json_file == _STDOUT:
+        from traceanalyzer.report.document import dumps
+
+        click.echo(dumps(made).encode(), nl=False)
+    is_taken = _STDOUT in named
+    click.echo(made.summary.verdict, err=is_taken)
     for file in files:
-        click.echo(f"wrote {file}")
+        click.echo(f"wrote {printable(file)}", err=is_taken)
 
 
 @cli.command()
@@ -211,22 +229,22 @@ def analyze(
     max_memory_bytes: int | None,
 ) -> None:
     """Print the report of a profile to the terminal, or why single ops ran where they did."""
-    from rich.console import Console
-
     if expression is not None:
         from traceanalyzer.report.reasoning import reason
         from traceanalyzer.report.reasoning_text import print_reasonings
 
         with _progress() as progress:
             reasoned = reason(_diagnosis(path, run_name, max_memory_bytes, progress), expression)
-        print_reasonings(reasoned, Console())
+        with _console() as console:
+            print_reasonings(reasoned, console)
         return
     with _progress() as progress:
         made = _report(path, run_name, max_memory_bytes, progress)
 
     from traceanalyzer.report.summary import print_summary
 
-    print_summary(made, Console())
+    with _console() as console:
+        print_summary(made, console)
 
 
 @cli.command()
@@ -244,6 +262,9 @@ def tables(
     from traceanalyzer.export import write_tables
     from traceanalyzer.run import load, runs
 
+    if output == _STDOUT:
+        msg = "-: tables are several files; give a folder to write them into"
+        raise click.UsageError(msg)
     if output.exists() and not output.is_dir():
         msg = f"{output}: this is a file; give a folder to write the tables into"
         raise click.UsageError(msg)
@@ -338,11 +359,10 @@ def kernels(
     if as_data:
         _echo_json(kernel_answers.as_json(answer))
         return
-    from rich.console import Console
-
     from traceanalyzer.report.kernel_text import print_answer
 
-    print_answer(answer, Console())
+    with _console() as console:
+        print_answer(answer, console)
 
 
 @cli.command()
@@ -361,12 +381,11 @@ def explain(cause: str | None, *, as_data: bool) -> None:
     if as_data:
         _echo_json(explain_text.list_json(rules) if rule is None else explain_text.page_json(rule))
         return
-    from rich.console import Console
-
-    if rule is None:
-        explain_text.print_causes(rules, Console())
-    else:
-        explain_text.print_cause(rule, Console())
+    with _console() as console:
+        if rule is None:
+            explain_text.print_causes(rules, console)
+        else:
+            explain_text.print_cause(rule, console)
 
 
 @cli.command(context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [-m]")
@@ -538,6 +557,29 @@ def _not_over(page: Path, sources: Iterable[Path]) -> Path:
 
 
 @contextmanager
+def _console() -> Iterator[Console]:
+    """Yield what text is printed to: a terminal wraps it, a pipe or a file does not."""
+    from rich.console import Console
+
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        yield Console()
+        return
+    unwrapped = _Unwrapped()
+    yield Console(file=unwrapped, width=_UNWRAPPED)
+    # Rich pads the cells of a table to the width of their column.
+    for line in unwrapped.getvalue().removesuffix("\n").split("\n"):
+        sys.stdout.write(f"{line.rstrip()}\n")
+
+
+class _Unwrapped(io.StringIO):
+    """Text on its way to stdout, of which it has the encoding."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return sys.stdout.encoding
+
+
+@contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
     """Show what is going on, on a terminal and from the second second on."""
     if not sys.stderr.isatty():
@@ -583,7 +625,9 @@ def main(arguments: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(_DONE)
     except OSError as error:
-        _fail(f"{error.filename or 'output'}: {(error.strerror or str(error)).lower()}")
+        room = "; make room, or write elsewhere" if error.errno in _NO_ROOM else ""
+        name = printable(error.filename or "output")
+        _fail(f"{name}: {(error.strerror or str(error)).lower()}{room}")
     except MemoryError:
         _fail("out of memory; set --max-memory, or record fewer steps")
     sys.exit(code or _DONE)  # click returns the exit code of a command that names one

@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import regular_steps
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     import networkx as nx
-    import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.run import Host, Run
@@ -134,6 +134,33 @@ class Costs:
                 path = critical_path(host.tables, host.timeline, steps)
                 found.append(HostPath(host=host, steps=len(steps), path=path))
         return tuple(found)
+
+    @cached_property
+    def _of_row_ps(self) -> pd.Series[float] | None:
+        """The host time of each op within the regular steps, per step; None without steps."""
+        found = []
+        for host in self._run.hosts:
+            steps, lanes = regular_steps(host.tables.steps), host.tables.lanes
+            if not len(steps) or lanes is None:
+                continue
+            within = union(
+                steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64)
+            )
+            known = lanes.row >= 0
+            inside = inside_ps(within, lanes.start_ps[known], lanes.end_ps[known])
+            rows = lanes.row[known].astype(np.int64)
+            took = sum_by(rows, inside, len(host.tables.ops)) / len(steps)
+            found.append(pd.Series(took, index=host.tables.ops["op_id"].to_numpy()))
+        return pd.concat(found) if found else None
+
+    def host_ps(self, op_ids: Iterable[str]) -> float | None:
+        """Return the time that ops take on host threads per step, all hosts together.
+
+        Returns:
+            None without steps.
+        """
+        of_row = self._of_row_ps
+        return None if of_row is None else float(of_row.reindex(list(op_ids)).sum())
 
     def path_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return what of the critical path is in ops, per step; the mean over hosts.

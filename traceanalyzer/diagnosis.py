@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.attribution import attribute
 from traceanalyzer.costs import Costs
+from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.rules import all_rules
+from traceanalyzer.rules.no_gpu_visible import hidden_there
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.timeline.recurring import recurring
 from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
@@ -28,9 +31,10 @@ if TYPE_CHECKING:
     from traceanalyzer.rules import Rule
     from traceanalyzer.run import Run
 
-__all__ = ["Diagnosis", "OnAGpu", "RuleOutcome", "cpu_ops", "diagnose"]
+__all__ = ["RAN_ONCE", "Diagnosis", "OnAGpu", "RuleOutcome", "cpu_ops", "diagnose"]
 
 _log = logging.getLogger("traceanalyzer")
+RAN_ONCE: Final = "ran_once"  # a modifier of findings
 _ORDER: tuple[Certainty, ...] = ("certain", "likely", "possible")
 
 
@@ -49,10 +53,17 @@ class OnAGpu:
 
     Attributes:
         machine: The machine.
-        findings: What would be on the CPU all the same, and why; the dearest first.
+        findings: What would be on the CPU all the same, and why, the most expensive first; and what
+            would be on the GPU and computed on the host (`host_memory_kernel`).
         unexplained: Op ids of what would be, without a known cause.
         program_differs: Where the program itself would do something else there.
         subjects: What would be on the CPU, by op id, with what is known of it.
+        on_host: What would be on the GPU and computed on the host, the same way.
+        replayed: How many ops were replayed.
+        not_replayed: Op ids of those that could not be, as nothing was recorded of their nodes.
+        hides_gpus: Whether the program itself hides every GPU; what else is found is what holds
+            once it does not.
+        replaced: What would not be there at all, by op id, with what the program does instead.
     """
 
     machine: Machine
@@ -60,12 +71,20 @@ class OnAGpu:
     unexplained: tuple[str, ...]
     program_differs: tuple[str, ...]
     subjects: dict[str, Subject]
+    on_host: dict[str, Subject]
+    replayed: int
+    not_replayed: frozenset[str]
+    hides_gpus: bool
+    replaced: Mapping[str, str]
 
     @property
     def assumption(self) -> str:
         """The machine in words, and what a capture without one cannot tell of it."""
         gpus = sum(parse_device(device).type == GPU for device in self.machine.devices)
-        return f"the same program, on a machine with {counted(gpus, 'GPU')} whose memory it fits"
+        program = "the same program"
+        if self.hides_gpus:
+            program += " without what hides the GPU from it"
+        return f"{program}, on a machine with {counted(gpus, 'GPU')} whose memory it fits"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -125,7 +144,9 @@ def diagnose(run: Run, rules: Sequence[Rule] | None = None) -> Diagnosis:
     analysis = analyse(run)
     rest = replace(analysis, subjects=tuple(s for s in analysis.subjects if s.op_id not in named))
     attributed, failed = attribute(rest, applied)
-    findings += attributed
+    rare = _rare(run)
+    attributed = [_without_harm(finding, rare) for finding in attributed]
+    findings = [_redirected(finding, run) for finding in (*findings, *attributed)]
     outcomes |= {
         cause: RuleOutcome(cause=cause, status="failed", reason=reason)
         for cause, reason in failed.items()
@@ -136,28 +157,39 @@ def diagnose(run: Run, rules: Sequence[Rule] | None = None) -> Diagnosis:
             outcomes[cause] = RuleOutcome(cause=cause, status="fired")
     explained = _explained(findings)
     on_cpu = cpu_ops(run)
+    costs = Costs(run)
     left = on_cpu[~on_cpu["op_id"].isin(list(explained))]
     return Diagnosis(
         run=run,
-        findings=_dearest_first(findings, run),
+        findings=_most_expensive_first(findings, run, costs),
         outcomes=tuple(outcomes.values()),
         explained=explained,
         unexplained=left.sort_values("host_self_ps", ascending=False, kind="stable"),
         subjects={subject.op_id: subject for subject in analysis.subjects},
-        on_a_gpu=_on_a_gpu(run, applied),
-        costs=Costs(run),
+        on_a_gpu=_on_a_gpu(run, applied, rare, costs),
+        costs=costs,
     )
 
 
-def _on_a_gpu(run: Run, rules: Sequence[Rule]) -> OnAGpu | None:
+def _on_a_gpu(
+    run: Run, rules: Sequence[Rule], rare: Mapping[str, str], costs: Costs
+) -> OnAGpu | None:
     analysis = analyse_on_a_gpu(run)
     if analysis is None or analysis.machine is None:
         return None
-    findings, _ = attribute(analysis, rules)
+    every = (*analysis.subjects, *analysis.on_host)
+    findings, _ = attribute(replace(analysis, subjects=every), rules)
     explained = {op_id for finding in findings for op_id in finding.op_ids}
+    sidecars = [host.sidecar for host in run.hosts if host.sidecar is not None]
+    hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), sidecars)
+    found = (_without_harm(_redirected(finding, run), rare) for finding in findings)
+    ordered = _most_expensive_first(found, run, costs)
     return OnAGpu(
         machine=analysis.machine,
-        findings=_dearest_first(findings, run),
+        findings=ordered if hidden is None else (hidden, *ordered),
+        replayed=analysis.replayed,
+        not_replayed=analysis.not_replayed,
+        hides_gpus=hidden is not None,
         unexplained=tuple(s.op_id for s in analysis.subjects if s.op_id not in explained),
         program_differs=tuple(
             dict.fromkeys(
@@ -168,10 +200,48 @@ def _on_a_gpu(run: Run, rules: Sequence[Rule]) -> OnAGpu | None:
             )
         ),
         subjects={subject.op_id: subject for subject in analysis.subjects},
+        on_host={subject.op_id: subject for subject in analysis.on_host},
+        replaced=analysis.replaced,
     )
 
 
-def _dearest_first(findings: Iterable[Finding], run: Run) -> tuple[Finding, ...]:
+def _redirected(finding: Finding, run: Run) -> Finding:
+    """Return a finding whose fixes do not move ops ahead of the model that come after it."""
+    fixes = away_from_the_input(finding.fixes, finding.op_ids, run)
+    return finding if fixes == finding.fixes else replace(finding, fixes=fixes)
+
+
+def _rare(run: Run) -> dict[str, str]:
+    """Return the ops that are not part of each step, by id, with when they ran."""
+    found: dict[str, str] = {}
+    for host in run.hosts:
+        ops, of = host.tables.ops, recurring(host.tables)
+        for at in of.is_rare.nonzero()[0].tolist():
+            where = "outside the steps" if of.is_outside[at] else "in one step"
+            ran = "ran once," if ops["occurrences"].iloc[at] == 1 else "ran only"
+            found[str(ops["op_id"].iloc[at])] = f"{ran} {where}"
+    return found
+
+
+def _without_harm(finding: Finding, rare: Mapping[str, str]) -> Finding:
+    """Return a finding as harmless if none of its ops is part of each step."""
+    if finding.harm != "harmful" or not rare.keys() >= set(finding.op_ids):
+        return finding
+    ways = {rare[op_id] for op_id in finding.op_ids}
+    ran = ways.pop() if len(ways) == 1 else "not part of each step"
+    return replace(
+        finding,
+        harm="harmless",
+        title=f"{finding.title} ({ran})",
+        why=f"Regular steps do not do this: it is set-up, a checkpoint or the like. {finding.why}",
+        modifiers=(*finding.modifiers, RAN_ONCE),
+    )
+
+
+def _most_expensive_first(
+    findings: Iterable[Finding], run: Run, costs: Costs
+) -> tuple[Finding, ...]:
+    """Sort findings by how long devices waited, then by host time per step, then in all."""
     rows = run.ops.set_index("op_id")
     exposed, took = rows["exposed_ps"].fillna(0), rows["host_self_ps"]
     return tuple(
@@ -179,6 +249,7 @@ def _dearest_first(findings: Iterable[Finding], run: Run) -> tuple[Finding, ...]
             findings,
             key=lambda f: (
                 -int(exposed.reindex(f.op_ids).sum()),
+                -(costs.host_ps(f.op_ids) or 0.0),
                 -int(took.reindex(f.op_ids).sum()),
                 f.cause,
                 f.id,

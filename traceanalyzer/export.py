@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from traceanalyzer.tables.schema import SCHEMAS
+from traceanalyzer.whole_file import naming
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,8 +34,18 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
 
     Returns:
         The run's folder; what stood there under the same names is replaced.
+
+    Raises:
+        OSError: They cannot be written; the error names the run's folder.
     """
     target = folder / _folder_name(run.name)
+    with naming(target):
+        _write_all(run, target, with_events=with_events)
+    return target
+
+
+def _write_all(run: Run, target: Path, *, with_events: bool) -> None:
+    folder = target.parent
     existed = folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder, prefix=".tables."))
@@ -50,7 +61,6 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
         shutil.rmtree(temporary, ignore_errors=True)
         if not existed and not any(folder.iterdir()):
             folder.rmdir()
-    return target
 
 
 def _folder_name(run_name: str) -> str:

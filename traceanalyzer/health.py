@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.differences import what_keras_compiled
+from traceanalyzer.evidence.differences import what_keras_compiled, without_cudnn
+from traceanalyzer.evidence.failure import failure
 from traceanalyzer.model import Health
+from traceanalyzer.sidecar.recorded_part import recorded_part
+from traceanalyzer.tables.eager_loop import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.wording import counted, listed
+from traceanalyzer.trace.clock import LONGEST_PS
+from traceanalyzer.wording import counted, figure_text, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,16 +39,16 @@ def trace_health(run: Run) -> tuple[Health, ...]:
 
 
 def _of_run(run: Run) -> Iterator[Health]:
-    for failure in run.failures:
-        if failure.is_duplicate:
+    for unread in run.failures:
+        if unread.is_duplicate:
             yield Health(
-                id="duplicate_host", severity="warning", message=f"{failure.host}: {failure.reason}"
+                id="duplicate_host", severity="warning", message=f"{unread.host}: {unread.reason}"
             )
         else:
             yield Health(
                 id="unreadable_host",
                 severity="error",
-                message=f"the trace of {failure.host} could not be read: {failure.reason}",
+                message=f"the trace of {unread.host} could not be read: {unread.reason}",
             )
     if run.other_runs:
         yield Health(
@@ -68,6 +72,19 @@ def _of_run(run: Run) -> Iterator[Health]:
             message=(
                 "nothing in the trace marks steps; they are inferred from what it repeats; "
                 "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
+            ),
+        )
+    loop = eager_loop(run.ops, run.steps)
+    if loop is not None:
+        place = f" ({loop.place})" if loop.place else ""
+        yield Health(
+            id="eager_loop",
+            severity="info",
+            message=(
+                f"each step runs {counted(loop.ops, 'op')} one by one from Python{place} and takes "
+                f"{figure_text(loop.step_ps / 1e9)} ms; in a function decorated with @tf.function, "
+                "TensorFlow runs a step as one graph, without Python between its ops; that saves "
+                "time, but rarely changes the device of an op"
             ),
         )
     if run.version is None:
@@ -133,6 +150,29 @@ def _of_host(host: Host) -> Iterator[Health]:
                 f"{host.name}: the file is damaged in {counted(host.damage.places, 'place')}; "
                 f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
                 f"{counted(host.damage.events_kept, 'event')} could"
+            ),
+        )
+    if host.impossible_events:
+        yield Health(
+            id="impossible_times",
+            severity="error",
+            message=(
+                f"{host.name}: {counted(host.impossible_events, 'event')} left out of all figures: "
+                f"negative durations, or times more than {LONGEST_PS / 3.6e15:.0f} hours away "
+                "from the rest of the trace. The file is damaged or its writer has a bug; "
+                "record again"
+            ),
+        )
+    unnamed = [(host.unnamed_events, "event"), (host.unnamed_stats, "stat")]
+    lacking = " and ".join(counted(number, what) for number, what in unnamed if number)
+    if lacking:
+        yield Health(
+            id="unknown_metadata",
+            severity="warning",
+            message=(
+                f"{host.name}: {lacking} without a name in the file. Kernels without a name belong "
+                "to no op, and host events and stats without one are ignored, so figures of ops "
+                "can be too low"
             ),
         )
     hours = (host.end_ps - host.start_ps) / 3.6e15
@@ -292,17 +332,29 @@ def _devices(host: Host) -> Iterator[Health]:
 
 def _capture(host: Host) -> Iterator[Health]:
     if host.sidecar_problem:
+        is_foreign = host.sidecar_is_foreign
+        why = "belongs to another recording" if is_foreign else "could not be read"
         yield Health(
-            id="sidecar_unreadable",
+            id="sidecar_foreign" if is_foreign else "sidecar_unreadable",
             severity="warning",
             message=(
-                f"{host.name}: what the capture recorded beside the trace could not be read, so "
-                f"this is reported from the trace alone: {host.sidecar_problem}"
+                f"{host.name}: the capture file beside the trace {why}, so this is reported "
+                f"from the trace alone: {host.sidecar_problem}"
             ),
         )
     sidecar = host.sidecar
     if sidecar is None:
         return
+    if failed := failure(sidecar):
+        at = f" at {failed.at}" if failed.at else ""
+        yield Health(
+            id="program_failed",
+            severity="warning",
+            message=(
+                f"{host.name}: the program ended with {failed.error.type}{at}: {failed.said} "
+                "(what follows covers what ran before)"
+            ),
+        )
     yield from _window(host, sidecar)
     yield from _levels(host, sidecar)
     for note in sidecar.notes:
@@ -313,6 +365,8 @@ def _capture(host: Host) -> Iterator[Health]:
         )
     for text in what_keras_compiled(sidecar):
         yield Health(id="keras_xla", severity="info", message=f"{host.name}: {text}")
+    for text in without_cudnn(sidecar):
+        yield Health(id="keras_without_cudnn", severity="warning", message=f"{host.name}: {text}")
     yield from _joined_share(host)
 
 
@@ -322,14 +376,15 @@ def _window(host: Host, sidecar: Sidecar) -> Iterator[Health]:
         return
     session = sidecar.sessions[host.session]
     others = len([s for s in sidecar.sessions if s.trace]) - bool(session.trace)
-    long = (
-        "" if session.stop_ns is None else f", {(session.stop_ns - session.start_ns) / 1e9:,.2f} s"
-    )
-    more = f"; {counted(others, 'other part')} of it lie in other runs" if others > 0 else ""
+    part = recorded_part(sidecar, host.session)
+    more = f"; other runs hold {counted(others, 'other part')} of it" if others > 0 else ""
     yield Health(
         id="capture_window",
         severity="info",
-        message=f"{host.name}: this part of the program was recorded{long}: {session.reason}{more}",
+        message=(
+            f"{host.name}: the capture recorded {part or 'a part'} of the program: "
+            f"{session.reason}{more}"
+        ),
     )
 
 

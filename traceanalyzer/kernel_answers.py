@@ -57,9 +57,9 @@ class KernelAnswer:
         gpu_kernel_in_table: Whether there is one: for that type, with sizes and indices of their
             usual type; without a type, for any. None where it depends on another attribute.
         gpu_kernel: The same; None also where the table is of another version.
-        computed_on_host: Whether the kernels meant have every argument in host memory, so that
-            what is placed on a GPU is computed on the host; None where that depends, or there is
-            no kernel.
+        computed_on_host: Whether the kernels meant have all data in host memory, so that what is
+            placed on a GPU is computed on the host; None where that depends, or there is no
+            kernel. Handles of resources are not data.
         host_memory_args: Arguments that the kernels meant have in host memory.
         since: The version from which on there was a GPU kernel, without a gap; None for none.
         since_first_table: Whether that is the oldest version there is a table of.
@@ -418,12 +418,19 @@ def _notes(
         taken = definition is None or dtype in _taken(definition)
         of = _python_name(dtype)
         yield f"No kernel is for {of}" if taken else f"{support.op} does not take {of} at all"
+    if definition is not None and _makes_handle(definition) and support.overall.gpu != "none":
+        yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
     why = _exceptions(support, meant) if dtype is not None else ""
     if why:
         yield f"But {why}"
     defaults = _pinned(found.registry, support.op, definition)
     if defaults:
         yield f"Taken as by default, since other values may have no GPU kernel: {defaults}"
+
+
+def _makes_handle(definition: OpDefinition) -> bool:
+    outputs = [argument.type for argument in definition.outputs]
+    return bool(outputs) and all(dtype == "resource" for dtype in outputs)
 
 
 def _pinned(registry: Registry, op: str, definition: OpDefinition | None) -> str:

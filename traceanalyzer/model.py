@@ -248,7 +248,7 @@ class Summary(_Record):
     cpu_op_us: float
     explained: ExplainedShares
     explained_share: float | None  # certain + likely; None when no GPU was visible
-    gpu_idle_share: float | None
+    gpu_idle_share: float | None  # of the regular steps; of the recording where there are none
     step_us: StepTime | None
     exposed_us_per_step: float | None
 
@@ -335,6 +335,7 @@ class Cost(_Record):
     copy_us: float | None
     copy_bytes: int | None
     exposed_us_per_step: float | None
+    host_us_per_step: float | None = None  # of the host time, within the regular steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -349,7 +350,7 @@ class Gain(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class Fix(_Record):
-    """Something to change; ``checked`` if the kernel registry or a replay bears it out."""
+    """Something to change; ``checked`` if the op then has a GPU kernel and is placed there."""
 
     text: str
     code: str | None = None
@@ -417,6 +418,8 @@ class OnAGpu(_Record):
     findings: tuple[Finding, ...]
     unexplained: Unexplained
     program_differs: tuple[str, ...] = ()  # where the program may take another path there
+    replayed: int | None = None  # ops whose placement was replayed
+    not_replayed: int | None = None  # ops of which the capture holds no node
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -592,8 +595,8 @@ class CopyStorm(_Record):
 class ReadBack(_Record):
     """A scalar that is copied to the host each step, and who takes it.
 
-    ``source`` is a node of the copy graph. ``wait_us`` is from the asking for a copy to its end,
-    ``idle_us`` how long the device had nothing to do right after one.
+    ``source`` is a node of the copy graph. ``wait_us`` is from the request of a copy to its end,
+    ``idle_us`` how long the device had nothing to do right after one. Times are totals of the run.
     """
 
     host: str
@@ -874,7 +877,7 @@ class IdleGap(_Record):
     """A stretch in which a device ran nothing; without one, in which the program waited.
 
     ``phase`` is what most of it was waited for and ``phase_us`` how much that is, ``op_id`` the op
-    that was waited for longest.
+    that took most of that and ``op_us`` how much; None where no op took a tenth of the gap.
     """
 
     host: str
@@ -889,6 +892,7 @@ class IdleGap(_Record):
     finding_id: str | None
     before: str | None  # what ran before, and after
     after: str | None
+    op_us: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ import filecmp
 import logging
 import os
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatEr
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory_use.use import memory_use
 from traceanalyzer.sidecar import files as sidecars
+from traceanalyzer.tables.binding import holds_other_ops, session_by_time, started_ns
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.events import event_rows
 from traceanalyzer.tables.host_tables import host_tables
@@ -27,7 +29,7 @@ from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
 from traceanalyzer.timeline.exposed import with_exposed
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
 
 if TYPE_CHECKING:
@@ -82,7 +84,12 @@ class Host:
         device_properties: The properties that each accelerator's plane states.
         sidecar: What a capture recorded beside the trace, or None.
         session: Index of the sidecar's session that wrote this trace, or None where not known.
-        sidecar_problem: Why a sidecar that is there could not be read, or empty.
+        origin_ns: What was subtracted from all times of its trace.
+        impossible_events: Events left out because their times are impossible.
+        unnamed_events: Events whose name is not in the file.
+        unnamed_stats: Stats of events whose name is not in the file.
+        sidecar_problem: Why a sidecar that is there is not used, or empty.
+        sidecar_is_foreign: Whether that is because it belongs to another recording.
     """
 
     name: str
@@ -99,6 +106,11 @@ class Host:
     sidecar: Sidecar | None = None
     session: int | None = None
     sidecar_problem: str = ""
+    origin_ns: int = 0
+    impossible_events: int = 0
+    unnamed_events: int = 0
+    unnamed_stats: int = 0
+    sidecar_is_foreign: bool = False
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
@@ -121,7 +133,7 @@ class Host:
         if self.file is None:
             msg = f"{self.name}: these rows were not read from a file, so there are no events"
             raise TraceFormatError(msg)
-        return event_rows(self.name, read_host(self.file))
+        return event_rows(self.name, read_host(self.file, near_ns=self.origin_ns))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -251,8 +263,8 @@ def load(
     Args:
         path: A log directory, a run directory or a trace file.
         run: Name of the run to read; the newest by default.
-        max_memory_bytes: Refuse a file whose events would take more; by default three quarters of
-            the machine's memory.
+        max_memory_bytes: Refuse a file whose report would take more memory, by an estimate. The
+            default is three quarters of the machine's memory.
         progress: Called with a line on what is being done.
 
     Raises:
@@ -269,7 +281,8 @@ def load(
         if progress:
             progress(f"reading {file.path.name}")
         try:
-            hosts.append(_read(file, index, limit))
+            near_ns = next((host.origin_ns for host in hosts if host.origin_ns), 0)
+            hosts.append(_read(file, index, limit, near_ns))
         except TraceAnalyzerError as error:
             _log.warning("%s", error)
             first_error = first_error or error
@@ -277,11 +290,11 @@ def load(
     if not hosts:
         raise first_error or TraceFormatError(f"{chosen.name}: the run holds no trace")
     return Run(
-        name=chosen.name,
-        path_name=Path(path).resolve().name,
+        name=encodable(chosen.name),
+        path_name=encodable(Path(path).resolve().name),
         hosts=tuple(hosts),
         failures=tuple(failures),
-        other_runs=tuple(r.name for r in found if r is not chosen),
+        other_runs=tuple(encodable(r.name) for r in found if r is not chosen),
         version=_recorded_version(hosts) or tf_version(chosen),
     )
 
@@ -323,12 +336,25 @@ def _same_content(a: Path, b: Path) -> bool:
         return False  # reading it will say what is wrong
 
 
-def _read(file: HostFile, index: int, max_memory_bytes: int | None) -> Host:
-    trace = read_host(file, max_bytes=max_memory_bytes)
+def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int) -> Host:
+    trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
     start_ps, end_ps = _extent(trace)
     sidecar, problem = _read_sidecar(file)
     session = None if sidecar is None else _session(sidecar, file)
+    is_foreign = False
+    start_ns = started_ns(trace)
+    if sidecar is not None and sidecar.sessions and start_ns is not None:
+        session = session_by_time(sidecar, session, start_ns)
+        if session is None:
+            is_foreign = True
+            problem = _of_another_time(sidecar, start_ns)
+            sidecar = None
     tables = host_tables(file.host, index, trace, sidecar, session)
+    if sidecar is not None and start_ns is None and holds_other_ops(sidecar, tables):
+        is_foreign = True
+        problem = "it records other ops than the trace holds"
+        sidecar = session = None
+        tables = host_tables(file.host, index, trace)
     timeline = host_timeline(tables)
     return Host(
         name=file.host,
@@ -345,7 +371,24 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None) -> Host:
         sidecar=sidecar,
         session=session,
         sidecar_problem=problem,
+        origin_ns=trace.origin_ns,
+        impossible_events=trace.impossible_events,
+        unnamed_events=trace.unnamed_events,
+        unnamed_stats=trace.unnamed_stats,
+        sidecar_is_foreign=is_foreign,
     )
+
+
+def _of_another_time(sidecar: Sidecar, start_ns: int) -> str:
+    recorded = min(session.start_ns for session in sidecar.sessions)
+    return f"it was recorded at {_utc(recorded)} and the trace at {_utc(start_ns)}"
+
+
+def _utc(at_ns: int) -> str:
+    try:
+        return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, OSError, ValueError):  # a year that no calendar has
+        return "an impossible time"
 
 
 def _read_sidecar(file: HostFile) -> tuple[Sidecar | None, str]:

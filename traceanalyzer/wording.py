@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["counted", "listed", "percent_text", "size_text"]
+__all__ = ["counted", "figure_text", "listed", "percent_text", "size_text"]
 
 _IRREGULAR: Final = {
     "copy": "copies",
@@ -21,6 +21,11 @@ _LISTED: Final = 5  # beyond that, the rest is counted
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: `1 op`, `2,500 ops`."""
     return f"{number:,} {noun if number == 1 else _IRREGULAR.get(noun, f'{noun}s')}"
+
+
+def figure_text(figure: float) -> str:
+    """Return a positive figure to three digits or to a whole number: `0.123`, `12.3`, `1,234`."""
+    return f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}"  # noqa: PLR2004 - three digits
 
 
 def listed(names: Sequence[str]) -> str:

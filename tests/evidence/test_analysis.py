@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.rules import Example
+from tests.sidecars import Book, node
+from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
+from traceanalyzer.rules import CapturedExample, Example
+from traceanalyzer.tables.joined import OpRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceanalyzer.evidence.analysis import Analysis
+    from traceanalyzer.run import Run
+
+_NOWHERE: Final = OpRecord(
+    frame=None, requested_device=None, function="__inference_f_1", node="not there"
+)
 
 
 def test_a_run_is_gone_through_once() -> None:
@@ -37,9 +50,36 @@ def test_an_op_is_not_held_by_a_type_that_the_trace_does_not_tell(
     assert [h.hold.value for h in subject.case.held] == held
 
 
-def test_a_run_is_not_kept_for_that() -> None:
-    run = Example(title="", ops=({"name": "Eig", "type": "Eig"},)).run()
-    subjects = analyse(run).subjects
+def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -> None:
+    """An optimizer made these nodes for a CPU: a machine with a GPU may not have them."""
+    book = Book()
+    book.function("__inference_f_1", node("x", "Relu", attributes=0))
+    made = [("fused", "_MklLayerNorm"), ("mm", "_MklMatMul"), ("moved", "Transpose"), ("s", "Eig")]
+    run = CapturedExample(
+        title="",
+        ops=tuple({"name": name, "type": kind, "role": "compute"} for name, kind in made),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        sidecar=book.sidecar(
+            environment={"tensorflow": {"version": "2.21.0"}}, attributes=({"T": "float"},)
+        ),
+        record=_NOWHERE,
+    ).run()
+
+    found = analyse_on_a_gpu(run)
+
+    assert found is not None
+    assert [s.type for s in found.subjects] == ["Eig"]
+    assert len(found.not_replayed) == len(made)
+
+
+@pytest.mark.parametrize("analysed", [analyse, analyse_on_a_gpu])
+def test_a_run_is_not_kept_for_that(analysed: Callable[[Run], Analysis]) -> None:
+    facts = {} if analysed is analyse else {"gpu_used": False}
+    eig = {"name": "Eig", "type": "Eig"}
+    run = CapturedExample(
+        title="", ops=(eig,), facts=facts, sidecar=Book().sidecar(), record=_NOWHERE
+    ).run()
+    subjects = analysed(run).subjects
     gone = weakref.ref(run)
 
     del run

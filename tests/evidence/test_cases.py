@@ -127,3 +127,61 @@ def test_what_an_optimizer_takes_to_the_host_afterwards_is_foretold() -> None:
     assert (known.certainty, unknown.certainty) == ("likely", "possible")
     assert "optimizers" in known.doubt
     assert "shapes" in unknown.doubt
+
+
+def _on_host(program: Program, record: OpRecord) -> Case | None:
+    return ReplayedCases(program.sidecar(), ONE_GPU).on_host(record)
+
+
+def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
+    """It is not on the CPU: its device is the GPU, its data is in host memory."""
+    program = Program()
+    number = program.eager("AddV2", tensor("int32"), tensor("int32"))
+
+    case = _on_host(program, eager_record(number))
+
+    assert case is not None
+    (held_by,) = case.held
+    assert (held_by.hold, held_by.attributes, case.certainty) == (
+        Hold.HOST_MEMORY,
+        {"T": "int32"},
+        "certain",
+    )
+    assert held_by.kernel is not None
+    assert held_by.kernel.host_memory_args == ("x", "y", "z")
+    assert ReplayedCases(program.sidecar(), ONE_GPU).of("AddV2", eager_record(number)) is None
+
+
+def test_what_a_gpu_computes_or_the_cpu_has_is_not_computed_on_the_host_of_a_gpu() -> None:
+    program = Program()
+    floats = program.eager("AddV2", tensor("float"), tensor("float"))
+    handle = program.eager("VarHandleOp", dtype="float", shape={"shape": []})
+    pinned = program.eager("AddV2", tensor("int32"), tensor("int32"), scope="/device:CPU:0")
+    no_kernel = program.eager("MatMul", tensor("int32"), tensor("int32"))
+
+    for number in (floats, handle, pinned, no_kernel):
+        assert _on_host(program, eager_record(number)) is None
+    integers = program.eager("AddV2", tensor("int32"), tensor("int32"))
+    assert _on_host(program, eager_record(integers, floats)) is None  # only some of its calls
+
+
+def test_a_node_on_a_gpu_whose_data_is_in_host_memory_is_computed_on_the_host() -> None:
+    program = Program()
+    program.function(
+        "__inference_f_1",
+        node("n", "_Arg", T="int32", index=0),
+        node("square", "Mul", "n", "n", T="int32"),
+        node("wide", "Cast", "square", SrcT="int32", DstT="float"),
+        node("shape", "Shape", "wide", T="float", out_type="int32"),
+    )
+    program.eager("__inference_f_1", tensor("int32"))
+
+    def found(name: str) -> Case | None:
+        of = OpRecord(frame=None, requested_device="", function="__inference_f_1", node=name)
+        return _on_host(program, of)
+
+    assert {name: found(name) is not None for name in ("square", "wide", "shape")} == {
+        "square": True,
+        "wide": False,
+        "shape": True,
+    }

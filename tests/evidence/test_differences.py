@@ -13,7 +13,12 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.placement.graphs import node
 from tests.placement.test_program import Program
-from traceanalyzer.evidence.differences import differences, doubt_on_a_gpu, what_keras_compiled
+from traceanalyzer.evidence.differences import (
+    differences,
+    doubt_on_a_gpu,
+    what_keras_compiled,
+    without_cudnn,
+)
 from traceanalyzer.health import trace_health
 from traceanalyzer.sidecar.document import Definition
 
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
 _STEP = "__inference_one_step_on_data_12"
 _LAYER = [["words", "TextVectorization"]]
+_LSTM = {"name": "encoder", "class": "LSTM", "activation": "tanh", "use_cudnn": "auto"}
 _GPU = [{"name": "/physical_device:GPU:0", "type": "GPU"}]
 
 
@@ -67,6 +73,35 @@ def test_a_layer_that_xla_cannot_compile_is_named_and_leaves_no_doubt() -> None:
     assert not doubt_on_a_gpu(sidecar, _STEP)
 
 
+def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() -> None:
+    dropping = {**_LSTM, "name": "decoder", "recurrent_dropout": 0.1}
+    sidecar = with_models(model(recurrent=[_LSTM, dropping]))
+
+    xla, fused, looped = differences(sidecar)
+
+    assert "encoder (LSTM), decoder (LSTM)" in xla  # for both of them Keras leaves XLA out
+    assert "encoder (LSTM) as one op of cuDNN" in fused
+    assert "decoder" not in fused
+    assert "recurrent_dropout=0.1 rules out cuDNN" in looped
+    assert not doubt_on_a_gpu(sidecar, _STEP)
+
+
+def test_where_options_are_not_known_the_conditions_are_said() -> None:
+    program = Program()
+    program.function("__inference_train_12", node("model/lstm_1/while/add", "NoOp"))
+    (said,) = differences(program.sidecar())
+    for condition in ("tanh", "recurrent_dropout 0", "unroll=False", "reset_after=True", "right"):
+        assert condition in said
+
+
+def test_with_a_gpu_the_option_that_rules_cudnn_out_is_named() -> None:
+    dropping = {**_LSTM, "recurrent_dropout": 0.1}
+    with_gpu = with_models(model(recurrent=[_LSTM, dropping]), physical=_GPU)
+    (said,) = without_cudnn(with_gpu)
+    assert "recurrent_dropout=0.1" in said
+    assert not list(without_cudnn(with_models(model(recurrent=[dropping]))))
+
+
 @pytest.mark.parametrize(
     "sidecar",
     [
@@ -101,9 +136,45 @@ def test_with_a_gpu_it_is_said_why_keras_left_xla_out(
     assert reason in said
 
 
+@pytest.mark.parametrize(
+    ("strategies", "is_different"),
+    [
+        (["MirroredStrategy"], True),
+        (["OneDeviceStrategy"], False),  # on the device that it is given
+        (["_DefaultDistributionStrategyV1"], False),  # of a capture that took it for the program's
+    ],
+)
+def test_strategies_go_by_the_gpus_there_are(strategies: list[str], *, is_different: bool) -> None:
+    program = Program()
+    program.function("__inference_train_12", node("x", "NoOp"))
+    sidecar = replace(program.sidecar(), devices={"strategies": strategies})
+    assert bool(list(differences(sidecar))) is is_different
+    assert bool(doubt_on_a_gpu(sidecar, "__inference_train_12")) is is_different
+
+
+def test_a_line_that_asks_for_gpus_is_named() -> None:
+    sidecar = replace(Program().sidecar(), devices={"gpu_questions": [["project/train.py", 3]]})
+    (said,) = differences(sidecar)
+    assert "train.py:3" in said
+
+
 @pytest.mark.parametrize("physical", [None, [], [{"name": "x", "type": "CPU"}]])
 def test_without_a_gpu_keras_compiles_nothing_and_nothing_is_said_of_it(physical: Any) -> None:  # noqa: ANN401 - JSON
     assert not list(what_keras_compiled(with_models(model(), physical=physical)))
+
+
+def test_a_model_whose_program_forbids_xla_runs_the_same_on_a_gpu() -> None:
+    sidecar = with_models(model(is_auto=False))
+    assert not list(differences(sidecar))
+    assert not doubt_on_a_gpu(sidecar, _STEP)
+
+
+def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
+    sidecar = with_models(model(is_auto=True))
+    (said,) = differences(sidecar)
+    assert "the model m" in said
+    assert "jit_compile=False" not in said
+    assert doubt_on_a_gpu(sidecar, _STEP)
 
 
 _PROGRAM = """\
@@ -119,6 +190,12 @@ def train(name, layers, **options):
     made.fit(x, y, verbose=0)
 
 train("hashed", [keras.layers.Hashing(8, name="buckets")])
+if "options" in sys.argv:
+    train("automatic", [])
+    train("unwilling", [], jit_compile=False)
+    rows = keras.layers.Reshape((3, 1))
+    train("recurrent", [rows, keras.layers.LSTM(2, name="plain")])
+    train("dropping", [rows, keras.layers.GRU(2, name="dropping", recurrent_dropout=0.5)])
 if "more" in sys.argv:
     train("plain", [])
     train("unwilling", [], jit_compile=False)
@@ -158,3 +235,14 @@ def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_now
     assert any("buckets (Hashing)" in text for text in of.program_differs)
     (found,) = [f for f in of.findings if f.cause == "library_cpu_placement"]
     assert found.certainty == "certain"
+
+
+def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> None:
+    of = ta.diagnose(captured(0, "options")).on_a_gpu
+
+    assert of is not None
+    said = " ".join(of.program_differs)
+    assert "the model automatic with XLA" in said
+    assert "unwilling" not in said
+    assert "plain (LSTM) as one op of cuDNN" in said
+    assert "recurrent_dropout=0.5 rules out cuDNN" in said

@@ -10,8 +10,11 @@ from traceanalyzer.evidence.kernel_types import (
     casts_on_gpu,
     definition_of,
     inputs_of,
+    is_copied_to_host,
+    is_never_computed,
     is_type,
     python_name,
+    types_computed,
     types_taken,
     values_taken,
 )
@@ -48,7 +51,7 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
         for dtype in taken:
             kernel = registry.find(definition.name, GPU, {**attributes, refused[0]: dtype})
             assert kernel is not None, (definition.name, attributes, refused, dtype)
-            assert definition.name in VARIABLES or not all_on_host(
+            assert definition.name in ARRAYS or not all_on_host(
                 kernel, definition, {**attributes, refused[0]: dtype}
             )
 
@@ -56,8 +59,8 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
     assert named / asked > 0.9
 
 
-# These have no data of their type: what they give is a handle, which always is in host memory.
-VARIABLES = {"VarHandleOp", "TensorArray", "TensorArrayV2"}
+# Their handles are strings, which always are in host memory.
+ARRAYS = {"TensorArray", "TensorArrayV2"}
 
 
 @pytest.mark.parametrize(
@@ -124,3 +127,24 @@ def attributes_of(definition: OpDefinition, combination: Combination) -> dict[st
         name: [value] if definition.attributes[name].type == "list(type)" else value
         for name, value in combination.values.items()
     }
+
+
+@pytest.mark.parametrize(
+    ("op", "computed", "not_computed"),
+    [
+        ("AddV2", {"int64", "float"}, {"int32"}),
+        ("Sum", {"int64", "float"}, {"int32"}),
+        ("Shape", set(), {"int64", "float"}),
+        ("MatMul", {"float"}, {"int32", "int64"}),
+    ],
+)
+def test_the_types_that_a_gpu_computes(op: str, computed: set[str], not_computed: set[str]) -> None:
+    """A kernel that has all data in host memory computes nothing on the GPU."""
+    assert computed <= types_computed(op)
+    assert not types_computed(op) & not_computed
+    assert is_never_computed(op) is (op == "Shape")
+
+
+def test_data_that_a_gpu_made_is_copied_to_the_host_for_an_op_that_it_always_computes() -> None:
+    copied = {"Qr", "ParallelDynamicStitch", "AddV2", "Shape", "LinSpace", "Mod", "VarHandleOp"}
+    assert {op for op in copied if is_copied_to_host(op)} == {"Qr", "ParallelDynamicStitch"}

@@ -1,27 +1,47 @@
-"""What is offered in place of an op without a GPU kernel, run and looked up."""
+"""What is offered instead of an op without a GPU kernel: run beside it, and placed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from traceanalyzer.evidence.substitutes import SUBSTITUTES, is_checked
-from traceanalyzer.placement.kernels import GPU
+from tests.emulator.oracle import the_oracle
+from traceanalyzer.evidence.kernel_types import python_name
+from traceanalyzer.evidence.substitutes import (
+    OF_FUNCTIONS,
+    SUBSTITUTES,
+    substitute_for,
+)
+from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import has_gpu_kernel
+from traceanalyzer.placement.support import all_on_host, has_gpu_kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-every_op = pytest.mark.parametrize("op", sorted(SUBSTITUTES))
+_FOLLOWING = {"_Arg", "_Retval", "Const", "Shape"}  # they go where their neighbour is
+_OPS = sorted({*SUBSTITUTES, *(op for op, _ in OF_FUNCTIONS)})
+_ALL = {**{(op, ""): each for op, each in SUBSTITUTES.items()}, **OF_FUNCTIONS}
+_EACH = [
+    pytest.param(op, function, dtype, id="-".join(filter(None, (op, function, dtype))))
+    for (op, function), each in sorted(_ALL.items())
+    for dtype in each.types or ("float",)
+]
+_SAME = [
+    each
+    for each in _EACH
+    if _ALL[each.values[0], each.values[1]].is_same  # type: ignore[index]
+]
 
 
-@every_op
+@pytest.mark.parametrize("op", _OPS)
 def test_what_it_replaces_has_no_gpu_kernel_in_any_version(op: str) -> None:
     versions = [v for v in supported() if load(v).definition(op) is not None]
 
@@ -29,31 +49,88 @@ def test_what_it_replaces_has_no_gpu_kernel_in_any_version(op: str) -> None:
     assert not [v for v in versions if has_gpu_kernel(load(v), op)]
 
 
-@every_op
-def test_what_it_is_made_of_has_one_in_every_version(op: str) -> None:
-    assert is_checked(op)
+@pytest.mark.parametrize(("op", "function", "dtype"), _SAME)
+def test_code_that_is_called_checked_gives_the_result_of_the_op(
+    op: str, function: str, dtype: str
+) -> None:
+    names = arguments(dtype)
+    expected = ORIGINALS[op, function](names)
+    code = _ALL[op, function].code
+
+    exec(code, names)  # noqa: S102 - it is ours
+
+    found = [_plain(names[result]) for result in _results(code, expected)]
+    for one, other in zip(found, map(_plain, expected), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(
+            one.astype("complex128"),
+            other.astype("complex128"),
+            rtol=1e-2 if dtype == "half" else 1e-4,
+            atol=1e-3,
+        )
 
 
-@every_op
-def test_tensorflow_makes_only_ops_that_have_gpu_kernels_of_it(op: str) -> None:
-    registry = load(".".join(tf.__version__.split(".")[:2]))
+@pytest.mark.parametrize(("op", "function", "dtype"), _EACH)
+def test_every_op_of_the_code_has_a_gpu_kernel_in_every_version(
+    op: str, function: str, dtype: str
+) -> None:
+    nodes = dict(made_by(_ALL[op, function].code, dtype))
 
-    nodes = dict(made_by(SUBSTITUTES[op].code))
-
-    assert set(SUBSTITUTES[op].ops) <= {node.op for node in nodes.values()}
     without = {
-        node.op
+        (version, node.op)
+        for version in supported()
         for node in nodes.values()
-        if registry.definition(node.op) is not None
-        and registry.kernels(node.op)
-        and registry.find(node.op, GPU, types_of(node)) is None
+        if not _computes_on_gpu(version, node, dtype)
     }
     assert not without
 
 
-def made_by(code: str) -> Iterator[tuple[str, NodeDef]]:
+def test_tensorflow_places_the_code_on_a_gpu() -> None:
+    codes = [
+        (f"{op}{function}_{dtype}", _ALL[op, function].code, dtype)
+        for op, function, dtype in (each.values for each in _EACH)  # type: ignore[misc]
+    ]
+
+    outcome = the_oracle().run(run_all, codes)
+
+    assert outcome.exit_code == 0, outcome.error
+    on_cpu = {
+        (run.function, name, op)
+        for run in outcome.runs
+        if "code_" in run.function
+        for name, op, device in zip(run.graph.names, run.graph.ops, run.assigned, strict=True)
+        if "CPU" in device and op not in _FOLLOWING
+    }
+    assert not on_cpu
+
+
+def test_nothing_is_offered_for_a_type_that_the_code_does_not_move() -> None:
+    assert substitute_for("UniqueV2", {"T": "string"}) is None
+    assert substitute_for("UniqueV2", {"T": "float"}) is SUBSTITUTES["UniqueV2"]
+
+
+def test_a_type_that_was_not_recorded_is_not_called_checked() -> None:
+    assert not SUBSTITUTES["UniqueV2"].is_checked_for({})
+    assert SUBSTITUTES["UniqueV2"].is_checked_for({"T": "float"})
+
+
+def run_all(codes: list[tuple[str, str, str]]) -> None:
+    """Run each code in a function of its own; what an emulated GPU cannot compute is placed."""
+    for name, code, dtype in codes:
+        names = {"tf": tf, **arguments(dtype)}
+
+        def run(code: str = code, names: dict[str, Any] = names) -> None:
+            exec(code, dict(names))  # noqa: S102 - it is ours
+
+        run.__name__ = f"code_{name}"
+        with suppress(tf.errors.OpError):
+            tf.function(run, autograph=False)()
+
+
+def made_by(code: str, dtype: str) -> Iterator[tuple[str, NodeDef]]:
     """Walk the nodes of a function of this code, and of the functions that it calls."""
-    run = tf.function(lambda: exec(code, {"tf": tf, **arguments()}))  # noqa: S102 - it is ours
+    names = arguments(dtype)
+    run = tf.function(lambda: exec(code, names), autograph=False)  # noqa: S102 - it is ours
     graph = run.get_concrete_function().graph.as_graph_def()
     for node in graph.node:
         yield node.name, node
@@ -62,35 +139,159 @@ def made_by(code: str) -> Iterator[tuple[str, NodeDef]]:
             yield f"{function.signature.name}/{node.name}", node
 
 
-def arguments() -> dict[str, Any]:
-    """The names that pieces of code use, as float32 unless something else is meant."""
-    sparse = tf.sparse.from_dense([[1.0, 0.0], [2.0, 3.0]])
+def _computes_on_gpu(version: str, node: NodeDef, dtype: str) -> bool:
+    registry = load(version)
+    definition = registry.definition(node.op)
+    if definition is None or not registry.kernels(node.op) or node.op in _FOLLOWING:
+        return True
+    attributes = types_of(node)
+    kernel = registry.find(node.op, GPU, attributes)
+    if kernel is None:
+        return False
+    # Sizes and indices are int32 and in host memory by design: not the data.
+    is_data = dtype != "int32" and dtype in attributes.values()
+    return not (is_data and all_on_host(kernel, definition, attributes))
+
+
+def arguments(dtype: str) -> dict[str, Any]:
+    """The names that pieces of code use."""
+    of = tf.as_dtype(python_name(dtype))
+    floating = of if of.is_floating else tf.float32
+    number = of if of.is_floating or of.is_integer else tf.float32
+    matrix = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 2.0]])
+    rng = np.random.default_rng(7)
+
+    def random(*shape: int) -> Any:  # noqa: ANN401 - a tensor
+        return tf.constant(rng.uniform(size=shape), floating)
+
     return {
-        "x": tf.random.uniform([8]),
+        "tf": tf,
+        "x": tf.cast(tf.constant([3, 1, 2, 3, 5, 1, 0, 7]), of),
         "n": 3,
         "k": 2,
-        "rows": 2,
+        "rows": 3,
         "columns": 4,
         "width": 3,
         "size": [4, 4],
         "index": tf.range(8, dtype=tf.int64),
-        "images": tf.zeros([2, 8, 8, 3]),
-        "boxes": tf.random.uniform([2, 4]),
-        "box_indices": tf.constant([0, 1]),
-        "scores": tf.random.uniform([2]),
-        "signals": tf.zeros([2, 2048]),
-        "logits": tf.random.uniform([5, 2, 4]),
-        "labels": tf.sparse.from_dense([[1, 2], [3, 1]]),
-        "label_length": tf.constant([2, 2]),
+        "images": random(2, 8, 8, 3),
+        "boxes": tf.constant([[0, 0, 1, 1], [0, 0, 0.9, 1], [0.5, 0.5, 1, 1]], tf.float32),
+        "box_indices": tf.constant([0, 1, 0]),
+        "scores": tf.constant([0.9, 0.8, 0.7], tf.float32),
+        "max_output_size": 3,
+        "iou_threshold": 0.5,
+        "score_threshold": 0.1,
+        "samples": tf.constant(rng.uniform(size=(2048, 2)), tf.float32),
+        "window_size": 400,
+        "stride": 200,
+        "logits": random(5, 2, 4),
+        "labels": tf.sparse.from_dense(tf.constant([[1, 2, 0], [2, 1, 1]])),
         "logit_length": tf.constant([5, 5]),
-        "targets": tf.constant([0, 1]),
-        "predictions": tf.random.uniform([2, 4]),
-        "matrix": tf.eye(3),
-        "rhs": tf.ones([3, 1]),
-        "sparse": sparse,
-        "dense": tf.ones([2, 2]),
-        "ragged": tf.ragged.constant([[1.0, 2.0], [3.0]]),
+        "y_true": tf.constant([[1, 2, 0], [2, 1, 0]]),
+        "y_pred": tf.nn.softmax(random(2, 5, 4)),
+        "label_length": tf.constant([[2], [3]]),
+        "input_length": tf.constant([[5], [5]]),
+        "targets": tf.constant([0, 1], of if of in {tf.int32, tf.int64} else tf.int32),
+        "predictions": tf.constant(rng.uniform(size=(2, 4)), tf.float32),
+        "matrix": tf.constant(matrix, of if of.is_complex else floating),
+        "rhs": tf.ones([3, 1], of if of.is_complex else floating),
+        "sparse": tf.sparse.from_dense(
+            tf.constant([[1, 0], [0, 0], [-2, -3]], number)  # one row is empty, one negative
+        ),
+        "dense": tf.constant([[1, 2], [3, 4], [5, 6]], number),
+        "ragged": tf.RaggedTensor.from_row_lengths(tf.constant([1, 2, 3], number), [2, 0, 1]),
     }
+
+
+def _nms(n: dict[str, Any]) -> tuple[Any, ...]:
+    kept, scores, _ = tf.raw_ops.NonMaxSuppressionV5(
+        boxes=n["boxes"],
+        scores=n["scores"],
+        max_output_size=n["max_output_size"],
+        iou_threshold=n["iou_threshold"],
+        score_threshold=n["score_threshold"],
+        soft_nms_sigma=0.0,
+    )
+    return kept, scores
+
+
+def _sparse(op: str, n: dict[str, Any], **more: Any) -> Any:  # noqa: ANN401 - a tensor
+    s = n["sparse"]
+    return getattr(tf.raw_ops, op)(
+        **more, **dict(zip(_SPARSE[op], (s.indices, s.values, s.dense_shape), strict=True))
+    )
+
+
+_REDUCED = ("input_indices", "input_values", "input_shape")
+_DENSE = ("sp_indices", "sp_values", "sp_shape")
+_SPARSE = {
+    "SparseReduceMax": _REDUCED,
+    "SparseReduceSum": _REDUCED,
+    "SparseDenseCwiseMul": _DENSE,
+    "SparseDenseCwiseDiv": _DENSE,
+    "SparseTensorDenseAdd": ("a_indices", "a_values", "a_shape"),
+}
+# What each code stands for: the op itself, or the function that makes it.
+ORIGINALS: dict[tuple[str, str], Callable[[dict[str, Any]], tuple[Any, ...]]] = {
+    ("AudioSpectrogram", ""): lambda n: (
+        tf.raw_ops.AudioSpectrogram(
+            input=n["samples"],
+            window_size=n["window_size"],
+            stride=n["stride"],
+            magnitude_squared=True,
+        ),
+    ),
+    ("CTCLoss", ""): lambda n: (
+        tf.compat.v1.nn.ctc_loss(n["labels"], n["logits"], n["logit_length"]),
+    ),
+    ("CTCLoss", "ctc_batch_cost"): lambda n: (
+        tf.keras.backend.ctc_batch_cost(
+            n["y_true"], n["y_pred"], n["input_length"], n["label_length"]
+        ),
+    ),
+    ("InTopK", ""): lambda n: (
+        tf.raw_ops.InTopK(predictions=n["predictions"], targets=n["targets"], k=n["k"]),
+    ),
+    ("MatrixLogarithm", ""): lambda n: (tf.raw_ops.MatrixLogarithm(input=n["matrix"]),),
+    ("MatrixSolveLs", ""): lambda n: (tf.linalg.lstsq(n["matrix"], n["rhs"], fast=False),),
+    ("MatrixSquareRoot", ""): lambda n: (tf.raw_ops.MatrixSquareRoot(input=n["matrix"]),),
+    ("NonMaxSuppression", ""): lambda n: (
+        tf.raw_ops.NonMaxSuppression(
+            boxes=n["boxes"],
+            scores=n["scores"],
+            max_output_size=n["max_output_size"],
+            iou_threshold=n["iou_threshold"],
+        ),
+    ),
+    ("NonMaxSuppressionV5", ""): _nms,
+    ("NthElement", ""): lambda n: (tf.raw_ops.NthElement(input=n["x"], n=n["n"]),),
+    ("RaggedTensorToTensor", ""): lambda n: (n["ragged"].to_tensor(shape=[None, n["width"]]),),
+    ("SparseDenseCwiseDiv", ""): lambda n: (_sparse("SparseDenseCwiseDiv", n, dense=n["dense"]),),
+    ("SparseDenseCwiseMul", ""): lambda n: (_sparse("SparseDenseCwiseMul", n, dense=n["dense"]),),
+    ("SparseReduceMax", ""): lambda n: (_sparse("SparseReduceMax", n, reduction_axes=[1]),),
+    ("SparseReduceSum", ""): lambda n: (_sparse("SparseReduceSum", n, reduction_axes=[1]),),
+    ("SparseTensorDenseAdd", ""): lambda n: (_sparse("SparseTensorDenseAdd", n, b=n["dense"]),),
+    ("UniqueV2", ""): lambda n: tuple(tf.raw_ops.UniqueV2(x=n["x"], axis=[0])),
+    ("UniqueWithCountsV2", ""): lambda n: tuple(tf.raw_ops.UniqueWithCountsV2(x=n["x"], axis=[0])),
+    ("UnravelIndex", ""): lambda n: (
+        tf.raw_ops.UnravelIndex(indices=n["index"], dims=tf.constant([2, n["columns"]], tf.int64)),
+    ),
+}
+
+
+def _results(code: str, expected: tuple[Any, ...]) -> list[str]:
+    """The names that a code assigns last, as many as the op has results."""
+    assigned = [
+        name.strip()
+        for line in code.splitlines()
+        if " = " in line and not line.startswith(" ")
+        for name in line.partition(" = ")[0].split(",")
+    ]
+    return assigned[-len(expected) :]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - an array
+    return np.asarray(value.values if isinstance(value, tf.SparseTensor) else value)
 
 
 def types_of(node: NodeDef) -> dict[str, Any]:

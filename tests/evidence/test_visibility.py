@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from traceanalyzer.evidence.visibility import obstacles, saw_no_gpu
+from traceanalyzer.evidence.visibility import obstacles, of_the_program, saw_no_gpu
 from traceanalyzer.placement.program import SESSION
-from traceanalyzer.sidecar.document import Function, Graph, Instance, SessionConfig, Sidecar
+from traceanalyzer.sidecar.document import (
+    Frame,
+    Function,
+    Graph,
+    Instance,
+    SessionConfig,
+    Sidecar,
+    VisibilityChoice,
+)
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -52,6 +61,12 @@ def test_sessions_that_are_told_to_have_no_gpu_have_none() -> None:
     assert "device_count={'GPU': 0}" in obstacle.text
 
 
+def test_a_program_that_asks_which_gpus_there_are_may_give_its_sessions_one() -> None:
+    asks = {"context_made": False, "gpu_questions": [["train.py", 3]]}
+    (obstacle,) = obstacles(sidecar(config(), devices=asks))
+    assert obstacle.certainty == "likely"
+
+
 @pytest.mark.parametrize(
     ("configs", "assigned"),
     [
@@ -81,3 +96,55 @@ def test_what_is_done_outside_of_sessions_has_the_devices_of_the_program() -> No
 
 def test_of_a_program_that_was_killed_nothing_is_sure() -> None:
     assert not saw_no_gpu(sidecar(config(), devices={}))
+
+
+@pytest.mark.parametrize(
+    ("how", "value", "is_outright", "found"),
+    [
+        ("tf.config.set_visible_devices", "[]", True, [("hidden_by_config", "certain")]),
+        ("tf.config.set_visible_devices", "[]", False, [("hidden_by_config", "likely")]),
+        ("tf.config.set_visible_devices", "['/physical_device:GPU:0']", True, []),
+        ("CUDA_VISIBLE_DEVICES", "-1", True, [("hidden_by_script", "certain")]),
+        ("CUDA_VISIBLE_DEVICES", "", False, [("hidden_by_script", "likely")]),
+        ("CUDA_VISIBLE_DEVICES", "1", True, []),
+        ("CUDA_VISIBLE_DEVICES", "GPU-8932f937", True, []),
+    ],
+)
+def test_a_program_that_hides_the_gpu_of_any_machine_is_known_with_its_line(
+    how: str, value: str, found: list[tuple[str, str]], *, is_outright: bool
+) -> None:
+    line = Frame(file="train.py", line=3, code="<module>", is_user=True)
+    choice = VisibilityChoice(how=how, value=value, is_outright=is_outright, frame=0)
+    known = replace(sidecar(), visibility=(choice,), frames=(line,))
+
+    assert [(o.reason, o.certainty) for o in of_the_program(known)] == found
+    assert all(obstacle.frame == line for obstacle in of_the_program(known))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_known"),
+    [
+        # Empty on a machine without a GPU, whatever the program does with one.
+        ('tf.config.set_visible_devices(gpus[:1], "GPU")', False),
+        ("tf.config.set_visible_devices(devices=gpus)", False),
+        ('    tf.config.set_visible_devices([], "GPU")', True),
+        ("tf.config.set_visible_devices(tf.config.list_physical_devices('CPU'))", True),
+        ("tf.config.set_visible_devices(", True),  # the rest is on the next line
+        ("hide_gpus()", True),
+    ],
+)
+def test_a_line_that_takes_gpus_from_a_list_hides_none(text: str, *, is_known: bool) -> None:
+    line = Frame(file="train.py", line=3, code="<module>", is_user=True, text=text)
+    choice = VisibilityChoice(
+        how="tf.config.set_visible_devices", value="[]", is_outright=False, frame=0
+    )
+    known = replace(sidecar(), visibility=(choice,), frames=(line,))
+
+    assert bool(obstacles(known)) is is_known
+
+
+def test_a_variable_of_the_users_shell_is_none_of_the_programs_doing() -> None:
+    hidden = replace(sidecar(), environment={"variables": {"CUDA_VISIBLE_DEVICES": "-1"}})
+
+    assert [o.reason for o in obstacles(hidden)] == ["hidden_by_env"]
+    assert of_the_program(hidden) == ()

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from tests.input_pipeline.paced import MS, asked, found, judged, made_ahead, on_own_thread, steps
 from tests.traces import event, iterator, line, step, us
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceanalyzer.input_pipeline.records import HostInput
 
 
 def test_without_tf_data_there_is_nothing_to_judge() -> None:
@@ -70,6 +77,41 @@ def test_a_function_that_is_at_work_all_the_time_bounds_the_rate() -> None:
     assert use.slow.stage == "Root::ParallelMapV2"
     assert use.slow.in_wait_share == 1.0
     assert use.slow.busy_ps == pytest.approx(10 * MS, rel=0.05)
+
+
+def uneven(*lasts: int, wait: Callable[[int], int]) -> HostInput:
+    """Steps that last so many µs each and begin with a wait, during which a stage is at work."""
+    begins = [sum(lasts[:k]) for k in range(len(lasts))]
+    return found(
+        line("python")(
+            step(k, us(at, last))(
+                asked(
+                    us(at, wait(last)),
+                    iterator("Root", us(at, wait(last)), id=1, cpu_budget=4)(
+                        iterator("Root::Generator", us(at, wait(last)), id=2, parent_id=1)
+                    ),
+                )
+            )
+            for k, (at, last) in enumerate(zip(begins, lasts, strict=True))
+        )
+    )
+
+
+def test_the_wait_of_the_few_slow_steps_counts() -> None:
+    use = uneven(*[4000] * 9, 400_000, *[4000] * 9, 300_000, wait=lambda last: last - 3900)
+    assert use.verdict == "too_slow"
+    assert use.waits is not None
+    assert use.waits.steps == 20
+    assert use.waits.share > 0.8
+    assert use.slow is not None
+    assert use.slow.stage == "Root::Generator"
+
+
+def test_a_step_that_is_slow_for_another_reason_does_not_count() -> None:
+    use = uneven(*[4000] * 9, 400_000, *[4000] * 9, wait=lambda _: 1000)
+    assert use.waits is not None
+    assert use.waits.steps == 18
+    assert use.waits.share == pytest.approx(0.25)
 
 
 def test_what_a_step_makes_on_its_own_thread_it_waits_for() -> None:

@@ -22,7 +22,8 @@ A comment `# run: gpus=2 clean A_VARIABLE=1` says how the script is run: on how 
 (1 where it is not said), that there is nothing to mend, and variables of the environment. With
 `small_gpu` it is the GPU's memory alone that does not suffice: without a GPU none runs out.
 
-`programs/` was written while the rules were, `held_out/` after them.
+`programs/` was written while the rules were, `held_out/` after them. `questions/` asks what users
+asked in public.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HELD_OUT", "PROGRAMS", "Cause", "Label", "LabelledProgram", "named"]
+__all__ = ["HELD_OUT", "PROGRAMS", "QUESTIONS", "Cause", "Label", "LabelledProgram", "named"]
 
 _FOLDER: Final = Path(__file__).parent
 _LABEL: Final = re.compile(r"# cpu: (?P<labels>.*)$")
@@ -177,6 +178,7 @@ def _programs(folder: str) -> tuple[LabelledProgram, ...]:
 
 PROGRAMS: Final = _programs("programs")
 HELD_OUT: Final = _programs("held_out")
+QUESTIONS: Final = _programs("questions")
 
 
 def named(name: str) -> LabelledProgram:
@@ -185,7 +187,7 @@ def named(name: str) -> LabelledProgram:
     Raises:
         LookupError: There is none.
     """
-    for program in (*PROGRAMS, *HELD_OUT):
+    for program in (*PROGRAMS, *HELD_OUT, *QUESTIONS):
         if program.name == name:
             return program
     raise LookupError(name)

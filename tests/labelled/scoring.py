@@ -196,7 +196,8 @@ def score(program: LabelledProgram) -> Score:
     """
     found = diagnosed(program)
     rows = on_cpu(program, found.run)
-    with_a_gpu = () if found.on_a_gpu is None else found.on_a_gpu.findings
+    replayed = () if found.on_a_gpu is None else found.on_a_gpu.findings
+    with_a_gpu = [f for f in replayed if f.cause != "host_memory_kernel"]  # not on the CPU
     return _scored(program, rows, _by_op(found.findings), _by_op(with_a_gpu))
 
 
@@ -212,7 +213,8 @@ def score_on_a_gpu(program: LabelledProgram) -> tuple[int, int, tuple[str, ...]]
     # Nor does it run out of a GPU's memory: that the program fits is assumed, and said.
     assumed = {"no_gpu_visible", *(["memory_pressure"] * program.is_short_of_gpu_memory)}
     without = sorted({cause.fix for cause in causes if cause.id in assumed and cause.fix})
-    truth = _on_cpu_by_kind(captured(program, *without), None)
+    one = {"gpus": 1} if program.emulated_gpus > 1 else {}  # as the prediction assumes
+    truth = _on_cpu_by_kind(captured(program, *without, **one), None)
     run = captured(program, gpus=0)
     told = _on_cpu_by_kind(run, ta.diagnose(run).on_a_gpu)
     common = truth.keys() & told.keys()

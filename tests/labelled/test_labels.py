@@ -19,6 +19,7 @@ _ALL = (*PROGRAMS, *HELD_OUT)
 _FAST = {"word_scores"}
 _NOT_LABELLED = {
     "host_memory_kernel",  # placed on the GPU, so no label of an op on the CPU
+    "inside_dataset",  # tests/twin/programs/dataset_reduce.py and loop_over_dataset.py
     "xla_not_whole",  # of an error first; tests/rules/test_xla_not_whole.py has programs of its own
 }
 

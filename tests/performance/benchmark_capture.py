@@ -139,6 +139,49 @@ work(20)
 measure(work, 25000)
 """
 
+_PREDICT_LOOP: Final = """
+tf.keras.utils.set_random_seed(7)
+model = tf.keras.Sequential(
+    [
+        tf.keras.Input((4,)),
+        tf.keras.layers.Dense(24, activation="relu"),
+        tf.keras.layers.Dense(2),
+    ]
+)
+state = np.zeros((1, 4), "float32")
+
+
+def work(steps):
+    for _ in range(steps):
+        model.predict(state, verbose=0)
+
+
+work(3)
+measure(work, 150)
+"""
+
+_ELEMENTWISE_MAP: Final = """
+weights = tf.Variable(tf.random.normal([300, 300]))
+
+
+@tf.function
+def train(x):
+    weights.assign_add(tf.matmul(weights, x) * 1e-6)
+
+
+x = tf.random.normal([300, 300])
+
+
+def work(elements):
+    prepared = tf.data.Dataset.range(elements).map(lambda x: x + 1).batch(1000)
+    print(len(list(prepared)), file=sys.stderr)
+    for _ in range(elements // 100):
+        train(x)
+
+
+measure(work, 300_000)
+"""
+
 _PROFILED: Final = """
 import runpy
 import sys
@@ -156,6 +199,7 @@ _PROFILER: Final = "tf.profiler"
 _CAPTURE: Final = "capture"
 _LEVEL_3: Final = "capture, level 3"
 _OUTSIDE: Final = "capture, outside"
+_BY_DEFAULT: Final = "capture, default"  # of the parts that it chooses itself
 
 _WHOLE: Final = ("--after", "0s", "--for", "10h")
 _CALLS_NEVER_REACHED: Final = ("--steps", "1000000000:1000000001")
@@ -215,7 +259,11 @@ SCRIPTS: Final = {
     "keras_cnn_fit": Script(
         _KERAS_CNN_FIT,
         _CALLS_NEVER_REACHED,
-        (Comparison(_CAPTURE, _PROFILER, 1.05), _AT_LEVEL_3),
+        (
+            Comparison(_CAPTURE, _PROFILER, 1.05),
+            _AT_LEVEL_3,
+            Comparison(_BY_DEFAULT, _PLAIN, 1.15),
+        ),
     ),
     "function_loop": Script(
         _FUNCTION_LOOP,
@@ -225,6 +273,7 @@ SCRIPTS: Final = {
             Comparison(_CAPTURE, _PROFILER, 1.05),
             _AT_LEVEL_3,
             Comparison(_PROFILER, _PLAIN),
+            Comparison(_BY_DEFAULT, _PLAIN, 1.15),
         ),
     ),
     "eager_loop": Script(
@@ -235,7 +284,18 @@ SCRIPTS: Final = {
             Comparison(_CAPTURE, _PROFILER, 1.5),
             _AT_LEVEL_3,
             Comparison(_PROFILER, _PLAIN),
+            Comparison(_BY_DEFAULT, _PLAIN, 1.15),
         ),
+    ),
+    "predict_loop": Script(
+        _PREDICT_LOOP,
+        _TIME_NEVER_REACHED,
+        (Comparison(_OUTSIDE, _PLAIN, 1.03), Comparison(_BY_DEFAULT, _PLAIN, 1.15)),
+    ),
+    "elementwise_map": Script(
+        _ELEMENTWISE_MAP,
+        _TIME_NEVER_REACHED,
+        (Comparison(_OUTSIDE, _PLAIN, 1.03), Comparison(_BY_DEFAULT, _PLAIN, 1.15)),
     ),
 }
 
@@ -341,6 +401,7 @@ class Runner:
         options = {
             _CAPTURE: _WHOLE,
             _LEVEL_3: (*_WHOLE, "--host-tracer-level", "3"),
+            _BY_DEFAULT: (),
             _OUTSIDE: self._script.outside,
         }[way]
         capture = [sys.executable, "-m", "traceanalyzer", "capture", "--no-report"]
@@ -351,7 +412,7 @@ class Runner:
         if code:
             return f"ended with {code}:\n{said}"
         traces = len(list(logdir.rglob("*.xplane.pb")))
-        if traces != (way not in {_PLAIN, _OUTSIDE}):
+        if bool(traces) != (way not in {_PLAIN, _OUTSIDE}):
             return f"left {traces} traces:\n{said}"
         if way in {_CAPTURE, _LEVEL_3} and "until the program ended" not in said:
             return f"did not record all of it:\n{said}"

@@ -20,7 +20,6 @@ from tests.performance.benchmark_capture import (
     median_interval,
     ratios,
     verdict,
-    ways_to_run,
 )
 
 if TYPE_CHECKING:
@@ -94,9 +93,8 @@ def test_scripts_end_with_what_they_measured(name: str) -> None:
     (*_, last) = ast.parse(SCRIPTS[name].code).body
 
     assert ast.unparse(last).startswith("measure(")
-    limits = {c.way: c.limit for c in SCRIPTS[name].comparisons if c.base == "tf.profiler"}
-    assert limits["capture"] is not None
-    assert "capture, level 3" in ways_to_run(SCRIPTS[name].comparisons)
+    limits = {c.way: c.limit for c in SCRIPTS[name].comparisons if c.base == "no profiler"}
+    assert limits["capture, default"] is not None
 
 
 @pytest.mark.parametrize(("way", "level"), [("capture", None), ("capture, level 3", "3")])

@@ -370,6 +370,75 @@ def test_functions_of_datasets_are_on_the_host() -> None:
     assert not doubtful(found)
 
 
+def test_what_a_dataset_maps_reads_variables_where_they_are() -> None:
+    program = Program()
+    v = program.variable()
+    program.eager(
+        "MapDataset",
+        tensor("variant"),
+        v,
+        f=function("__inference_Dataset_map_f_7"),
+        Targuments=["resource"],
+    )
+    program.function(
+        "__inference_Dataset_map_f_7",
+        arg("x"),
+        arg("v", 1, T="resource"),
+        read("r", "v"),
+        tanh("t", "r"),
+    )
+    found = only(place_program(program.sidecar(), ONE_GPU), "__inference_Dataset_map_f_7")
+    assert devices(found) == {"x": "CPU:0", "v": "GPU:0", "r": "GPU:0", "t": "CPU:0"}
+    assert not doubtful(found)
+
+
+def test_a_loop_over_a_dataset_in_a_function_prefers_the_gpu() -> None:
+    program = Program()
+    program.eager("__inference_epoch_2", tensor("variant"), program.variable())
+    program.function(
+        "__inference_epoch_2",
+        arg("ds", T="variant"),
+        arg("v", 1, T="resource"),
+        node("none", "Const", dtype="int64"),
+        node(
+            "scan",
+            "ScanDataset",
+            "ds",
+            "none",
+            "v",
+            f=function("__inference_Dataset_scan_scan_body_1"),
+            Tstate=["int64"],
+            Targuments=["resource"],
+            output_types=["int64"],
+            use_default_device=False,
+        ),
+        node(
+            "reduce",
+            "ReduceDataset",
+            "scan",
+            "none",
+            f=function("__inference_reduce_reduce_body_3"),
+            Tstate=["int64"],
+            Targuments=[],
+            output_types=["int64"],
+        ),
+    )
+    program.function(
+        "__inference_Dataset_scan_scan_body_1",
+        arg("state", T="int64"),
+        arg("x", 1),
+        arg("v", 2, T="resource"),
+        read("r", "v"),
+        tanh("t", "x"),
+    )
+    program.function("__inference_reduce_reduce_body_3", arg("x"), tanh("t", "x"))
+    placed = place_program(program.sidecar(), ONE_GPU)
+    body = devices(only(placed, "__inference_Dataset_scan_scan_body_1"))
+    assert body == {"state": "CPU:0", "x": "CPU:0", "v": "GPU:0", "r": "GPU:0", "t": "GPU:0"}
+    reduced = devices(only(placed, "__inference_reduce_reduce_body_3"))
+    assert reduced == {"x": "CPU:0", "t": "GPU:0"}
+
+
 def test_where_the_resource_of_a_datasets_function_is_nobody_recorded() -> None:
     program = Program()
     program.function("__inference_Dataset_map_f_7", arg("v", T="resource"), read("r", "v"))

@@ -1,98 +1,156 @@
-"""Requests that a program read off a device are none on another machine."""
+"""A request for the device of something else follows that to another machine."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.read_devices import without_read_devices
-from traceanalyzer.sidecar.document import Definition, Frame, Graph, Scope, Sidecar
+from traceanalyzer.placement.read_devices import ReadDevices
+from traceanalyzer.sidecar.document import (
+    OF_ANOTHER,
+    OF_MACHINE,
+    Definition,
+    Graph,
+    Scope,
+    Sidecar,
+    Signature,
+)
 
-CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-USER, KERAS, STRATEGY, UNKNOWN = 0, 1, 2, -1
+CPU, GPU = Machine.local(gpus=1).host, Machine.local(gpus=1).devices[0]
+SPELT, OF_MOVED, OF_KEPT, OF_LOST, OF_TENSOR, OF_ALL, LIFTING, OF_JOB = range(8)
+RESOURCES = (GPU, CPU, "")  # where each is on the other machine
 
 SIDECAR = Sidecar(
     tool="0",
     host="h",
     complete=True,
-    frames=(
-        Frame(file="train.py", line=3, code="main", is_user=True),
-        Frame(
-            file="lib/keras/src/backend/tensorflow/optimizer.py",
-            line=9,
-            code="add_variable_from_reference",
-            is_user=False,
-        ),
-        Frame(
-            file="lib/tensorflow/python/distribute/one_device_strategy.py",
-            line=9,
-            code="scope",
-            is_user=False,
-        ),
-    ),
     scopes=(
-        Scope(device=CPU, frame=USER),
-        Scope(device=CPU, frame=KERAS),
-        Scope(device=CPU, frame=UNKNOWN),
-        Scope(device=CPU, frame=STRATEGY),
+        Scope(device=CPU, frame=-1),
+        Scope(device=CPU, frame=-1, origin=0),
+        Scope(device=CPU, frame=-1, origin=1),
+        Scope(device=CPU, frame=-1, origin=2),
+        Scope(device=CPU, frame=-1, origin=OF_ANOTHER),
+        Scope(device=CPU, frame=-1, origin=OF_MACHINE),
+        Scope(device="None", frame=-1),
+        Scope(device="/job:localhost", frame=-1),
     ),
-    definitions=(
-        Definition(
-            name="step",
-            nodes=("by_user", "by_keras", "by_nobody_known", "in_both", "in_none", "by_strategy"),
-            frames=(-1,) * 6,
-            scopes=((0,), (1,), (2,), (1, 0), None, (3,)),
-        ),
-    ),
+)
+asking = pytest.mark.parametrize(
+    ("scopes", "device"),
+    [
+        ((SPELT,), CPU),
+        ((OF_MOVED,), GPU),
+        ((OF_KEPT,), CPU),
+        ((OF_LOST,), ""),  # where that is is not known: then nothing is asked for
+        ((OF_TENSOR,), ""),
+        ((OF_ALL,), GPU),
+        ((SPELT, OF_MOVED), CPU),  # the innermost counts
+        ((OF_MOVED, SPELT), GPU),
+        ((OF_JOB, OF_MOVED), GPU),  # which names no type of device
+        ((LIFTING, OF_MOVED), CPU),
+        ((), CPU),
+    ],
 )
 
 
-def _graph(name: str, op: str, device: str, *, function: str = "") -> Graph:
+def _sidecar(function: str, node: str, scopes: tuple[int, ...]) -> Sidecar:
+    definition = Definition(name=function, nodes=(node,), frames=(-1,), scopes=(scopes,))
+    return replace(SIDECAR, definitions=(definition,))
+
+
+def _graph(name: str, *, inlined_from: str = "", op: str = "Neg", device: str = CPU) -> Graph:
     return Graph(
-        names=(f"call/{name}" if function else name,),
+        names=(f"call/{name}" if inlined_from else name,),
         ops=(op,),
         inputs=((),),
         devices=(device,),
         attributes=(-1,),
-        origin_functions=(function,),
-        origin_nodes=(name if function else "",),
+        origin_functions=(inlined_from,),
+        origin_nodes=(name if inlined_from else "",),
     )
 
 
-def _asks(graph: Graph, function: str = "step") -> bool:
-    machine = Machine.local()
-    (device,) = without_read_devices(SIDECAR, function, graph, machine).devices
-    return device == graph.devices[0]
+def _of_graph(sidecar: Sidecar, graph: Graph) -> tuple[str, ...]:
+    read = ReadDevices(sidecar, Machine.local(gpus=1), RESOURCES)
+    return read.of_graph("step", graph, CPU).devices
 
 
-@pytest.mark.parametrize(
-    ("name", "stays"),
-    [
-        ("by_user", True),
-        ("by_keras", False),
-        ("by_strategy", True),
-        ("by_nobody_known", True),
-        ("in_both", True),  # the user's is the inner one
-        ("in_none", True),
-        ("while/lowered/_3", False),  # which no code has made
-    ],
-)
-@pytest.mark.parametrize("is_inlined", [False, True])
-def test_of_full_names_those_are_read_off_that_a_library_is_known_to_read(
-    name: str, *, stays: bool, is_inlined: bool
-) -> None:
-    graph = _graph(name, "VarHandleOp", CPU, function="step" if is_inlined else "")
-    assert _asks(graph, "outer" if is_inlined else "step") is stays
+@asking
+def test_an_eager_op_asks_for_where_its_owner_is(scopes: tuple[int, ...], device: str) -> None:
+    signature = Signature(
+        op="Neg",
+        is_function=False,
+        scope=CPU,
+        scope_frame=-1,
+        scopes=scopes,
+        frame=-1,
+        attributes=-1,
+        inputs=(),
+        outputs=(),
+    )
+    read = ReadDevices(SIDECAR, Machine.local(gpus=1), RESOURCES)
+    assert read.of_eager(signature) == device
+
+
+@asking
+def test_a_node_asks_for_where_its_owner_is(scopes: tuple[int, ...], device: str) -> None:
+    assert _of_graph(_sidecar("step", "x", scopes), _graph("x")) == (device,)
+
+
+@asking
+def test_so_does_one_that_was_inlined(scopes: tuple[int, ...], device: str) -> None:
+    graph = _graph("x", inlined_from="inner")
+    assert _of_graph(_sidecar("inner", "x", scopes), graph) == (device,)
+
+
+def test_one_that_was_inlined_has_the_device_of_its_call() -> None:
+    inner = Definition(name="inner", nodes=("x",), frames=(-1,), scopes=(None,))
+    sidecar = _sidecar("step", "call", (OF_MOVED,))
+    sidecar = replace(sidecar, definitions=(*sidecar.definitions, inner))
+    assert _of_graph(sidecar, _graph("x", inlined_from="inner")) == (GPU,)
+
+
+@pytest.mark.parametrize(("scope", "device"), [(OF_MOVED, GPU), (SPELT, CPU)])
+def test_what_is_colocated_has_the_request_of_the_other(scope: int, device: str) -> None:
+    graph = Graph(
+        names=("x", "beside"),
+        ops=("Neg", "Neg"),
+        inputs=((), ()),
+        devices=(CPU, CPU),
+        attributes=(-1, 0),
+        origin_functions=("", ""),
+        origin_nodes=("", ""),
+    )
+    definition = Definition(
+        name="step", nodes=("x", "beside"), frames=(-1, -1), scopes=((scope,), None)
+    )
+    sidecar = replace(
+        SIDECAR, definitions=(definition,), attributes=({"_class": [{"s": "loc:@x"}]},)
+    )
+    assert _of_graph(sidecar, graph) == (device, device)
+
+
+def test_what_tensorflow_lowers_asks_for_nothing() -> None:
+    assert _of_graph(_sidecar("step", "while", (SPELT,)), _graph("while/lowered/_3")) == ("",)
 
 
 def test_what_is_written_short_is_meant() -> None:
-    assert _asks(_graph("by_keras", "VarHandleOp", "/device:CPU:0"))
+    short = "/device:CPU:0"
+    assert _of_graph(_sidecar("step", "x", (SPELT,)), _graph("x", device=short)) == (short,)
+    assert _of_graph(_sidecar("step", "y", (SPELT,)), _graph("x", device=short)) == (short,)
+
+
+def test_a_choice_for_want_of_a_gpu_is_another_with_one() -> None:
+    graph = _graph("x", device="/device:CPU:0")
+    assert _of_graph(_sidecar("step", "x", (OF_ALL,)), graph) == (GPU,)
 
 
 @pytest.mark.parametrize("op", ["_Arg", "_Retval"])
 def test_bindings_are_no_requests(op: str) -> None:
-    assert _asks(_graph("by_keras", op, CPU))
+    assert _of_graph(_sidecar("step", "x", (OF_MOVED,)), _graph("x", op=op)) == (CPU,)
 
 
 def test_where_the_function_is_not_recorded_nothing_is_known() -> None:
-    assert _asks(_graph("by_keras", "VarHandleOp", CPU), function="another")
+    assert _of_graph(_sidecar("another", "x", (OF_MOVED,)), _graph("x")) == (CPU,)

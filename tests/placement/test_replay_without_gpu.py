@@ -56,21 +56,13 @@ LOWERED_ARGUMENT: Final = (
     "TensorFlow lowers a loop to ops that ask for the device of the argument which enters it"
     " (core/common_runtime/lower_while_op.cc): lowered without a GPU, they ask for the CPU"
 )
-NO_DEFAULT_DEVICE: Final = (
-    "a loop over a dataset in a function is a scan whose function has no default device"
-    " (`use_default_device` of ScanDataset): functions of tf.data are taken to have the CPU"
-)
 
 LIMITS: Final = {
-    ("checkpoint_and_export", "__inference_step"): READ_DEVICE,
     ("control_flow_v2", "__inference_go"): LOWERED_ARGUMENT,
     ("mirrored_gpus", "__inference__remote_finalize_func"): OTHER_PROGRAM,
     ("mirrored_gpus", "__inference__remote_init_func"): OTHER_PROGRAM,
     ("mirrored_gpus", "__inference_train_step"): OTHER_PROGRAM,
-    ("record_pipeline", "__inference_Dataset_scan_scan_body"): NO_DEFAULT_DEVICE,
-    ("sparse_embeddings", "__inference_step"): READ_DEVICE,
-    ("strict_placement", "__inference_improve"): OTHER_PROGRAM,
-    ("transformer_adamw", "__inference_train_step"): READ_DEVICE,
+    ("strict_placement", "__inference_name_of"): OTHER_PROGRAM,
 }
 """By workload and function, without its number: why some of its nodes are elsewhere."""
 
@@ -80,9 +72,6 @@ EAGER_LIMITS: Final = {
     "mirrored_gpus": OTHER_PROGRAM,
     "mixed_precision_model": READ_DEVICE,
     "recurrent": READ_DEVICE,
-    "sparse_embeddings": READ_DEVICE,
-    "strict_placement": OTHER_PROGRAM,
-    "transformer_adamw": READ_DEVICE,
 }
 """By workload: why some of its eager ops are elsewhere."""
 

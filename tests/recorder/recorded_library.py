@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 def on_cpu(x: tf.Tensor) -> tf.Tensor:
     with tf.device("CPU:0"):  # at: library_scope
-        return tf.exp(x)
+        return tf.exp(x)  # at: library_op
+
+
+def counter() -> tf.Variable:
+    return tf.Variable(0.0, name="of_library")  # at: library_variable
 
 
 @contextmanager

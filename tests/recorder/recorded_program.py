@@ -12,6 +12,7 @@ from contextlib import suppress
 import library
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 # Before the context is made, and after: the second is an error.
 tf.config.set_soft_device_placement(True)
@@ -107,6 +108,36 @@ table = tf.lookup.StaticHashTable(  # at: table
 variable = tf.Variable(matrix, name="kernel")  # at: variable
 counter = tf.Variable(0, dtype=tf.int64, name="counter")  # at: counter
 
+of_library = library.counter()  # at: library_counter
+
+
+HOST = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def scopes_of_others() -> None:
+    with tf.device("CPU:0"):
+        tf.exp(matrix)  # at: of_spelt
+    with tf.device(variable.device):
+        tf.exp(matrix)  # at: of_variable
+    with ops.colocate_with(variable):
+        tf.exp(matrix)  # at: of_beside_variable
+    with tf.device(matrix.device):
+        tf.exp(matrix)  # at: of_tensor
+    with tf.device(HOST):
+        tf.exp(matrix)  # at: of_spelt_in_full
+
+
+@tf.function
+def in_scopes_of_others(x: tf.Tensor) -> tf.Tensor:
+    with tf.name_scope("variable"), tf.device(variable.device):
+        y = tf.exp(x)
+    with tf.name_scope("again"), tf.device(y.device):
+        x += tf.exp(y)
+    with tf.name_scope("beside"), ops.colocate_with(variable.handle):
+        x += tf.exp(x)
+    with tf.name_scope("short"), tf.device("CPU:0"):
+        return tf.exp(x)
+
 
 def helper(x: tf.Tensor) -> tf.Tensor:
     with tf.device("CPU:0"):  # at: graph_helper_scope
@@ -191,6 +222,8 @@ attributes()
 inputs()
 errors()
 scopes()
+scopes_of_others()
+in_scopes_of_others(matrix)
 calls()
 data()
 threads = [threading.Thread(target=worker, name=f"worker-{k}") for k in range(2)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import pickle
 import sys
 import traceback
 from importlib.machinery import ModuleSpec
@@ -30,6 +31,7 @@ from traceanalyzer.recorder import attach, scopes, session_configs, signatures
 from traceanalyzer.recorder.attach import Attachment, Evidence
 from traceanalyzer.recorder.graphs import Dumps, FirstCall
 from traceanalyzer.recorder.journal import Journal
+from traceanalyzer.recorder.origins import MACHINE
 from traceanalyzer.recorder.settings import Settings
 
 if TYPE_CHECKING:
@@ -432,6 +434,39 @@ def test_strategies_are_noted_once_each(recorder: Recorder) -> None:
     recorder.evidence.finish()
     (devices,) = recorder.of_kind("devices")
     assert devices["strategies"] == ["OneDeviceStrategy"]
+
+
+def test_the_default_strategy_of_sessions_is_not_one_of_the_program(recorder: Recorder) -> None:
+    with tf.Graph().as_default():
+        tf.distribute.get_strategy()
+        optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+        weight = tf.compat.v1.get_variable("w", [], use_resource=True)
+        optimizer.minimize(weight**2, var_list=[weight])
+    recorder.evidence.finish()
+    (devices,) = recorder.of_kind("devices")
+    assert devices["strategies"] == []
+
+
+@pytest.mark.parametrize(
+    ("devices", "origin"), [(None, MACHINE), (["CPU:0"], None), (["/cpu:0"], None)]
+)
+def test_a_strategy_that_is_given_no_devices_has_those_of_the_machine(
+    recorder: Recorder, devices: list[str] | None, origin: int | None
+) -> None:
+    recorder.evidence.session_started(0)
+    tf.distribute.MirroredStrategy(devices).run(lambda: tf.exp([1.0]))
+    recorder.evidence.session_stopped()
+    signatures = recorder.of_kind("eager")[-1]["signatures"]
+    assert {s["scopes"][0][2] for s in signatures if s["op"] == "Exp"} == {origin}
+
+
+@pytest.mark.usefixtures("recorder")
+def test_a_device_is_a_plain_text() -> None:
+    """What is noted of it must not show."""
+    device = tf.Variable(1.0).device
+    assert type(device) is str
+    assert device == tf.constant(1.0).device
+    assert pickle.loads(pickle.dumps(device)) == device  # noqa: S301 - our own
 
 
 def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anything

@@ -36,7 +36,7 @@ class Function:
 def test_equal_attributes_stand_for_one_op(attributes: tuple[Any, ...]) -> None:
     again = tuple(list(v) if isinstance(v, list) else v for v in attributes)
     again = tuple(Function(v.name) if isinstance(v, Function) else v for v in again)
-    assert {_told(attributes, PLAIN): 7}[_told(again, PLAIN)] == 7
+    assert {_told(attributes, PLAIN, {}): 7}[_told(again, PLAIN, {})] == 7
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_equal_attributes_stand_for_one_op(attributes: tuple[Any, ...]) -> None:
     ],
 )
 def test_others_stand_for_others(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
-    assert _told(one, PLAIN) != _told(other, PLAIN)
+    assert _told(one, PLAIN, {}) != _told(other, PLAIN, {})
 
 
 def test_what_stands_for_a_function_does_not_keep_it() -> None:
     function = Function()
     is_alive = weakref.ref(function)
-    told = _told(("f", function, "output_types", [1]), PLAIN)
+    told = _told(("f", function, "output_types", [1]), PLAIN, {})
     del function
     gc.collect()
     assert is_alive() is None

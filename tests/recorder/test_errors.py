@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from traceanalyzer.recorder import errors
-from traceanalyzer.recorder.errors import ErrorRecorder
+from traceanalyzer.recorder.errors import ErrorRecorder, journal_fatal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -332,3 +332,22 @@ def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) ->
 def test_an_exception_groups_clause_catches_it(tmp_path: Path, journal: Journal) -> None:
     program = "try:\n    fail(RuntimeError())\nexcept* RuntimeError:\n    pass\n"
     assert _handlers(tmp_path, journal, program) == [(3, "<module>")]
+
+
+def test_the_error_that_ends_a_program_is_journalled_with_its_lines(
+    tmp_path: Path, journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "last_value", None, raising=False)
+    journal_fatal(journal)  # type: ignore[arg-type]
+    assert journal.records == []
+
+    file = str(tmp_path / "program.py")
+    try:
+        exec(compile("def f():\n    int('x')\nf()", file, "exec"), {})  # noqa: S102
+    except ValueError as error:
+        monkeypatch.setattr(sys, "last_value", error)  # as Python does where nobody catches it
+    journal_fatal(journal)  # type: ignore[arg-type]
+
+    (record,) = journal.records
+    assert (record["where"], record["type"], record["handler"]) == ("program", "ValueError", None)
+    assert record["raised"][:2] == [[file, 2, "f", 1], [file, 3, "<module>", 1]]

@@ -7,12 +7,18 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from traceanalyzer.recorder import frames
-from traceanalyzer.recorder.frames import FramePool, is_user_file, place, user_frame
+from traceanalyzer.recorder.frames import (
+    FramePool,
+    is_user_file,
+    library_frame,
+    place,
+    user_frame,
+)
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -92,6 +98,16 @@ def _frame_in(file: str, then: str) -> FrameType | None:
     return found
 
 
+def test_a_folder_on_the_path_that_packages_were_installed_into_is_none_of_the_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "site" / "keras_addon-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(tmp_path / "project")])
+    assert not is_user_file(str(tmp_path / "site" / "keras_addon" / "layers.py"))
+    assert is_user_file(str(tmp_path / "project" / "layers.py"))
+
+
 def test_the_innermost_frame_that_is_the_users() -> None:
     then = "user_frame(sys._getframe())"
     found = _frame_in("/usr/lib/python3/dist-packages/six.py", then)
@@ -141,3 +157,38 @@ def test_code_that_is_gone_lends_its_number_to_none() -> None:
         exec(compile("import sys\nframe = sys._getframe()", f"cell_{k}.py", "exec"), names)  # noqa: S102
         numbers.append(pool.add_frame(names.pop("frame")))
     assert numbers == list(range(50))
+
+
+def called_through(*files: str) -> FrameType:
+    """The frame of code that files call, each the next one; the first is called by this one."""
+    code = "import sys\nfound = sys._getframe()"
+    names: dict[str, Any] = {}
+    for file in reversed(files):
+        inner = compile(code, file, "exec")
+        names = {"inner": inner, "names": names}
+        code = "exec(inner, names)"
+    exec(inner, names["names"])  # noqa: S102 - it is ours
+    while "found" not in names:
+        names = names["names"]
+    frame = names["found"]
+    assert isinstance(frame, type(sys._getframe()))  # noqa: SLF001
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (("keras/src/layers/resizing.py", "keras/src/backend/tensorflow/image.py"), "resizing.py"),
+        (("keras/src/backend/tensorflow/trainer.py",), "trainer.py"),
+        (("keras/src/metrics/iou.py", "tensorflow/python/ops/math_ops.py"), "iou.py"),
+        ((), None),
+    ],
+)
+def test_of_a_librarys_frames_the_one_that_names_the_layer_is_taken(
+    files: tuple[str, ...], named: str | None
+) -> None:
+    # TensorFlow's own code counts as no library; here it is not imported from that folder.
+    known = [f"/lib/site-packages/{f}" for f in files if not f.startswith("tensorflow")]
+    frame = library_frame(called_through(*known)) if known else library_frame(sys._getframe())  # noqa: SLF001
+
+    assert (None if frame is None else Path(frame.f_code.co_filename).name) == named

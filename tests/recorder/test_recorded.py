@@ -31,6 +31,7 @@ _MARK = re.compile(r"# at: (\w+)$", re.MULTILINE)
 _EAGER = "EagerLocalExecute: "
 _MARKER = "traceanalyzer:eager"
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+_OTHERS = {-1: "another"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,14 @@ class Recorded:
         frames = found["frames"]
         within = [found["scope_pool"][n] for n in found["scopes"][k] or ()]
         line = self.mark(frames, found["frame"][k])
-        return line, [(device, self.mark(frames, place)) for device, place in within]
+        return line, [(device, self.mark(frames, place)) for device, place, _ in within]
+
+    def origin(self, number: int | None) -> str | None:
+        """Return whose device a scope asks for: the name of a resource, or what there is."""
+        if number is None or number < 0:
+            return None if number is None else _OTHERS[number]
+        name: str = self.eager["resources"][number]["name"]
+        return name
 
     @cached_property
     def traced(self) -> dict[int, list[str | int]]:
@@ -346,7 +354,39 @@ def test_all_scopes_around_an_eager_op(
 ) -> None:
     found = recorded.at(mark)[0]["scopes"]
     frames = recorded.eager["frames"]
-    assert [(asked, recorded.mark(frames, frame)) for asked, frame in found] == scopes
+    assert [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found] == scopes
+
+
+@pytest.mark.parametrize(
+    ("mark", "owner"),
+    [
+        ("of_spelt", None),
+        ("of_variable", "kernel"),
+        ("of_beside_variable", "kernel"),
+        ("of_tensor", "another"),
+        ("of_spelt_in_full", None),
+    ],
+)
+def test_whose_device_an_eager_op_is_asked_for(
+    recorded: Recorded, mark: str, owner: str | None
+) -> None:
+    found = [s for s in recorded.at(mark) if s["op"] == "Exp"]
+    assert {recorded.origin(s["scopes"][0][2]) for s in found} == {owner}
+
+
+@pytest.mark.parametrize(
+    ("node", "owner"),
+    [
+        ("variable/Exp", "kernel"),
+        ("again/Exp", "kernel"),
+        ("beside/Exp", "kernel"),
+        ("short/Exp", None),
+    ],
+)
+def test_whose_device_a_node_is_asked_for(recorded: Recorded, node: str, owner: str | None) -> None:
+    found = recorded.function("__inference_in_scopes_of_others")
+    (first, *_) = found["scopes"][found["nodes"].index(node)]
+    assert recorded.origin(found["scope_pool"][first][2]) == owner
 
 
 def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_program(
@@ -362,7 +402,7 @@ def test_frames_tell_whether_they_are_the_users(recorded: Recorded) -> None:
     is_users = {bool(f[3]) for f in recorded.eager["frames"] if f[0] == str(_PROGRAM)}
     assert is_users == {True}
     is_users = {bool(f[3]) for f in recorded.eager["frames"] if f[0] != str(_PROGRAM)}
-    assert is_users == {False}  # of a library's, only those that opened a scope
+    assert is_users == {False}  # a library's: those that opened a scope, or made a resource
 
 
 def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> None:
@@ -380,10 +420,35 @@ def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> Non
         ("table", "hash_table"): (None, None, None, _CPU),
         ("variable", "kernel"): ("float", [2, 2], 16, _CPU),
         ("counter", "counter"): ("int64", [], 8, _CPU),
+        ("library_counter", "of_library"): ("float", [], 4, _CPU),
         ("init_scope", "late"): ("float", [], 4, _CPU),
         ("lifted", "lifted"): ("float", [], 4, _CPU),
         ("iterated", ""): (None, None, None, _CPU),
     }
+
+
+def test_of_a_variable_that_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
+    frames, signatures = recorded.eager["frames"], recorded.eager["signatures"]
+    libraries = {
+        r["name"]: recorded.mark(frames, signatures[r["signature"]]["library"])
+        for r in recorded.eager["resources"]
+    }
+    assert libraries["of_library"] == "library_variable"
+    assert libraries["kernel"] is None
+
+
+def test_of_an_eager_op_that_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
+    frames = recorded.eager["frames"]
+    (by_library,), (own,) = recorded.at("exp_library_call"), recorded.at("exp_helper")
+    assert recorded.mark(frames, by_library["library"]) == "library_op"
+    assert recorded.mark(frames, own["library"]) is None
+
+
+def test_of_a_node_that_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
+    record = recorded.function("__inference_step")
+    lines = dict(zip(record["nodes"], record["library"], strict=True))
+    assert recorded.mark(record["frames"], lines["Exp"]) == "library_op"
+    assert recorded.mark(record["frames"], lines["MatMul"]) is None
 
 
 def test_a_call_binds_what_the_function_has_captured(recorded: Recorded) -> None:

@@ -63,7 +63,7 @@ class Evidence:
     """Stands in for what is recorded beside the trace."""
 
     def __init__(self) -> None:
-        self.eager_ops = 0
+        self.eager_ops = self.signatures = 0
         self.told: list[int | str] = []
 
     def session_started(self, index: int) -> None:
@@ -71,6 +71,9 @@ class Evidence:
 
     def session_stopped(self) -> None:
         self.told.append("stop")
+
+    def count_eager_ops(self, *, on: bool) -> None:
+        pass
 
     def uninstall(self) -> None:
         self.told.append("uninstall")
@@ -139,6 +142,8 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Case]
     monkeypatch.setattr(recording, "ProgramWatch", Watch)
     monkeypatch.setattr(recording, "native_profiler", lambda: None)
     monkeypatch.setattr(recording, "watch_signals", lambda: None)
+    # Other tests of this process have started processes, too.
+    monkeypatch.setattr(recording, "note_other_starts", lambda _: None)
     monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
     monkeypatch.setattr(Profiler, "told", [])
     monkeypatch.setattr(Profiler, "fails", set())

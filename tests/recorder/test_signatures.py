@@ -10,7 +10,9 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import NameAttrList
 
 from traceanalyzer.recorder.frames import FramePool
+from traceanalyzer.recorder.gpu_questions import GpuQuestions
 from traceanalyzer.recorder.journal import Journal
+from traceanalyzer.recorder.origins import Origins
 from traceanalyzer.recorder.scopes import Scopes
 from traceanalyzer.recorder.signatures import Signatures
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def signatures(tmp_path: Path) -> Signatures:
     pool = FramePool()
-    return Signatures(Journal(str(tmp_path / "journal")), pool, Scopes(pool))
+    scopes = Scopes(pool, Origins(lambda _: -1, GpuQuestions()))
+    return Signatures(Journal(str(tmp_path / "journal")), pool, scopes)
 
 
 def is_new_way(signatures: Signatures, op: str, scope: str = "", **attributes: Any) -> bool:  # noqa: ANN401

@@ -6,6 +6,7 @@ import pytest
 
 from traceanalyzer.recorder.window import (
     HEAP_BYTES,
+    SET_UP_BYTES,
     AutoWindow,
     Begin,
     End,
@@ -64,61 +65,77 @@ def test_a_program_at_its_work_is_recorded_for_twenty_seconds(
     assert not call(auto, 10)
     clock.now += 20
     assert auto.looked(Load()) == End("for 20 s")
-    assert auto.over
     assert not auto.recording
     assert auto.next_look_s() is None
     assert not call(auto, 1000)
 
 
-def test_eager_ops_are_work_too(auto: AutoWindow, clock: Clock) -> None:
-    clock.now += 20
-    assert auto.looked(Load(eager_ops=2000)) == End("for 20 s")
-    assert auto.over
-
-
-def test_a_start_that_shows_no_work_gives_way_to_the_third_call(
+def test_steps_that_begin_late_are_recorded_for_some_seconds(
     auto: AutoWindow, clock: Clock
 ) -> None:
+    clock.now += 19
+    assert not call(auto, 3)
+    clock.now += 9
+    assert not call(auto, 30)
+    assert auto.looked(Load()) is None
+    clock.now += 1
+    assert auto.looked(Load()) == End("for 29 s")
+
+
+def test_slow_steps_are_recorded_until_there_are_some(auto: AutoWindow, clock: Clock) -> None:
+    for _ in range(6):
+        assert not call(auto, 1)
+        clock.now += 6
+        action = auto.looked(Load())
+        assert (action is None) == (clock.now < 136)
+    assert action == End("for 36 s")
+
+
+def test_eager_loops_are_work_too(auto: AutoWindow, clock: Clock) -> None:
+    assert auto.looked(Load(eager_ops=300, signatures=30)) is None
+    clock.now += 10
+    assert auto.looked(Load(eager_ops=1300, signatures=30)) is None
+    clock.now += 10
+    assert auto.looked(Load(eager_ops=2000, signatures=30)) == End("for 20 s")
+
+
+def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) -> None:
+    assert auto.looked(Load(eager_ops=49_999)) is None
+    assert auto.looked(Load(eager_ops=50_000)) == End("for 50,000 eager ops")
+
+
+def test_eager_ops_that_differ_are_set_up(auto: AutoWindow, clock: Clock) -> None:
+    for number in range(100):
+        clock.now += 1
+        load = Load(eager_ops=100 * number, signatures=50 * number)
+        assert auto.looked(load) is None
+    assert auto.recording
+
+
+def test_a_long_set_up_is_dropped_where_a_function_repeats(auto: AutoWindow, clock: Clock) -> None:
     clock.now += 60
     assert auto.looked(Load(eager_ops=300)) is None
     assert not call(auto, 2)
     assert call(auto, 1) == [Begin("from call 3 of step")]
     assert auto.recording
     clock.now += 19
+    assert not call(auto, 20)
     assert auto.looked(Load()) is None
     clock.now += 1
     assert auto.looked(Load()) == End("for 20 s")
-    assert auto.over
 
 
-def test_the_second_session_ends_after_a_hundred_calls(auto: AutoWindow, clock: Clock) -> None:
+def test_steps_alone_end_after_a_hundred_calls_and_two_seconds(
+    auto: AutoWindow, clock: Clock
+) -> None:
     clock.now += 60
     auto.looked(Load())
     call(auto, 3)
-    assert not call(auto, 99)
-    assert not call(auto, 50, "__inference_other_7")
-    assert call(auto, 1) == [End("for 100 calls of step")]
-
-
-def test_slow_calls_are_the_work(auto: AutoWindow, clock: Clock) -> None:
-    assert not call(auto, 5)
-    clock.now += 20
-    assert auto.looked(Load()) is None
-    assert not call(auto, 1)  # it has been called before: the session goes on
-    clock.now += 19
+    clock.now += 1
+    assert not call(auto, 1000)
     assert auto.looked(Load()) is None
     clock.now += 1
-    assert isinstance(auto.looked(Load()), End)
-    assert auto.over
-
-
-def test_eager_work_that_begins_late_is_found(auto: AutoWindow, clock: Clock) -> None:
-    clock.now += 60
-    assert auto.looked(Load(eager_ops=100)) is None
-    clock.now += 1
-    assert auto.looked(Load(eager_ops=2100)) == Begin(
-        "from where eager ops began to follow each other"
-    )
+    assert auto.looked(Load()) == End("for 2 s")
 
 
 @pytest.mark.parametrize(
@@ -132,32 +149,97 @@ def test_eager_work_that_begins_late_is_found(auto: AutoWindow, clock: Clock) ->
 def test_a_session_is_bounded(auto: AutoWindow, load: Load, words: str) -> None:
     call(auto, 10)
     assert auto.looked(load) == End(words)
-    assert auto.over
-
-
-def test_what_grew_too_fast_at_the_start_is_kept_and_work_is_awaited(auto: AutoWindow) -> None:
-    call(auto, 1, "__inference_init_3")
-    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
-    assert not auto.over
-    assert auto.next_look_s() is None
-    assert not call(auto, 2)
-    assert call(auto, 1) == [Begin("from call 3 of step")]
-
-
-def test_what_holds_much_shows_the_work(auto: AutoWindow) -> None:
-    call(auto, 2)
-    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
-    auto.written(1000)
-    assert not auto.over
-    auto.written(100_000_000)
-    assert auto.over
 
 
 def test_a_session_does_not_wait_for_ever(auto: AutoWindow, clock: Clock) -> None:
     clock.now += 300
     assert auto.looked(Load()) == End("for 300 s, in which nothing repeated")
-    assert auto.next_look_s() is None
     assert not auto.over
+
+
+# --------------------------------------------------------- set-up before the steps
+
+
+def fills(auto: AutoWindow) -> None:
+    """Let the set-up take the memory that it may."""
+    call(auto, 1, "__inference_init_3")
+    assert auto.looked(Load(heap_bytes=SET_UP_BYTES - 1)) is None
+    assert auto.looked(Load(heap_bytes=SET_UP_BYTES)) == End("until it held 256 MB in memory")
+
+
+def test_after_a_set_up_that_filled_the_window_steps_are_recorded(auto: AutoWindow) -> None:
+    fills(auto)
+    assert not call(auto, 1)  # which traces the function
+    assert call(auto, 1) == [Begin("from call 2 of step")]
+    assert auto.looked(Load(heap_bytes=SET_UP_BYTES)) is None
+
+
+def test_memory_that_the_program_itself_took_does_not_end_the_recording(
+    auto: AutoWindow,
+) -> None:
+    """Weights and data may grow the heap too; a trace of so much memory is not small."""
+    fills(auto)
+    assert isinstance(auto.written(1 << 20), Begin)
+    assert auto.looked(Load(heap_bytes=SET_UP_BYTES)) is None
+    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
+    assert auto.written(1 << 20) is None
+
+
+def test_a_set_up_with_a_large_trace_is_left_alone(auto: AutoWindow) -> None:
+    fills(auto)
+    assert auto.written(32 << 20) is None
+    assert not auto.recording
+
+
+def test_after_such_a_set_up_an_eager_loop_is_recorded(auto: AutoWindow, clock: Clock) -> None:
+    fills(auto)
+    assert auto.awaits_eager_ops
+    assert auto.next_look_s() == 1.0
+    assert auto.looked(Load(eager_ops=900)) is None
+    assert auto.looked(Load(eager_ops=1000)) == Begin("from where eager ops repeat")
+    clock.now += 20
+    assert auto.looked(Load(eager_ops=9000)) == End("for 20 s")
+
+
+def test_a_function_that_repeats_after_an_eager_loop_is_recorded_too(
+    auto: AutoWindow, clock: Clock
+) -> None:
+    auto.looked(Load(eager_ops=1000))
+    clock.now += 20
+    assert auto.looked(Load(eager_ops=2000)) == End("for 20 s")
+    assert not auto.awaits_eager_ops
+    assert not call(auto, 1)
+    assert call(auto, 1) == [Begin("from call 2 of step")]
+
+
+def test_a_function_of_the_set_up_is_not_taken_for_the_steps(
+    auto: AutoWindow, clock: Clock
+) -> None:
+    clock.now += 30
+    call(auto, 4, "__inference_resize_7")
+    assert auto.recording
+    clock.now += 20
+    assert auto.looked(Load()) is None
+    assert call(auto, 3) == [Begin("from call 3 of step")]
+
+
+def test_training_is_recorded_although_another_function_was(clock: Clock) -> None:
+    is_training = False
+    window = AutoWindow(clock, lambda: is_training)
+    window.used()
+    call(window, 50, "__inference_adapt_step_7")
+    call(window, 50, "__inference_one_step_on_iterator_8")  # of `evaluate`
+    clock.now += 20
+    assert window.looked(Load()) == End("for 20 s")
+    call(window, 50, "__inference_one_step_on_iterator_8")
+    is_training = True
+    assert not call(window, 1, "__inference_one_step_on_iterator_9")
+    [begun] = call(window, 1, "__inference_one_step_on_iterator_9")
+    assert begun == Begin("from call 2 of one_step_on_iterator")
+    clock.now += 20
+    call(window, 50, "__inference_one_step_on_iterator_9")
+    assert window.looked(Load()) == End("for 20 s")
+    assert window.over
 
 
 def test_retracing_does_not_hide_that_a_function_repeats(auto: AutoWindow, clock: Clock) -> None:

@@ -682,7 +682,7 @@ def _gpu_input() -> InputPipeline:
         verdict="too_slow",
         text=(
             "The input pipeline is too slow on the CPU: a step waits 6.20 ms for input, 43 % of "
-            "its time (mean of 118 regular steps). The stage `Root::Prefetch::Map` bounds the rate."
+            "its time (mean of 118 steps). The stage `Root::Prefetch::Map` bounds the rate."
         ),
         host=HOST,
         cures=(

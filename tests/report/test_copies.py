@@ -187,13 +187,24 @@ class TestPage:
             gpu_run().copy_graph.read_backs[2].source_name,  # type: ignore[union-attr]
         ]
         assert shown[0][1] == "for the program itself: print, float() or .numpy() certain"
-        assert shown[0][2:] == ["2", "240", "4 B", "338 µs", "96.0 ms", "80.1 ms"]
+        assert shown[0][2:] == ["2", "240", "4 B", "2.82 µs", "800 µs", "668 µs"]
         assert shown[1][1].startswith(
             "for control flow: the condition of a tf.cond or a loop likely"
         )
         assert shown[1][6:] == ["unknown", "unknown"]
         assert shown[2][1].startswith("unknown")
         assert "Showing 3 of 180 values" in section(gpu_run(), "copies").text
+
+    def test_without_steps_times_are_those_of_the_run(self) -> None:
+        graph = gpu_run().copy_graph
+        assert graph is not None
+        backs = tuple(replace(b, count_per_step=None) for b in graph.read_backs)
+        report = replace(gpu_run(), copy_graph=replace(graph, read_backs=backs))
+
+        part = section(report, "copies")
+        assert table(part, "Scalars read back each step")[0][5:] == ["338 µs", "96.0 ms", "80.1 ms"]
+        assert "Waited in all" in part.text
+        assert "waits 96.0 ms in all" in " ".join(printed(report).split())
 
     def test_says_where_many_copies_are_small(self) -> None:
         (row,) = table(section(gpu_run(), "copies"), "Many small copies")
@@ -268,7 +279,7 @@ class TestTerminal:
 
         assert (
             "Read back each step: a value, for the program itself: print, float() or .numpy();"
-            " waited 96.0 ms, the device idle right after for 80.1 ms"
+            " the host waits 800 µs per step, then the GPU is idle for 668 µs"
         ) in text
         assert text.count("Read back each step") == 1  # for the others nothing tells
         assert (

@@ -182,6 +182,7 @@ def test_figures_are_rounded_as_the_records_are_built() -> None:
         "copy_us": 0.0,
         "copy_bytes": 12,
         "exposed_us_per_step": None,
+        "host_us_per_step": None,
     }
     assert isinstance(cost.copy_bytes, int)
     assert str(cost.copy_us) == "0.0"

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -37,8 +38,6 @@ from traceanalyzer.report.page.timeline_link import timeline_place
 if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
-
-    import pytest
 
     from traceanalyzer.model import EventTimeline, Report
 
@@ -149,12 +148,40 @@ def test_the_largest_gap_says_what_was_waited_for(tmp_path: Path) -> None:
         (84.0, 60.0, "train 1"),
         (154.0, 46.0, "train 2"),
     ]
-    assert (gaps[0].phase, gaps[0].phase_us, gaps[0].op) == ("host_op", 50.0, "where:Where")
+    assert (gaps[0].phase, gaps[0].phase_us) == ("host_op", 50.0)
+    assert (gaps[0].op, gaps[0].op_us) == ("where:Where", 50.0)
     assert (gaps[0].before, gaps[0].after) == (None, "mul:MatMul")
     assert (gaps[1].before, gaps[1].after) == ("mul:MatMul", "mul:MatMul")
     assert (gaps[2].before, gaps[2].after) == ("mul:MatMul", None)
     assert gaps[0].device == "/device:GPU:0"
     assert report.trace.gaps_total == 3
+
+
+@pytest.mark.parametrize(("longest_us", "named"), [(100, None), (4100, "op0:Where")])
+def test_an_op_is_named_for_a_gap_with_the_time_it_took_if_it_explains_some_of_it(
+    longest_us: int, named: str | None, tmp_path: Path
+) -> None:
+    small = [op(f"op{n}", "Where", us(20 + 100 * n, 100)) for n in range(longest_us // 100, 200)]
+    small.insert(0, op("op0", "Where", us(20, longest_us)))
+    report = report_of(
+        tmp_path,
+        host(
+            line("python")(step(1, us(0, 30_000))(call("f", us(10, 29_900), step=-7))),
+            thread("tf_Compute", 2)(
+                executor(us(12, 29_000), step=-7)(
+                    *small, op("mul", "MatMul", us(20_100, 10))(launch(us(20_102, 4), 1))
+                ),
+            ),
+        ),
+        gpu(0)(
+            stream(13, "Compute")(kernel("gemm", us(20_110, 10), op="mul:MatMul", correlation=1))
+        ),
+    )
+    assert report.trace is not None
+    first = report.trace.gaps[0]
+    assert (first.duration_us, first.phase, first.phase_us) == (20_110.0, "host_op", 20_000.0)
+    assert (first.op, first.op_us) == (named, None if named is None else longest_us)
+    assert (first.op_id is None) == (named is None)
 
 
 def test_without_a_device_the_program_waits(tmp_path: Path) -> None:

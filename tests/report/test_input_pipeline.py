@@ -33,7 +33,7 @@ def test_the_verdict_comes_first_with_its_figures(tmp_path: Path) -> None:
     assert slow.verdict == "too_slow"
     assert slow.text.startswith(
         "The input pipeline is too slow on the CPU: a step waits 6.00 ms for input, 60 % of its "
-        "time (mean of 10 regular steps). The stage `Root::ParallelMapV2` bounds the rate: its "
+        "time (mean of 10 steps). The stage `Root::ParallelMapV2` bounds the rate: its "
         "work takes 10.0 ms a step, and 100 % of the waiting is for it. Its function runs PyFunc."
     )
     (found,) = slow.hosts
@@ -46,7 +46,7 @@ def test_one_that_keeps_up_is_by_design(tmp_path: Path) -> None:
     assert fast is not None
     assert fast.text == (
         "The input pipeline runs on the CPU by design, and it keeps up: a step waits 100 µs for "
-        "input, 1 % of its time (mean of 10 regular steps)."
+        "input, 1 % of its time (mean of 10 steps)."
     )
     assert fast.cures == ()
 

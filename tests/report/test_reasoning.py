@@ -13,14 +13,30 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import traceanalyzer as ta
+from tests.placement.test_program import Program, tensor
 from tests.samples import Case as Sample
-from tests.traces import eager, gpu, host, kernel, line, op, stream, us, write, xspace
+from tests.traces import (
+    eager,
+    executor,
+    gpu,
+    host,
+    kernel,
+    line,
+    op,
+    stream,
+    thread,
+    us,
+    write,
+    xspace,
+)
 from traceanalyzer.cli import main
 from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.examples import line as frame
 from traceanalyzer.report.reasoning import NoSuchOpError, OpReasoning, reason
 from traceanalyzer.report.reasoning_text import print_reasonings
+from traceanalyzer.rules import CapturedExample
+from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,6 +62,19 @@ def bare(tmp_path: Path) -> Diagnosis:
         gpu(0)(stream(13, "Compute")(kernel("gemm", us(12, 3), op="dense/Mul:Mul"))),
     )
     return ta.diagnose(ta.load(write(tmp_path / "logs", space)))
+
+
+def test_an_op_that_constant_folding_computed_is_no_op_of_a_step(tmp_path: Path) -> None:
+    folded = thread("tf_Compute", 1)(
+        executor(us(0, 9), step=-1)(op("floordiv", "FloorDiv", us(1, 5)))
+    )
+    space = xspace(host(folded), gpu(0)(stream(13, "Compute")(kernel("gemm", us(12, 3)))))
+    diagnosis = ta.diagnose(ta.load(write(tmp_path / "logs", space)))
+
+    (found,) = reason(diagnosis, re.compile("FloorDiv")).ops
+
+    assert "once" in found.here.said
+    assert not found.here.open
 
 
 def test_an_op_whose_only_input_the_trace_leaves_out_is_not_said_to_have_none(
@@ -208,6 +237,33 @@ def test_what_moves_to_a_gpu_is_not_said_to_stay() -> None:
     assert found.on_a_gpu is not None
     assert not found.on_a_gpu.reasons
     assert found.on_a_gpu.said == "It would not be on the CPU there."
+
+
+def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> None:
+    """The question about int32 that is asked most: where it is, why, and what would move it."""
+    program = Program()
+    number = program.eager("AddV2", tensor("int32"), tensor("int32"))
+    record = OpRecord(frame=None, requested_device="", signatures=(number,))
+    example = CapturedExample(
+        title="",
+        ops=({"name": "AddV2", "type": "AddV2", "function": None, "is_eager": True},),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        sidecar=program.sidecar(),
+        record=record,
+    )
+    diagnosis = ta.diagnose(example.run())
+
+    (found,) = of(diagnosis, "^AddV2$")
+    assert found.on_a_gpu is not None
+    assert [r.cause for r in found.on_a_gpu.reasons] == ["host_memory_kernel"]
+    assert "/device:GPU:0 and computed on the host" in found.on_a_gpu.said
+    assert not found.on_a_gpu.is_complete  # nothing keeps it from the GPU
+    text = said(diagnosis, "^AddV2$")
+    assert "T=int32 is registered with x, y, z in host memory" in text
+    assert "the GPU computes AddV2 with int64 or float32" in text
+    assert diagnosis.on_a_gpu is not None
+    assert not diagnosis.on_a_gpu.subjects  # it would not be on the CPU
+    assert not diagnosis.on_a_gpu.unexplained
 
 
 def test_what_calls_python_is_not_said_to_leave_the_host() -> None:

@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.test_costs import gemms, run_of, run_of_two_gpus, training
-from tests.traces import eager, event, gpu, host, kernel, launch, line, step, stream, us
+from tests.traces import (
+    eager,
+    event,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    step,
+    stream,
+    us,
+    write,
+    xspace,
+)
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.model import PhaseTime
@@ -15,9 +28,12 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.page import render_page
 from traceanalyzer.report.page.phases import phase_meaning, phase_name, stacked
 from traceanalyzer.report.timeline import critical_paths, timeline
+from traceanalyzer.run import load
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceanalyzer.run import Run
 
 
@@ -44,6 +60,21 @@ def test_the_first_device_is_not_representative(run: Run) -> None:
     computed = [next(p.us for p in d.phases if p.phase == "compute") for d in found.devices]
     assert computed == [22, 90]
     assert (found.idlest_share, found.busiest_share) == (0.22, 0.9)
+
+
+def test_the_gpus_idle_share_is_of_the_steps_not_of_the_recording(tmp_path: Path) -> None:
+    python = line("python")(
+        step(0, us(0, 100))(eager("MatMul", us(0, 10))(launch(us(5, 2), 1))),
+        event("shut down", us(100, 900)),
+    )
+    device = stream(13, "Compute")(kernel("gemm", us(10, 75), correlation=1))
+    run = load(write(tmp_path, xspace(host(python), gpu(0, device))))
+
+    report = assemble(diagnose(run))
+
+    assert report.run.duration_us == 1000
+    assert report.summary.gpu_idle_share == pytest.approx(0.25)
+    assert "of a step, for any reason" in render_page(report)
 
 
 def test_without_steps_the_whole_recording_is_told_of() -> None:

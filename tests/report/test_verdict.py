@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,7 +30,10 @@ from tests.traces import (
     xla_kernel,
     xspace,
 )
+from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.rules import Example
+from traceanalyzer.sidecar.document import Note, Sidecar
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -234,3 +238,19 @@ def test_memory_held_is_no_time_busy(report: Any) -> None:  # noqa: ANN401
 
     (device,) = (d for d in made.run.devices if d.kind == "gpu")
     assert (device.kernels, device.busy_us) == (1, 50.0)
+
+
+def test_work_in_other_processes_is_said_to_be_missing() -> None:
+    note = Note(
+        id="work_of_child_processes",
+        severity="warning",
+        message="not recorded: processes that used 8 s; do it here",
+    )
+    example = Example(title="", ops=({"name": "Mul", "type": "Mul"},))
+
+    def said(note: Note) -> str:
+        sidecar = Sidecar(tool="", host="h", complete=True, notes=(note,))
+        return assemble(ta.diagnose(captured(example.run(), sidecar, (None,)))).summary.verdict
+
+    assert said(note).endswith(". Not recorded: processes that used 8 s.")
+    assert "processes" not in said(replace(note, severity="info"))

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead, steps
+from tests.sidecars import Book, node
 from tests.traces import host, write, xspace
+from traceanalyzer.rules import CapturedExample
 from traceanalyzer.rules.host_pipeline import RULE
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ def test_one_that_keeps_up_needs_no_change(tmp_path: Path) -> None:
     assert found.harm == "by_design"
     assert found.fixes == ()
     assert [e.text for e in found.evidence if e.kind == "input_wait"] == [
-        "a regular step waits 0.10 ms for input, 1 % of its time"
+        "steps wait 0.10 ms for input on average, 1 % of their time"
     ]
 
 
@@ -37,12 +39,43 @@ def test_one_that_steps_wait_for_is_too_slow(tmp_path: Path) -> None:
     assert "too slow on the CPU" in found.title
     (waits,) = [e.text for e in found.evidence if e.kind == "input_wait"]
     assert waits == (
-        "a regular step waits 6.00 ms for input, 60 % of its time; `Root::ParallelMapV2` bounds "
+        "steps wait 6.00 ms for input on average, 60 % of their time; `Root::ParallelMapV2` bounds "
         "the rate, with 10.00 ms a step"
     )
     assert [fix.code for fix in found.fixes] == [
         "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE)"
     ]
+
+
+def test_what_asks_for_a_gpu_in_a_map_is_not_on_the_cpu_by_design() -> None:
+    book = Book()
+    book.function(
+        "__inference_Dataset_map_f_1",
+        node("resize", "ResizeBilinear", asked="/device:GPU:0", attributes=0),
+        node("flip", "ReverseV2", attributes=1),
+    )
+    sidecar = book.sidecar(
+        environment={"tensorflow": {"version": "2.21.0"}},
+        attributes=({"T": "float"}, {"T": "float", "Tidx": "int32"}),
+    )
+    of_pipeline = {
+        "function": "tf.data",
+        "role": "input_pipeline",
+        "placement_source": "input_pipeline",
+        "placement_certainty": "certain",
+        "in_input_pipeline": True,
+    }
+    example = CapturedExample(
+        title="",
+        ops=(
+            {"name": "resize", "type": "ResizeBilinear", **of_pipeline},
+            {"name": "flip", "type": "ReverseV2", **of_pipeline},
+        ),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        sidecar=sidecar,
+    )
+    (found,) = RULE.check(example.run())
+    assert found.op_ids == ("op1",)
 
 
 def test_of_one_that_was_hardly_recorded_nothing_is_said(tmp_path: Path) -> None:

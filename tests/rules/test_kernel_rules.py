@@ -37,7 +37,8 @@ def test_it_names_what_has_a_higher_priority_by_design() -> None:
 
 def test_the_policy_that_it_offers_has_a_gpu_kernel_and_is_an_argument() -> None:
     given: dict[str, Json] = {"bad_indices_policy": {"s": "ERROR"}}
-    member = (subject("GatherNd"), held("attributes", "GatherNd", attributes=given))
+    every: dict[str, Json] = {"Tparams": "float", "Tindices": "int32", **given}
+    member = (subject("GatherNd"), held("attributes", "GatherNd", attributes=given, given=every))
     assert attr_unsupported.RULE.words is not None
 
     (fix,) = attr_unsupported.RULE.words([member]).fixes

@@ -61,6 +61,7 @@ OWN: list[tuple[str, str, dict[str, Any], str]] = [
     ("priority", "FastGelu", {}, "custom_op"),
     ("small_inputs", "AddV2", {}, "small_int_pinning"),
     ("optimizer", "Mul", {}, "grappler_pin_to_host"),
+    ("host_memory", "AddV2", {"attributes": {"T": "int32"}}, "host_memory_kernel"),
     (
         "request",
         "MatMul",
@@ -106,6 +107,12 @@ OWN: list[tuple[str, str, dict[str, Any], str]] = [
         {"asked": CPU, "function": "__inference_Dataset_map_f_3"},
         "host_pipeline",
     ),
+    (
+        "default_device",
+        "MatMul",
+        {"asked": CPU, "function": "__inference_Dataset_map_f_3", "for_step": True},
+        "inside_dataset",
+    ),
     ("assigned", "_Arg", {"asked": CPU}, "resource_on_cpu"),
     ("assigned", "_Arg", {"asked": CPU, "resource": resource("table:0")}, "resource_on_cpu"),
     ("resource", "VarHandleOp", {"asked": CPU}, "resource_on_cpu"),
@@ -138,7 +145,7 @@ def cases() -> Iterator[tuple[str, Subject, Held]]:
         holder = held(hold, op, link=link, **{**place, **fields})
         if link == "own":
             yield cause, subject(op, **where), holder
-        elif not is_eager and cause != "distribution_strategy_cpu":
+        elif not is_eager and cause not in {"distribution_strategy_cpu", "host_memory_kernel"}:
             yield BY_LINK[link], subject("Identity"), holder
     yield (
         "resource_on_cpu",

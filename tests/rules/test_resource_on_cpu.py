@@ -34,7 +34,7 @@ def test_hash_tables_have_cpu_kernels_alone(version: str) -> None:
         assert {k.device_type for k in registry.kernels(table)} == {"CPU"}
 
 
-def test_int64_is_proposed_for_a_variable_of_int32_alone() -> None:
+def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:
     codes = {}
     for dtype in ("int32", "float"):
         found = held(
@@ -43,12 +43,13 @@ def test_int64_is_proposed_for_a_variable_of_int32_alone() -> None:
             "resource",
             asked="/device:CPU:0",
             resource=resource("step:0", dtype=dtype),
+            types=("int64", "float"),
         )
         assert RULE.words is not None
         words = RULE.words([(subject("AssignAddVariableOp"), found)])
         codes[dtype] = [(fix.code, fix.checked) for fix in words.fixes]
 
-    assert codes["int32"] == [("tf.Variable(0, dtype=tf.int64)", True)]
+    assert codes["int32"] == [("tf.Variable(value, dtype=tf.int64)", True)]
     assert codes["float"] == [(None, False)]
 
 
@@ -67,7 +68,13 @@ def test_every_scope_that_a_resource_was_made_in_is_named() -> None:
         )
         for scope, number in (("cpu:0", 6), ("/CPU:0", 3))
     )
-    case = Case(type="ResourceGather", held=(inner, outer), basis="replay", certainty="certain")
+    case = Case(
+        type="ResourceGather",
+        held=(inner, outer),
+        basis="replay",
+        certainty="certain",
+        is_complete=True,
+    )
     gathers = subject("ResourceGather", function="", case=case)
     run = Example(title="", ops=({"name": "ResourceGather", "type": "ResourceGather"},)).run()
 

@@ -83,8 +83,9 @@ def sample() -> Sidecar:
                 file="/project/train.py", line=11, code="step", is_user=True, text="return x @ x"
             ),
             Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
+            Frame(file="/lib/site-packages/nets/layer.py", line=3, code="call", is_user=False),
         ),
-        scopes=(Scope(device="/CPU:0", frame=0),),
+        scopes=(Scope(device="/CPU:0", frame=0, origin=0),),
         attributes=({"T": "float"}, {"T": "float", "index": 0}, {}),
         definitions=(
             Definition(
@@ -93,6 +94,7 @@ def sample() -> Sidecar:
                 frames=(-1, 0),
                 scopes=(None, (0,)),
                 shapes=(None, ((2, -1), None)),
+                libraries=(-1, 2),
             ),
         ),
         functions=(
@@ -242,6 +244,7 @@ def _definitions(draw: st.DrawFn, frames: int, scopes: int) -> Definition:
         frames=draw(_tuples(st.integers(-1, frames - 1), size)),
         scopes=draw(_tuples(st.none() | stack, size)),
         shapes=draw(st.just(()) | _tuples(st.none() | _tuples(st.none() | _shapes), size)),
+        libraries=draw(st.just(()) | _tuples(st.integers(-1, frames - 1), size)),
     )
 
 
@@ -275,9 +278,10 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
         )
     )
     frame = st.integers(-1, len(frames) - 1)
-    scopes = draw(_tuples(st.builds(Scope, device=_texts, frame=frame)))
-    attributes = draw(_tuples(_objects))
     count = draw(st.integers(0, 2))  # of resources
+    origin = st.none() | st.integers(-2, count - 1)
+    scopes = draw(_tuples(st.builds(Scope, device=_texts, frame=frame, origin=origin)))
+    attributes = draw(_tuples(_objects))
     tensors = st.builds(
         Tensor,
         dtype=_texts,
@@ -296,6 +300,7 @@ def sidecars(draw: st.DrawFn) -> Sidecar:
                 scope_frame=frame,
                 scopes=_tuples(st.integers(0, len(scopes) - 1)) if scopes else st.just(()),
                 frame=frame,
+                library=frame,
                 attributes=st.integers(-1, len(attributes) - 1),
                 inputs=_tuples(tensors),
                 outputs=_tuples(tensors),

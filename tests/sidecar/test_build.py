@@ -16,6 +16,7 @@ from tests.traces import host, task_environment, xspace
 from traceanalyzer.sidecar import files
 from traceanalyzer.sidecar.build import build
 from traceanalyzer.sidecar.document import (
+    OF_ANOTHER,
     CaughtError,
     Definition,
     Frame,
@@ -442,6 +443,12 @@ class TestDamage:
         (found,) = build(tmp_path, "h").signatures
 
         assert (found.scope, found.scopes) == ("/GPU:0", ())
+
+    def test_an_owner_that_was_not_written_is_not_known(self, tmp_path: Path) -> None:
+        """What a killed capture knew of resources comes after what it knew of functions."""
+        function = {**FUNCTION, "scope_pool": [["/CPU:0", 0, 7]]}
+        write_journal(tmp_path, *finished(function))
+        assert [scope.origin for scope in build(tmp_path, "h").scopes] == [OF_ANOTHER]
 
     def test_a_damaged_signature_keeps_its_number(self, tmp_path: Path) -> None:
         signatures: Any = EAGER["signatures"]

@@ -184,7 +184,8 @@ class TestDamage:
         may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
         may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
         may_be_missing |= {"session_configs", "memory_fraction", "kernels"}
-        may_be_missing |= {"command", "frame_texts", "shapes"}
+        may_be_missing |= {"command", "frame_texts", "shapes", "libraries", "library"}
+        may_be_missing |= {"scope_origins", "visibility"}
         may_be_missing |= {"attributes"}  # of a graph
         # What these hold is open.
         evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})

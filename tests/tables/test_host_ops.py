@@ -264,6 +264,42 @@ class TestInPipeline:
         assert ops.in_pipeline[mine].tolist() == [True]
         assert ops.function.take(mine).to_list() == ["tf.data"]  # type: ignore[arg-type]
 
+    @pytest.mark.parametrize(
+        ("stages", "is_input"),
+        [
+            (("ReduceDatasetOp::DoCompute",), False),
+            (("ReduceIterator::Root::Prefetch::Scan",), False),
+            (("ReduceIterator::Root::Scan", "ReduceIterator::Root::Scan::Map"), True),
+        ],
+    )
+    def test_what_reduces_a_dataset_computes_for_the_step(
+        self,
+        stages: tuple[str, ...],
+        is_input: bool,  # noqa: FBT001
+    ) -> None:
+        """AutoGraph makes of `for x in dataset` a scan that is reduced."""
+        called = event("InstantiatedCapturedFunction::Run", us(3, 5), id=-3)
+        for k, stage in enumerate(reversed(stages)):
+            called = event(stage, us(2 - k, 8 + 2 * k))(called)
+        ops = seen(
+            thread("tf_data_reduce_dataset", 1)(called),
+            thread("tf_data_private_threadpool", 2)(
+                executor(us(4, 3), step=-3)(op("a", "Neg", us(5, 1)))
+            ),
+        )
+
+        assert ops.in_pipeline.tolist() == [is_input]
+
+    def test_the_graph_goes_on_where_a_dataset_was_reduced(self) -> None:
+        ops = seen(
+            line("python")(call("__inference_f_1", us(0, 9), step=-5)),
+            thread("tf_data_reduce_dataset", 1)(
+                executor(us(0, 90), step=-5)(op("a", "Neg", us(1, 1)))
+            ),
+        )
+
+        assert ops.in_pipeline.tolist() == [False]
+
     def test_an_op_of_the_model_is_not(self) -> None:
         ops = seen(
             line("python")(call("__inference_f_1", us(0, 9), step=-5)),

@@ -336,6 +336,36 @@ class TestGraphOps:
             ("certain", "input_pipeline", CPU)
         ]
 
+    def test_of_a_dataset_that_a_step_reduces(self) -> None:
+        book = Book()
+        book.function("__inference_Dataset_map_21", node("mul", "Mul", line=40))
+        book.function(
+            "__inference_reduce_add_22", node("mul", "Mul", line=50), node("add", "AddV2", line=51)
+        )
+        book.function(F, node("reduce", "ReduceDataset", attributes=0))
+        captured = "InstantiatedCapturedFunction::Run"
+
+        ops = tables(
+            book.sidecar(attributes=({"f": {"func": "__inference_reduce_add_22"}},)),
+            host(
+                thread("tf_data_reduce_dataset", 3)(
+                    event(captured, us(5, 20), id=-9), event(captured, us(30, 20), id=-11)
+                ),
+                thread("tf_data_private_threadpool", 1)(
+                    executor(us(6, 10), step=-9)(op("mul", "Mul", us(10, 5))),
+                    executor(us(31, 20), step=-11)(
+                        op("mul", "Mul", us(35, 5)), op("add", "AddV2", us(42, 3))
+                    ),
+                ),
+            ),
+        ).ops
+
+        assert {*rows(ops, "function", "type", "source_line", "role")} == {
+            ("tf.data", "Mul", 40, Role.INPUT_PIPELINE),
+            ("reduce_add", "Mul", 50, Role.COMPUTE),
+            ("reduce_add", "AddV2", 51, Role.COMPUTE),
+        }
+
     def test_of_a_session(self) -> None:
         book = Book()
         book.define("", node("logits", "MatMul", line=14))

@@ -141,6 +141,19 @@ def test_also_where_that_comes_at_no_fixed_times() -> None:
     assert len(found) == 12
 
 
+def test_a_loop_after_a_set_up() -> None:
+    """An op that comes several times in each turn, in short pieces and a long one, begins none."""
+    made = [eager("VarHandleOp", us(10 * k, 8)) for k in range(20)]
+    turns = enumerate("abcdeaijakl" * 10)
+    loop = [eager(f"Op{letter}", us(1000 + 10 * k, 8)) for k, letter in turns]
+
+    found = steps(host(line("python")(*made, *loop)))
+
+    assert len(found) == 10
+    assert {row[0] for row in found} == {"11 ops"}
+    assert [row[2] for row in found][:9] == [110.0] * 9
+
+
 def test_what_is_done_for_each_variable_in_a_step_is_no_step() -> None:
     found = of(("abcdeijk" + "vw" * 20) * 3)
 

@@ -113,6 +113,16 @@ def test_a_step_spans_what_all_devices_did_in_it() -> None:
     ]
 
 
+def test_devices_that_took_turns_have_a_step_each() -> None:
+    assert steps(
+        gpu(0)(old_steps(("train 500", us(0, 10)))),
+        gpu(1)(old_steps(("train 500", us(300, 12)))),
+    ) == [
+        (0, "train", 0, 10 * US, "line Steps"),
+        (0, "train", 300 * US, 12 * US, "line Steps"),
+    ]
+
+
 def test_markers_are_preferred_to_the_line() -> None:
     assert [
         row[-1]

@@ -128,10 +128,11 @@ def test_what_is_done_over_and_over(folder: str, name: str, source: str, count: 
     assert rows(steps, "kind")[-1] == "partial"
 
 
-def test_eight_gpus_began_one_step() -> None:
+def test_two_gpus_took_turns_at_one_step() -> None:
     steps = run_of("tfgpu-tfprofiler-multiworker").steps
 
-    assert rows(steps, "step", "name", "source") == [(0, "step", "line Steps")]
+    assert rows(steps, "step", "name", "source") == [(0, "step", "line Steps")] * 2
+    assert steps["duration_ps"].max() < 22_000_000_000
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,22 @@ import pytest
 from tests.corpus import needs_corpus
 from tests.tables.reading import tables_of
 from tests.timeline.test_device_parts import US, gemm, real_hosts, real_runs, shown
-from tests.traces import eager, event, gpu, host, launch, line, step, stream, us
+from tests.traces import (
+    call,
+    copy,
+    eager,
+    event,
+    executor,
+    gpu,
+    host,
+    launch,
+    line,
+    op,
+    step,
+    stream,
+    thread,
+    us,
+)
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.device_parts import host_timeline
@@ -100,6 +115,46 @@ def test_a_program_of_which_nothing_is_recorded_tells_nothing() -> None:
         (10, 95, "COMPUTE", ""),
         (95, 100, "UNATTRIBUTED", ""),
     ]
+
+
+@pytest.mark.parametrize("way", ["H2D", "D2H"])
+def test_a_turn_that_a_copy_began_is_gone_back_over_to_the_copy(way: str) -> None:
+    """Another op of the call, which ended while the copy ran, did not begin the turn."""
+    python = line("python")(step(0, us(0, 100))(call("f", us(2, 96), step=-7)))
+    sends = thread("tf_Compute", 2)(
+        executor(us(5, 30), step=-7)(
+            op("a", "Unique", us(6, 10)), launch(us(20, 2), 1, f"cuMemcpy{way}Async_v2")
+        )
+    )
+    other = thread("tf_Compute", 3)(executor(us(6, 50), step=-7)(op("b", "Where", us(7, 43))))
+    takes = thread("tf_Compute", 4)(executor(us(72, 20), step=-7)(op("c", "Unique", us(73, 18))))
+    device = (
+        stream(13, "Compute")(gemm(us(1, 1), 9)),
+        stream(14, f"Memcpy{way}")(copy(way, 64, us(25, 45), correlation=1)),
+    )
+
+    found, _ = path_of(host(python, sends, other, takes), gpu(0, *device))
+
+    assert (25, 70, "COPY?", "") in found
+    assert [part[3] for part in found if part[3]] == ["Unique", "Unique"]  # before it, and after
+
+
+def test_a_copy_to_the_device_that_began_no_turn_is_not_waited_for() -> None:
+    python = line("python")(step(0, us(0, 100))(call("f", us(2, 96), step=-7)))
+    pool = thread("tf_Compute", 2)(
+        executor(us(5, 60), step=-7)(
+            launch(us(6, 2), 1, "cuMemcpyHtoDAsync_v2"), op("a", "Unique", us(10, 50))
+        )
+    )
+    device = (
+        stream(13, "Compute")(gemm(us(1, 1), 9)),
+        stream(14, "MemcpyH2D")(copy("H2D", 64, us(25, 65), correlation=1)),
+    )
+
+    found, _ = path_of(host(python, pool), gpu(0, *device))
+
+    assert not [part for part in found if part[2].startswith("COPY")]
+    assert (10, 60, "HOST_OP", "Unique") in found
 
 
 def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:

@@ -9,6 +9,7 @@ from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import builder as module
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Damage
+from traceanalyzer.trace.memory_need import report_bytes
 
 VALUES = st.one_of(
     st.text(),
@@ -159,7 +160,7 @@ def test_the_largest_times_do_not_wrap() -> None:
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PLANES", 2)
     monkeypatch.setattr(module, "MAX_LINES", 2)
-    builder = TraceBuilder("x", max_bytes=10_000)
+    builder = TraceBuilder("x", max_bytes=report_bytes(10_000))
     plane = builder.plane("p")
     builder.plane("q")
     with pytest.raises(TraceFormatError, match="processes"):
@@ -170,5 +171,5 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
         plane.line(3)
     while builder.events < 10:
         plane.event(line, "e", builder.events, 1, stats={"s": str(builder.events)})
-    with pytest.raises(TraceTooLargeError, match="raise the limit"):
+    with pytest.raises(TraceTooLargeError, match="--max-memory"):
         plane.event(line, "e", 0, 1, stats={f"k{i}": f"v{i}" for i in range(20)})

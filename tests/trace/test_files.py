@@ -23,6 +23,7 @@ from traceanalyzer.errors import (
 )
 from traceanalyzer.trace.discovery import HostFile, find_runs
 from traceanalyzer.trace.files import read_host
+from traceanalyzer.trace.memory_need import report_bytes
 
 SPACE = xspace(host(line("python")(op("a/MatMul", "MatMul", us(0, 5)), event("x", us(1, 2)))))
 JSON = json.dumps(
@@ -214,7 +215,7 @@ def test_the_limit_on_memory_holds_for_every_format(tmp_path: Path) -> None:
         ("local.trace", b'"\x07\x10\x07\x1a\x01x\x50\x05' * 100),
     ):
         host_file = put(tmp_path, name, content)
-        read_host(host_file, max_bytes=1 << 20)
+        read_host(host_file, max_bytes=report_bytes(1 << 20))
         with pytest.raises(TraceTooLargeError, match="limit") as caught:
             read_host(host_file, max_bytes=50)
         assert str(caught.value).startswith(f"{name}: ")

@@ -14,6 +14,7 @@ from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import trace_json
 from traceanalyzer.trace.discovery import TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.files import read_host
+from traceanalyzer.trace.memory_need import report_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -254,9 +255,9 @@ def test_an_element_without_end_is_not_read_to_the_end_of_the_file(
 
 def test_the_limit_on_memory() -> None:
     text = document(PROCESS, *(x(str(i), i, 2) for i in range(1000)))
-    assert read(text, max_bytes=1_000_000).events == 1000
+    assert read(text, max_bytes=report_bytes(1_000_000)).events == 1000
     with pytest.raises(TraceTooLargeError):
-        read(text, max_bytes=100_000)
+        read(text, max_bytes=report_bytes(100_000))
 
 
 # Any JSON, and any text.

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 import pandas as pd
 
 from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
-from traceanalyzer.evidence.differences import doubt_on_a_gpu
+from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.placement.program import machine_of, with_gpus
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from traceanalyzer.placement.devices import Machine
+    from traceanalyzer.placement.program import ProgramPlacement
     from traceanalyzer.run import Host, Run
+    from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import OpRecord
 
 __all__ = ["Analysis", "Subject", "analyse", "analyse_on_a_gpu"]
@@ -65,15 +69,29 @@ class Analysis:
         run: The run.
         machine: The machine that was assumed, or None for the run's own.
         subjects: The ops, in the order of the op table.
+        off_the_cpu: Op ids of the input pipeline that are not on the CPU of that machine.
+        on_host: Where a machine is assumed, ops that it has on a GPU and computes on the host.
+        replayed: How many ops were replayed on the machine that was assumed.
+        not_replayed: Op ids of those that could not be, as nothing was recorded of their nodes.
+            Where the kernel registry settles that such an op is on the CPU, it is in `subjects`.
+        replaced: Ops that the program would not have on it, by id, with what it does instead.
     """
 
     run: Run
     machine: Machine | None
     subjects: tuple[Subject, ...]
+    off_the_cpu: frozenset[str] = frozenset()
+    on_host: tuple[Subject, ...] = ()
+    replayed: int = 0
+    not_replayed: frozenset[str] = frozenset()
+    replaced: Mapping[str, str] = field(default_factory=dict)
 
 
+_NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
 # What was found of the runs that are still in use.
 _FOUND: WeakKeyDictionary[Run, tuple[Subject, ...]] = WeakKeyDictionary()
+# The fields of an analysis but for the run, which would keep itself in use.
+_ON_A_GPU: WeakKeyDictionary[Run, dict[int, dict[str, Any] | None]] = WeakKeyDictionary()
 
 
 def analyse(run: Run) -> Analysis:
@@ -94,24 +112,80 @@ def analyse_on_a_gpu(run: Run, gpus: int = 1) -> Analysis | None:
     Returns:
         None where it had one, or nothing was captured beside the trace.
     """
-    if run.gpu_used:
-        return None
-    subjects: list[Subject] = []
-    machine: Machine | None = None
-    for host in run.hosts:
-        if host.sidecar is None:
-            continue
-        machine = with_gpus(machine_of(host.sidecar), gpus)
-        replayed = ReplayedCases(host.sidecar, machine)
+    known = _ON_A_GPU.setdefault(run, {})
+    if gpus not in known:
+        known[gpus] = None if run.gpu_used else _replayed_on_a_gpu(run, gpus)
+    found = known[gpus]
+    return None if found is None else Analysis(run=run, **found)
+
+
+@dataclass
+class _Replayed:
+    """The fields of an analysis of a machine that is assumed, while hosts are added."""
+
+    subjects: list[Subject] = field(default_factory=list)
+    off_the_cpu: list[str] = field(default_factory=list)
+    on_host: list[Subject] = field(default_factory=list)
+    replaced: dict[str, str] = field(default_factory=dict)
+    replayed: int = 0
+    not_replayed: list[str] = field(default_factory=list)
+
+    def add(self, host: Host, sidecar: Sidecar, machine: Machine, version: str | None) -> None:
+        """Sort the ops of a host by where they would be."""
+        cases = ReplayedCases(sidecar, machine)
+        self.off_the_cpu += _off_the_cpu(host, sidecar, cases.program)
         for row, record in _rows(host):
-            if row.role == Role.COMPUTE and record is not None:
-                case = replayed.of(str(row.type), record)
-                if case is not None:
-                    doubt = doubt_on_a_gpu(host.sidecar, record.function)
-                    subjects.append(_subject(row, record, doubted(case, doubt)))
+            if row.role != Role.COMPUTE:
+                continue
+            case = None if record is None else cases.of(str(row.type), record)
+            if record is None or (case is not None and case.basis == "none"):
+                self.not_replayed.append(row.op_id)
+                case = case_by_registry(str(row.type), _types(row.input_types), version)
+                if case.held:
+                    self.subjects.append(_subject(row, record, doubted(case, _NOT_REPLAYED)))
+                continue
+            self.replayed += 1
+            if gone := gone_on_a_gpu(sidecar, record.function, record.node):
+                self.replaced[row.op_id] = gone
+                continue
+            doubt = doubt_on_a_gpu(sidecar, record.function, record.node)
+            if case is not None:
+                self.subjects.append(_subject(row, record, doubted(case, doubt)))
+            elif (case := cases.on_host(record)) is not None:
+                self.on_host.append(_subject(row, record, doubted(case, doubt)))
+
+
+def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
+    found = _Replayed()
+    machine: Machine | None = None
+    version = None if run.version is None else run.version.value
+    for host in run.hosts:
+        if host.sidecar is not None:
+            machine = with_gpus(machine_of(host.sidecar), gpus)
+            found.add(host, host.sidecar, machine, version)
     if machine is None:
         return None
-    return Analysis(run=run, machine=machine, subjects=tuple(subjects))
+    return {
+        **vars(found),
+        "machine": machine,
+        "subjects": tuple(found.subjects),
+        "off_the_cpu": frozenset(found.off_the_cpu),
+        "on_host": tuple(found.on_host),
+        "not_replayed": frozenset(found.not_replayed),
+    }
+
+
+def _off_the_cpu(host: Host, sidecar: Sidecar, program: ProgramPlacement) -> Iterator[str]:
+    """Walk the op ids of the input pipeline of which a node may be on another device than a CPU."""
+    nodes = {
+        way.placement.nodes.graph.names[at]
+        for function in functions_of_datasets(sidecar)
+        for way in program.functions.get(function, ())
+        for at, device in enumerate(way.placement.devices)
+        if device and parse_device(device).type != CPU
+    }
+    ops = host.tables.ops
+    yield from ops.loc[(ops["function"] == TF_DATA) & ops["name"].isin(nodes), "op_id"]
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[Subject]:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
     from traceanalyzer.placement.registry import Nearest, Registry
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.placement.supported_types import SupportedTypes
+    from traceanalyzer.sidecar.document import Frame, Sidecar
     from traceanalyzer.tables.joined import OpRecord
 
 __all__ = ["Basis", "Case", "ReplayedCases", "case_by_registry", "doubted", "without_copies"]
@@ -67,6 +68,8 @@ class Case:
         is_complete: Whether a replay puts the op on a GPU without what keeps it: nothing else does.
         kernels: The types of devices that have a kernel for the op with its attributes; None where
             no replay tells.
+        library: The line of a library that made the op; None where the program's own code did, or
+            it was not recorded.
     """
 
     type: str
@@ -79,6 +82,7 @@ class Case:
     types_missing: tuple[str, ...] = ()
     is_complete: bool = False
     kernels: tuple[str, ...] | None = None
+    library: Frame | None = None
 
 
 class ReplayedCases:
@@ -112,7 +116,7 @@ class ReplayedCases:
 
         Args:
             op_type: Its type, as the trace has it.
-            record: What the sidecar tells of it.
+            record: Its record in the capture file.
         """
         if record.signatures:
             found = [self._of_signature(number) for number in record.signatures]
@@ -127,6 +131,57 @@ class ReplayedCases:
         if not found:
             return Case(type=op_type, doubt="the graph it is in was not recorded")
         return None
+
+    def on_host(self, record: OpRecord) -> Case | None:
+        """Return the case of an op that is on a GPU and computed on the host, in each of its calls.
+
+        Args:
+            record: Its record in the capture file.
+
+        Returns:
+            None for any other op.
+        """
+        if record.signatures:
+            found = [self._signature_on_host(number) for number in record.signatures]
+        else:
+            ways = self.program.functions.get(record.function or SESSION, ())
+            found = [self._node_on_host(way, record.node) for way in ways]
+        cases = [case for case in found if case is not None]
+        if not cases or len(cases) < len(found):
+            return None
+        return max(cases, key=lambda case: bool(case.doubt))
+
+    def _signature_on_host(self, number: int) -> Case | None:
+        placed = self.program.eager[number]
+        if not placed.device or parse_device(placed.device).type != GPU:
+            return None
+        signature = self._sidecar.signatures[number]
+        held = self._held.in_host_memory_eager(signature, placed.device)
+        return None if held is None else self._on_host(held, placed.support, placed.doubt)
+
+    def _node_on_host(self, way: FunctionPlacement, name: str) -> Case | None:
+        placement = way.placement
+        node = placement.nodes.graph.index(name)
+        if node < 0 or not placement.devices[node]:
+            return None
+        if parse_device(placement.devices[node]).type != GPU:
+            return None
+        held = self._held.in_host_memory(way, node)
+        if held is None:
+            return None
+        _, reasons = self._tools(way)
+        doubt = reasons.doubt(node) or way.doubt or self._disagreement(way, node)
+        return self._on_host(held, placement.nodes.support[node], doubt)
+
+    def _on_host(self, held: Held, support: SupportedTypes, doubt: str) -> Case:
+        return Case(
+            type=held.type,
+            held=(held,),
+            basis="replay",
+            certainty=self._certainty(doubt, is_complete=True),
+            doubt=doubt,
+            kernels=tuple(kind for kind, _ in support.types),
+        )
 
     def _of_signature(self, number: int) -> Case | None:
         placed = self.program.eager[number]
@@ -147,6 +202,7 @@ class ReplayedCases:
             contradiction=contradiction,
             is_complete=blocking.is_complete,
             kernels=tuple(kind for kind, _ in placed.support.types),
+            library=self._sidecar.frame(signature.library),
         )
 
     def _of_node(self, op_type: str, way: FunctionPlacement, name: str) -> Case | None:
@@ -172,6 +228,7 @@ class ReplayedCases:
             contradiction=disagreement if self._is_own and disagreement == _DISAGREES else "",
             is_complete=blocking.is_complete,
             kernels=tuple(kind for kind, _ in placement.nodes.support[node].types),
+            library=self._held.library_of(way, node),
         )
 
     def _of_pinned(self, way: FunctionPlacement, node: int) -> Case | None:
@@ -196,6 +253,7 @@ class ReplayedCases:
             doubt=_OTHER_OPTIMIZERS if is_known else _SIZES_MISSING,
             is_complete=True,
             kernels=tuple(kind for kind, _ in nodes.support[node].types),
+            library=self._held.library_of(way, node),
         )
 
     def _disagreement(self, way: FunctionPlacement, node: int) -> str:

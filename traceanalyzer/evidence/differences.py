@@ -10,6 +10,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.failure import failure
+from traceanalyzer.evidence.recurrent import (
+    Recurrent,
+    doubt_in_a_loop,
+    loops_of_keras,
+    recurrent_of,
+    refusal,
+    replaced_loop,
+)
 from traceanalyzer.placement.devices import CPU
 from traceanalyzer.wording import listed
 
@@ -18,12 +27,17 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Sidecar
 
-__all__ = ["differences", "doubt_on_a_gpu", "what_keras_compiled"]
+__all__ = ["differences", "doubt_on_a_gpu", "gone_on_a_gpu", "what_keras_compiled", "without_cudnn"]
 
 # Keras 3 makes its steps under these names (keras/src/backend/tensorflow/trainer.py, 3.0 to 3.15).
 _KERAS_STEP: Final = re.compile(r"__inference_(?:one|multi)_step_on_(?:iterator|data)_")
+_PUBLIC_NAMES: Final = {
+    "CollectiveAllReduceStrategy": "MultiWorkerMirroredStrategy",
+    "CollectiveAllReduceStrategyV1": "MultiWorkerMirroredStrategy",
+    "ParameterServerStrategyV1": "ParameterServerStrategy",
+    "ParameterServerStrategyV2": "ParameterServerStrategy",
+}
 _MOST_MODELS: Final = 20  # that the recorder looks at
-_RECURRENT: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,20 +50,42 @@ class _Model:
         not_compilable: The layers that XLA cannot compile, as `name (Class)`. One of them suffices
             for Keras to leave XLA out, whatever the program says.
         is_listed: Whether all its layers were there when it was compiled.
+        is_auto: Whether the program left `jit_compile` to Keras; None where it was not recorded.
+        recurrent: Its LSTM and GRU layers.
     """
 
     name: str
     compiles: bool | None
     not_compilable: tuple[str, ...]
     is_listed: bool
+    is_auto: bool | None = None
+    recurrent: tuple[Recurrent, ...] = ()
+
+    @property
+    def keeps_xla_out(self) -> tuple[str, ...]:
+        """The layers for which Keras leaves XLA out where there is a GPU."""
+        return (*self.not_compilable, *(r.text for r in self.recurrent if r.forbids_xla))
+
+    @property
+    def is_never_compiled(self) -> bool:
+        """Whether XLA compiles its steps on no machine: the program says so, or a layer does."""
+        if self.is_auto is False and self.compiles is False:
+            return True
+        return self.is_listed and bool(self.keeps_xla_out)
+
+
+def _recurrent(sidecar: Sidecar) -> list[Recurrent]:
+    """Return the recurrent layers of all models; of equal ones one."""
+    return list(dict.fromkeys(r for model in _models(sidecar) for r in model.recurrent))
 
 
 def _models(sidecar: Sidecar) -> list[_Model]:
-    told = (sidecar.devices or {}).get("keras_models")
+    devices = sidecar.devices or {}
+    told = devices.get("keras_models")
     found = []
     for each in told if isinstance(told, list) else ():
         if isinstance(each, dict) and isinstance(layers := each.get("not_compilable"), list):
-            compiles = each.get("jit_compile")
+            compiles, is_auto = each.get("jit_compile"), each.get("is_auto")
             found.append(
                 _Model(
                     name=str(each.get("name")),
@@ -60,6 +96,8 @@ def _models(sidecar: Sidecar) -> list[_Model]:
                         if isinstance(layer, list) and len(layer) == 2  # noqa: PLR2004 - name, class
                     ),
                     is_listed=each.get("is_listed") is True,
+                    is_auto=is_auto if isinstance(is_auto, bool) else None,
+                    recurrent=recurrent_of(each, str(devices.get("keras_version"))),
                 )
             )
     return found
@@ -67,10 +105,7 @@ def _models(sidecar: Sidecar) -> list[_Model]:
 
 def what_keras_compiled(sidecar: Sidecar) -> Iterator[str]:
     """Walk what Keras did with XLA on a machine with a GPU, a sentence for each model."""
-    devices = sidecar.devices or {}
-    physical = devices.get("physical")
-    known = physical if isinstance(physical, list) else []
-    if all(d.get("type") == CPU for d in known if isinstance(d, dict)):
+    if not _had_gpu(sidecar):
         return
     for model in _models(sidecar):
         if model.compiles:
@@ -85,70 +120,121 @@ def what_keras_compiled(sidecar: Sidecar) -> Iterator[str]:
             )
 
 
+def without_cudnn(sidecar: Sidecar) -> Iterator[str]:
+    """Walk the LSTM and GRU layers that ran as loops on a machine with a GPU, a sentence each."""
+    if _had_gpu(sidecar):
+        yield from (refusal(layer) for layer in _recurrent(sidecar) if layer.obstacle)
+
+
+def _had_gpu(sidecar: Sidecar) -> bool:
+    physical = (sidecar.devices or {}).get("physical")
+    known = physical if isinstance(physical, list) else []
+    return any(d.get("type") != CPU for d in known if isinstance(d, dict))
+
+
 def _why_not(model: _Model, sidecar: Sidecar) -> str:
     """Return why Keras left XLA out, the first reason that it looks at.
 
     See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
     3.15).
     """
-    if model.not_compilable:
-        return f"XLA cannot compile {listed(model.not_compilable)}"
+    if model.keeps_xla_out:
+        return f"XLA cannot compile {listed(model.keeps_xla_out)}"
     devices = sidecar.devices or {}
-    if devices.get("strategies"):
+    if _strategies(sidecar):
         return "the program uses a distribution strategy"
     if devices.get("deterministic_ops"):
         return "the program asked for deterministic ops"
+    if model.is_auto:
+        return 'Keras decided so itself, for jit_compile="auto"'
     return "its layers can be compiled, and the program says jit_compile=False"
 
 
 def differences(sidecar: Sidecar) -> Iterator[str]:
     """Walk what a captured program would do otherwise with a GPU, a sentence each."""
+    failed = failure(sidecar)
+    if failed is not None:
+        at = f" at {failed.at}" if failed.at else ""
+        yield f"The program failed{at}; what it would do after that was not recorded."
     functions = [f.name for f in sidecar.functions]
     if any(map(_KERAS_STEP.match, functions)):
         yield from _of_keras_steps(sidecar)
-    layers = sorted(
-        {
-            found[1].upper()
-            for function in sidecar.functions
-            for instance in function.instances
-            for name in instance.input.names
-            if (found := _RECURRENT.search(name))
-        }
-    )
-    if layers:
+    yield from loops_of_keras(sidecar, _recurrent(sidecar))
+    questions = _gpu_questions(sidecar)
+    if questions:
         yield (
-            f"Keras' {' and '.join(layers)} use one op of cuDNN where TensorFlow has a GPU, unless "
-            "their options forbid it: the loop that was captured is not what would run."
+            f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
+            "the program may do something else where there is one."
         )
-    strategies = (sidecar.devices or {}).get("strategies")
-    if isinstance(strategies, list) and strategies:
+    strategies = _strategies_by_gpus(sidecar)
+    if strategies:
         yield (
-            "The program uses a distribution strategy, which makes as many replicas as it has "
-            "GPUs: with more than one its graphs are others."
+            f"{listed(strategies)} runs the program once for each GPU: what is shown here holds "
+            "for one GPU, and with more the program builds other graphs."
         )
+
+
+def _gpu_questions(sidecar: Sidecar) -> list[str]:
+    """Return the lines of the program that ask for GPUs, as `train.py:3`."""
+    found = (sidecar.devices or {}).get("gpu_questions")
+    return [
+        f"{str(place[0]).replace(chr(92), '/').rpartition('/')[2]}:{place[1]}"
+        for place in (found if isinstance(found, list) else ())
+        if isinstance(place, list) and len(place) == 2  # noqa: PLR2004 - file, line
+    ]
+
+
+def _strategies(sidecar: Sidecar) -> list[str]:
+    """Return the strategies that the program made, by name."""
+    found = (sidecar.devices or {}).get("strategies")
+    return [
+        _PUBLIC_NAMES.get(str(name), str(name))
+        for name in (found if isinstance(found, list) else ())
+        if not str(name).startswith("_Default")  # which TensorFlow uses where a program has none
+    ]
+
+
+def _strategies_by_gpus(sidecar: Sidecar) -> list[str]:
+    """Return those of the strategies that go by the GPUs there are."""
+    return [name for name in _strategies(sidecar) if not name.startswith("OneDevice")]
 
 
 def _of_keras_steps(sidecar: Sidecar) -> Iterator[str]:
     models = _models(sidecar)
+    deterministic = (sidecar.devices or {}).get("deterministic_ops")
     for model in models:
         if model.not_compilable:
             yield (
-                f"Keras compiles no step of the model {model.name} with XLA, with a GPU neither: "
-                f"XLA cannot compile {listed(model.not_compilable)}. Its ops are placed one by "
-                "one; with what these layers do taken out of the model, as preprocessing can be, "
-                "Keras would compile them."
+                f"Keras does not compile the steps of the model {model.name} with XLA on a GPU "
+                f"either: XLA cannot compile {listed(model.not_compilable)}. Its ops are placed "
+                "one by one. Move what these layers do out of the model, as preprocessing can be, "
+                "and Keras compiles the rest."
             )
-    if not models or not all(model.not_compilable for model in models):
+        elif model.keeps_xla_out:
+            yield (
+                f"Keras does not compile the steps of the model {model.name} with XLA on a GPU "
+                "either: XLA cannot compile the op of cuDNN for layers like "
+                f"{listed(model.keeps_xla_out)}. Its ops are placed one by one."
+            )
+        elif model.compiles:
+            yield f"Keras compiles the steps of the model {model.name} with XLA on every machine."
+        elif model.is_auto:
+            # Versions of Keras differ in whether these keep XLA out.
+            may = "may compile" if _strategies(sidecar) or deterministic else "compiles"
+            yield (
+                f"With a GPU, Keras {may} the steps of the model {model.name} with XLA "
+                '(jit_compile="auto"): their ops are then parts of kernels, not placed one by one.'
+            )
+    if not models or any(m.is_auto is None and not m.is_never_compiled for m in models):
         yield (
-            'Keras compiles its steps with XLA where TensorFlow has a GPU (jit_compile="auto", the '
-            "default), if all layers can be: its ops are then parts of kernels, not placed one by "
-            "one. It does not where the program says jit_compile=False, which a capture does not "
-            "tell, or where a layer cannot be compiled."
+            'With a GPU, Keras compiles its steps with XLA (jit_compile="auto", the default), '
+            "unless the program says jit_compile=False or a layer cannot be compiled: their ops "
+            "are then parts of kernels, not placed one by one."
         )
 
 
 def _is_never_compiled(sidecar: Sidecar, function: str) -> bool:
-    """Return whether a step's model has a layer that keeps XLA out, whichever model it is.
+    """Return whether XLA compiles a step of Keras on no machine, whichever model it is of.
 
     Only what was defined under the recorder is of a model that it looked at; a layer that is made
     after `compile` comes too late to keep XLA out.
@@ -156,14 +242,20 @@ def _is_never_compiled(sidecar: Sidecar, function: str) -> bool:
     models = _models(sidecar)
     if sidecar.definition(function) is None or not 0 < len(models) < _MOST_MODELS:
         return False
-    return all(model.not_compilable and model.is_listed for model in models)
+    return all(model.is_never_compiled for model in models)
 
 
-def doubt_on_a_gpu(sidecar: Sidecar, function: str) -> str:
+def gone_on_a_gpu(sidecar: Sidecar, function: str, node: str) -> str:
+    """Return why an op of a function is not there on a machine with a GPU, or ""."""
+    return replaced_loop(_recurrent(sidecar), function, node)
+
+
+def doubt_on_a_gpu(sidecar: Sidecar, function: str, node: str = "") -> str:
     """Return why an op of a function may not be there on a machine with a GPU, or ""."""
+    if doubt := doubt_in_a_loop(_recurrent(sidecar), node):
+        return doubt
     if _KERAS_STEP.match(function) and not _is_never_compiled(sidecar, function):
         return "Keras may compile the step that it is in with XLA there"
-    strategies = (sidecar.devices or {}).get("strategies")
-    if isinstance(strategies, list) and strategies:
+    if _strategies_by_gpus(sidecar):
         return "the program's distribution strategy goes by the devices that there are"
     return ""

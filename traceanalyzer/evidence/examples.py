@@ -27,7 +27,7 @@ def subject(op_type: str, **fields: Any) -> Subject:  # noqa: ANN401 - any field
         "line": 7,
         "host_self_ps": 1_000_000,
         "requested_device": "",
-        "case": Case(type=op_type, basis="replay", certainty="certain"),
+        "case": Case(type=op_type, basis="replay", certainty="certain", is_complete=True),
     }
     return Subject(**{**plain, "type": op_type, **fields})
 

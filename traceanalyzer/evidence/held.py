@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from traceanalyzer.evidence.variable_uses import VariableUses
 from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.dataset_calls import functions_of_steps
+from traceanalyzer.placement.devices import type_in_scope
+from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.program import SESSION
-from traceanalyzer.sidecar.document import Scope
+from traceanalyzer.placement.support import all_on_host
+from traceanalyzer.sidecar.document import LARGEST, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from traceanalyzer.placement.blockers import Blocker
     from traceanalyzer.placement.eager_blockers import EagerBlocker
+    from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.sidecar.document import (
         Attributes,
         Frame,
+        Graph,
         Json,
         Resource,
         Sidecar,
@@ -47,16 +53,24 @@ class Held:
         name: Its name; "" for an eager op.
         function: The function it is in; "" for an eager op.
         attributes: The attributes that no GPU kernel takes, with their values.
+        given: All attributes of the node or op, as far as they were recorded.
         asked: The device that is asked for or assigned.
         frame: The user's line that made the node, or None.
+        library: The line of a library that made it, where the user's line called one; or None.
         scope: The `tf.device` scope that asks for the device, or None where none is recorded:
             around the op, around the making of its resource, or around its function's call.
         scope_frame: The line that entered it, or None.
         copied_from: The node whose request it has, by `_class`, where no scope asks for it; "".
         resource: The resource that lives elsewhere, or None.
         made_at: The user's line that made that resource, or None.
+        made_in: The line of a library that made it, where the user's line called one; or None.
+        types: Of a variable, the types that it could have for all ops that use it to be on a GPU,
+            the best first; None where none was recorded.
         call: The call that the default device comes from, or None.
         called_in: Where the scope is that of a call within another function: the function called.
+        for_step: Whether a dataset calls the function it is in to compute for a step.
+        kernel: The GPU kernel that has all data in host memory, where that is what keeps the
+            computing on the host; `attributes` are then the op's types.
     """
 
     hold: Hold
@@ -65,20 +79,26 @@ class Held:
     name: str = ""
     function: str = ""
     attributes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    given: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
     asked: str = ""
     frame: Frame | None = None
+    library: Frame | None = None
     scope: str | None = None
     scope_frame: Frame | None = None
     copied_from: str = ""
     resource: Resource | None = None
     made_at: Frame | None = None
+    made_in: Frame | None = None
+    types: tuple[str, ...] | None = None
     call: Signature | None = None
     called_in: str = ""
+    for_step: bool = False
+    kernel: Kernel | None = None
 
 
-_LAST_PART: Final = re.compile(r"(?:^|/)(?:device:)?([A-Za-z]\w*)(?::(?:\d+|\*))?$", re.IGNORECASE)
 _NO_DEVICE: Final = frozenset({"", "None"})  # `tf.device(None)`: no scope further out counts
 _BY_REQUEST: Final = frozenset({Hold.REQUEST, Hold.RESOURCE})
+_WITHOUT_KERNEL: Final = "int32"  # variables of it are on the CPU alone; another type can stand in
 
 
 class HeldFinder:
@@ -89,6 +109,9 @@ class HeldFinder:
         self._sidecar = sidecar
         self._registry = registry
         self._bound: dict[int, list[int]] = {}
+        self._uses = VariableUses(sidecar)
+        self._types: dict[int, tuple[str, ...] | None] = {}
+        self._of_steps = functions_of_steps(sidecar)
 
     def of_eager(self, signature: Signature, blocker: EagerBlocker) -> Iterator[Held]:
         """Walk what keeps an eager op from a GPU: each scope that asks for it by itself.
@@ -121,12 +144,16 @@ class HeldFinder:
             link="own" if resource is None else "resource",
             type=signature.op,
             attributes={name: known.get(name) for name in blocker.attributes},
+            given=known,
             asked=blocker.asked,
             frame=sidecar.frame(signature.frame),
+            library=sidecar.frame(signature.library),
             scope=None if scope is None else scope.device,
             scope_frame=None if scope is None else sidecar.frame(scope.frame),
             resource=resource,
             made_at=self._line_of_making(resource),
+            made_in=self._library_of_making(resource or self._made_by(signature)),
+            types=self._types_of(resource or self._made_by(signature)),
         )
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Held]:
@@ -175,16 +202,86 @@ class HeldFinder:
             name=graph.names[blocker.node],
             function=_recorded_name(placed.function),
             attributes={name: known.get(name) for name in blocker.attributes},
+            given=known,
             asked=blocker.asked,
             frame=self._frame(placed, blocker.node),
+            library=self.library_of(placed, blocker.node),
             scope=scope,
             scope_frame=frame,
             copied_from=self._copied_from(placed, blocker, scope),
             resource=resource,
             made_at=self._line_of_making(resource),
+            made_in=self._library_of_making(resource),
+            types=self._types_of(resource) or self._types_of_node(graph, blocker.node),
             call=call if blocker.hold is Hold.DEFAULT_DEVICE else None,
             called_in=called_in,
+            for_step=placed.function in self._of_steps,
         )
+
+    def in_host_memory_eager(self, signature: Signature, device: str) -> Held | None:
+        """Return why the host computes an eager op that is on a GPU; None where it does not."""
+        known = self._attributes_of(signature)
+        found = self._in_host_memory(signature.op, known, device)
+        frame = self._sidecar.frame(signature.frame)
+        return None if found is None else replace(found, frame=frame)
+
+    def in_host_memory(self, placed: FunctionPlacement, node: int) -> Held | None:
+        """Return why the host computes a node that is on a GPU; None where it does not."""
+        graph = placed.placement.nodes.graph
+        known = self._sidecar.attribute_set(graph.attributes[node])
+        found = self._in_host_memory(graph.ops[node], known, placed.placement.devices[node])
+        if found is None:
+            return None
+        return replace(
+            found,
+            name=graph.names[node],
+            function=_recorded_name(placed.function),
+            frame=self._frame(placed, node),
+        )
+
+    def _in_host_memory(self, op: str, known: Attributes, device: str) -> Held | None:
+        definition = self._registry.definition(op)
+        kernel = self._registry.find(op, GPU, known)
+        if definition is None or kernel is None:
+            return None
+        complete = definition.complete(known)
+        if not all_on_host(kernel, definition, complete):
+            return None
+        types = {n: complete.get(n) for n, a in definition.attributes.items() if a.is_type}
+        return Held(
+            hold=Hold.HOST_MEMORY,
+            link="own",
+            type=op,
+            attributes=types,
+            asked=device,
+            kernel=kernel,
+        )
+
+    def library_of(self, placed: FunctionPlacement, node: int) -> Frame | None:
+        """Return the line of a library that made a node, or None where the user's code did."""
+        return self._sidecar.library_of_node(*self._origin(placed, node))
+
+    def _library_of_making(self, resource: Resource | None) -> Frame | None:
+        if resource is None or resource.signature < 0:
+            return None
+        return self._sidecar.frame(self._sidecar.signatures[resource.signature].library)
+
+    def _made_by(self, signature: Signature) -> Resource | None:
+        found = (self._sidecar.resource_of(tensor) for tensor in signature.outputs)
+        return next((resource for resource in found if resource is not None), None)
+
+    def _types_of(self, resource: Resource | None) -> tuple[str, ...] | None:
+        if resource is None or resource.dtype != _WITHOUT_KERNEL:
+            return None
+        if id(resource) not in self._types:
+            self._types[id(resource)] = self._uses.types_of_resource(resource)
+        return self._types[id(resource)]
+
+    def _types_of_node(self, graph: Graph, node: int) -> tuple[str, ...] | None:
+        dtype = self._sidecar.attribute_set(graph.attributes[node]).get("dtype")
+        if graph.ops[node] != "VarHandleOp" or dtype != _WITHOUT_KERNEL:
+            return None
+        return self._uses.types_of_node(graph, node, str(dtype))
 
     def _line_of_making(self, resource: Resource | None) -> Frame | None:
         if resource is None or resource.signature < 0:
@@ -224,7 +321,7 @@ class HeldFinder:
         """
         function, name = self._origin(placed, blocker.node)
         own, is_end = self._scopes_around(function, name, blocker.asked)
-        for scope in own:
+        for scope in _of_owners(self._sidecar, own):
             yield scope, ""
         caller = _recorded_name(placed.function)
         if function == caller or is_end:
@@ -240,7 +337,7 @@ class HeldFinder:
         definition = self._sidecar.definition(function)
         at = -1 if definition is None else definition.index(node)
         scopes = None if definition is None or at < 0 else definition.scopes[at]
-        return _asking([self._sidecar.scopes[number] for number in reversed(scopes or ())], asked)
+        return _asking([self._sidecar.scopes[number] for number in scopes or ()], asked)
 
     def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
         """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
@@ -282,8 +379,15 @@ class HeldFinder:
         return "resource" if bound[holder] == bound[node] else "class"
 
 
-def scopes_of_making(sidecar: Sidecar, resource: Resource | None) -> tuple[Scope, ...]:
+def scopes_of_making(
+    sidecar: Sidecar, resource: Resource | None, below: int = LARGEST
+) -> tuple[Scope, ...]:
     """Return the scopes that a resource was made in, each of which asks for its device by itself.
+
+    Args:
+        sidecar: What was captured.
+        resource: The resource, or None.
+        below: The number of a resource: what was made after it cannot have decided on its device.
 
     Returns:
         The innermost first; none where no scope asks for it, or none is recorded.
@@ -291,22 +395,33 @@ def scopes_of_making(sidecar: Sidecar, resource: Resource | None) -> tuple[Scope
     if resource is None or resource.signature < 0:
         return ()
     maker = sidecar.signatures[resource.signature]
-    if not maker.scope or _type(maker.scope) != _type(resource.device):
+    if not maker.scope or type_in_scope(maker.scope) != type_in_scope(resource.device):
         return ()
-    return _scopes_of_eager(sidecar, maker, resource.device)
+    return _scopes_of_eager(sidecar, maker, resource.device, below)
 
 
-def _scopes_of_eager(sidecar: Sidecar, signature: Signature, asked: str) -> tuple[Scope, ...]:
+def _scopes_of_eager(
+    sidecar: Sidecar, signature: Signature, asked: str, below: int = LARGEST
+) -> tuple[Scope, ...]:
     """Return the scopes that ask for the device of an eager op, or of a call: at least one.
 
     Of a line that is met again, as where a function calls itself, one.
     """
     around = [sidecar.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
-    for scope in _asking(around, asked)[0]:
+    for scope in _of_owners(sidecar, _asking(around, asked)[0], below):
         by_line.setdefault(scope.frame, scope)
     innermost = Scope(device=signature.scope, frame=signature.scope_frame)
     return tuple(by_line.values()) or (innermost,)
+
+
+def _of_owners(sidecar: Sidecar, scopes: Iterable[Scope], below: int = LARGEST) -> Iterator[Scope]:
+    """Replace scopes for the device of a resource by those that the resource was made in."""
+    for scope in scopes:
+        making: tuple[Scope, ...] = ()
+        if scope.origin is not None and 0 <= scope.origin < below:
+            making = scopes_of_making(sidecar, sidecar.resources[scope.origin], scope.origin)
+        yield from making or (scope,)
 
 
 def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], bool]:
@@ -318,9 +433,9 @@ def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], boo
     """
     found = []
     for scope in scopes:
-        if _type(scope.device) == _type(asked):
+        if type_in_scope(scope.device) == type_in_scope(asked):
             found.append(scope)
-        elif _type(scope.device) or scope.device in _NO_DEVICE:
+        elif type_in_scope(scope.device) or scope.device in _NO_DEVICE:
             return tuple(found), True
     return tuple(found), False
 
@@ -344,12 +459,3 @@ def _components(count: int, edges: Iterable[Edge]) -> list[int]:
         one, other = sorted((top(source), top(target)))
         first[other] = one
     return [top(node) for node in range(count)]
-
-
-def _type(device: str) -> str | None:
-    """Return the type that a request names, as Python spells it: also `cpu:0` and `CPU`.
-
-    See `DeviceSpecV2.from_string` (python/framework/device_spec.py).
-    """
-    match = _LAST_PART.search(device)
-    return match[1].upper() if match else None

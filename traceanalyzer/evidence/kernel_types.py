@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.kernels import DEFAULT, GPU
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import all_on_host, known_types, usable_kernels
+from traceanalyzer.placement.support import (
+    SHAPE_OPS,
+    all_on_host,
+    known_types,
+    support_of,
+    usable_kernels,
+)
 
 if TYPE_CHECKING:
     from traceanalyzer.placement.kernels import Kernel
@@ -23,12 +29,16 @@ __all__ = [
     "casts_on_gpu",
     "definition_of",
     "inputs_of",
+    "is_copied_to_host",
+    "is_never_computed",
     "is_type",
     "python_name",
+    "types_computed",
     "types_taken",
     "values_taken",
 ]
 
+_NO_DATA: Final = SHAPE_OPS | {"Assert", "LinSpace"}
 _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
 
 
@@ -73,6 +83,49 @@ def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
         all its arguments in host memory, unless it has no data of that type at all (`VarHandleOp`).
     """
     return tuple(sorted(known_types() & _taken(op, attribute, value)))
+
+
+@cache
+def types_computed(op: str) -> frozenset[str]:
+    """Return the types of data that a GPU computes an op with, in every version that has it.
+
+    Kernels that have all data in host memory do not count.
+    """
+    each = (support_of(load(version), op) for version in supported())
+    computed = [
+        frozenset(
+            dtype
+            for name in support.main
+            for dtype, found in support.types[name].items()
+            if found.gpu == "all" and found.on_host == "none"
+        )
+        for support in each
+        if support is not None
+    ]
+    return reduce(frozenset.intersection, computed) if computed else frozenset()
+
+
+def is_never_computed(op: str) -> bool:
+    """Return whether no GPU kernel of an op, in any version, computes on the GPU."""
+    found = [s for v in supported() if (s := support_of(load(v), op)) is not None]
+    return bool(found) and all(s.overall.on_host == "all" for s in found)
+
+
+@cache
+def is_copied_to_host(op: str) -> bool:
+    """Return whether the host computes an op whatever its type, on data that a GPU may have made.
+
+    `Qr` is one. Sizes, indices and scalars (`LinSpace`) are not such data.
+    """
+    definition = definition_of(op)
+    support = support_of(load(supported()[-1]), op)
+    if definition is None or support is None or op in _NO_DATA or not is_never_computed(op):
+        return False
+    types = {a.type_attr or a.type_list_attr for a in definition.inputs}
+    return any(
+        c.on_host and "float" in {v for name, v in c.values.items() if name in types}
+        for c in support.combinations
+    )
 
 
 @cache

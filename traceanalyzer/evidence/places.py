@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model import Evidence, SourceWhere
 from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import CPU
 from traceanalyzer.tables.host_ops import TF_DATA
 from traceanalyzer.wording import counted, listed
@@ -31,21 +33,24 @@ __all__ = [
     "is_alone",
     "is_of_call",
     "is_of_strategy",
+    "library_made",
     "library_of",
     "line_evidence",
     "line_text",
     "lines_text",
     "made_at",
+    "name_scope",
     "ops_text",
     "runs_for_dataset",
     "same_place",
 ]
 
-# Functions of tf.data are named so (`StructuredFunctionWrapper`, data/ops/structured_function.py).
-_OF_DATASETS: Final = "__inference_Dataset_"
 _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 _COUNTED: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 _LAST_PART: Final = re.compile(r"(?:^|/)(?:device:)?(\w+)(?::(?:\d+|\*))?$", re.IGNORECASE)
+_CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradient_tape"})
+_FLOW: Final = frozenset({"while", "cond", "body", "case"})
+_LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PACKAGES: Final = ("/site-packages/", "/dist-packages/")
 _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
 _MADE_BY_STRATEGY: Final = frozenset({Hold.REQUEST, Hold.RESOURCE, Hold.ASSIGNED})
@@ -68,6 +73,7 @@ def at_lines(subjects: Iterable[Subject]) -> str:
 
     The name of the file stands for its path: the evidence has that.
     """
+    subjects = list(subjects)
     known = [(s.file, s.line) for s in subjects if s.file is not None and s.line is not None]
     found = list(dict.fromkeys(known))
     if not found:
@@ -75,21 +81,57 @@ def at_lines(subjects: Iterable[Subject]) -> str:
     file, line = found[0]
     more = f" and {counted(len(found) - 1, 'more line')}" if len(found) > 1 else ""
     name = file.replace("\\", "/").rpartition("/")[2]
-    return f" at {name}:{line}{more}"
+    return f" at {name}:{line}{more}{_in_library(subjects)}"
+
+
+def _in_library(subjects: Sequence[Subject]) -> str:
+    """Return where libraries make ops, if they make all of these; for the end of a title."""
+    lines = [subject.case.library for subject in subjects]
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines):
+        return ""
+    scopes = list(dict.fromkeys(filter(None, (name_scope(s.name) for s in subjects))))
+    within = f" in {scopes[0]}" if len(scopes) == 1 else ""
+    return f", within {library_of(known[0])} ({lines_text(known)}{within})"
 
 
 def made_at(subject: Subject) -> tuple[Evidence, ...]:
-    """Return the line that asks for an op as evidence; nothing where it is not known."""
+    """Return the line that asks for an op as evidence, and the library's line that makes it.
+
+    Returns:
+        Nothing where the line is not known.
+    """
     if subject.file is None or subject.line is None:
         return ()
-    text = f"this line makes {subject.case.type}"
+    library = subject.case.library
+    where = SourceWhere(file=subject.file, line=subject.line)
+    if library is None:
+        text = f"this line makes {subject.case.type}"
+        return (Evidence(kind="source_line", text=text, where=where),)
+    name, scope = library_of(library), name_scope(subject.name)
+    within = f" in the name scope {scope}" if scope else ""
+    calls = f"this line calls {name}, which makes {subject.case.type}"
+    makes = f"{name} makes {subject.case.type} here, in `{library.code}`{within}"
     return (
-        Evidence(
-            kind="source_line",
-            text=text,
-            where=SourceWhere(file=subject.file, line=subject.line),
-        ),
+        Evidence(kind="source_line", text=calls, where=where),
+        line_evidence("library_line", makes, library),
     )
+
+
+def name_scope(node: str) -> str:
+    """Return the name scope of a node that a program or its layers opened; "" for none.
+
+    Names of layers and models are lower case, with digits and underscores.
+    """
+    parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
+    named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
+    return "/".join(named)
+
+
+def library_made(members: Iterable[tuple[Subject, Held]]) -> Frame | None:
+    """Return a library's line that made ops, if libraries made all of them."""
+    lines = [subject.case.library for subject, _ in members]
+    return None if None in lines or not lines else lines[0]
 
 
 def same_place(frame: Frame | None) -> str:
@@ -161,9 +203,10 @@ def is_of_call(held: Held) -> bool:
 
 
 def runs_for_dataset(subject: Subject, held: Held) -> bool:
-    """Return whether a default device is that of a function which tf.data calls."""
-    is_called = held.call is not None
-    return not is_called and (subject.function == TF_DATA or held.function.startswith(_OF_DATASETS))
+    """Return whether a default device is that of a function which tf.data calls for a pipeline."""
+    if held.call is not None or held.for_step:
+        return False
+    return subject.function == TF_DATA or is_of_dataset(held.function)
 
 
 def is_alone(members: Sequence[tuple[Subject, Held]]) -> bool:
@@ -172,8 +215,14 @@ def is_alone(members: Sequence[tuple[Subject, Held]]) -> bool:
 
 
 def borne_out(fixes: Iterable[Fix], members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
-    """Return fixes as checked only where nothing else holds the ops: else they move none alone."""
-    is_enough = all(len(subject.case.held) <= 1 for subject, _ in members)
+    """Return fixes as checked only where nothing else holds the ops: else they move none alone.
+
+    A replay must put the ops on a GPU without what holds them.
+    """
+    is_enough = all(
+        len(subject.case.held) <= 1 and (subject.case.is_complete or subject.case.basis != "replay")
+        for subject, _ in members
+    )
     return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
 
 
@@ -237,4 +286,5 @@ _OF_HOLD: Final[Mapping[Hold, Callable[[Held], str]]] = {
     Hold.PRIORITY: lambda held: f"TensorFlow prefers the CPU kernel of {held.type}",
     Hold.SMALL_INPUTS: lambda held: f"{held.type} has few integers to work on",
     Hold.OPTIMIZER: lambda held: f"an optimizer of the graph moves {held.type} to the host",
+    Hold.HOST_MEMORY: lambda held: f"the GPU kernel of {held.type} has its data in host memory",
 }

@@ -5,6 +5,7 @@ The texts are TensorFlow's own, of 2.12 to 2.21; where they come from stands bes
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,9 +14,16 @@ from traceanalyzer.placement.program import SESSION
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.model import Certainty
+    from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
 
-__all__ = ["Obstacle", "obstacles", "ran_in_sessions_alone", "saw_no_gpu"]
+__all__ = [
+    "Obstacle",
+    "obstacles",
+    "of_the_program",
+    "ran_in_sessions_alone",
+    "saw_no_gpu",
+]
 
 # What TensorFlow says on stderr, and what it means.
 _LOG_LINES: Final = (
@@ -29,6 +37,14 @@ _LOG_LINES: Final = (
     ("cuda_init_failed", "failed call to cuInit"),
 )
 
+_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
+# CUDA takes the list up to the first entry that is no number of a device and no UUID.
+_NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
+
+# What a line gives the call as its devices, as far as it stands on that line.
+_GIVEN: Final = re.compile(r"set_visible_devices\(\s*(?:devices\s*=\s*)?(\S.*)")
+_NO_GPU: Final = re.compile(r"""\[\s*\]|\(\s*\)|[\w.]*list_\w+_devices\(\s*(?:\w+=)?["']CPU""")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
@@ -38,11 +54,16 @@ class Obstacle:
         reason: Stable word for it.
         text: What shows it, in a sentence.
         hides_all: Whether no GPU can be seen with it, whatever else is.
+        frame: The line of the program that does it, or None.
+        certainty: How sure it is that the program does the same on a machine with a GPU; None where
+            the program does not do it.
     """
 
     reason: str
     text: str
     hides_all: bool
+    frame: Frame | None = None
+    certainty: Certainty | None = None
 
 
 def saw_no_gpu(sidecar: Sidecar) -> bool:
@@ -104,8 +125,42 @@ def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
             ),
             hides_all=True,
         )
-    physical, visible = devices.get("physical"), devices.get("visible")
-    if _has_gpu(physical) and not _has_gpu(visible):
+    yield from _hidden_by_config(sidecar, devices)
+    yield from _hidden_by_variable(sidecar, environment)
+    if _sessions_have_no_gpu(sidecar):
+        yield Obstacle(
+            reason="hidden_by_session",
+            text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
+            hides_all=ran_in_sessions_alone(sidecar),
+            # A program that asks which GPUs there are may give its sessions one where there is.
+            certainty="likely" if devices.get("gpu_questions") else "certain",
+        )
+    for reason, text in _LOG_LINES:
+        line = next((line for line in sidecar.log if text in line), None)
+        if line is not None:
+            said = line.partition("] ")[2] or line
+            yield Obstacle(reason=reason, text=f"TensorFlow said: {said.strip()}", hides_all=False)
+
+
+def of_the_program(sidecar: Sidecar) -> tuple[Obstacle, ...]:
+    """Return what the program itself does that hides every GPU, on any machine."""
+    return tuple(o for o in obstacles(sidecar) if o.certainty is not None and o.hides_all)
+
+
+def _hidden_by_config(sidecar: Sidecar, devices: Mapping[str, Any]) -> Iterator[Obstacle]:
+    choice = _choice(sidecar, "tf.config.set_visible_devices")
+    has_hidden_one = _has_gpu(devices.get("physical")) and not _has_gpu(devices.get("visible"))
+    frame = None if choice is None else sidecar.frame(choice.frame)
+    hides = choice is not None and "GPU" not in choice.value and not _goes_by_a_list(choice, frame)
+    if choice is not None and (hides or has_hidden_one):
+        yield Obstacle(
+            reason="hidden_by_config",
+            text="tf.config.set_visible_devices() leaves no GPU visible",
+            hides_all=True,
+            frame=frame,
+            certainty="certain" if choice.is_outright or has_hidden_one else "likely",
+        )
+    elif has_hidden_one:
         yield Obstacle(
             reason="hidden_by_config",
             text=(
@@ -113,25 +168,40 @@ def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
                 "none: the program hid it"
             ),
             hides_all=True,
+            certainty="certain",
         )
-    variable = _mapping(environment.get("variables")).get("CUDA_VISIBLE_DEVICES")
-    if isinstance(variable, str) and variable.strip() in {"", "-1", "NoDevFiles", "none"}:
-        yield Obstacle(
-            reason="hidden_by_env",
-            text=f"CUDA_VISIBLE_DEVICES was {variable!r}, which hides every GPU from CUDA",
-            hides_all=True,
-        )
-    if _sessions_have_no_gpu(sidecar):
-        yield Obstacle(
-            reason="hidden_by_session",
-            text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
-            hides_all=ran_in_sessions_alone(sidecar),
-        )
-    for reason, text in _LOG_LINES:
-        line = next((line for line in sidecar.log if text in line), None)
-        if line is not None:
-            said = line.partition("] ")[2] or line
-            yield Obstacle(reason=reason, text=f"TensorFlow said: {said.strip()}", hides_all=False)
+
+
+def _goes_by_a_list(choice: VisibilityChoice, frame: Frame | None) -> bool:
+    """Return whether a line takes the GPUs from a list, which is empty on a machine without one.
+
+    `tf.config.set_visible_devices(gpus[:1], "GPU")` hides no GPU where there is one.
+    """
+    text = "" if frame is None else frame.text or ""
+    found = _GIVEN.search(text)
+    return not choice.is_outright and found is not None and not _NO_GPU.match(found[1])
+
+
+def _hidden_by_variable(sidecar: Sidecar, environment: Mapping[str, Any]) -> Iterator[Obstacle]:
+    choice = _choice(sidecar, _VARIABLE)
+    variable = _mapping(environment.get("variables")).get(_VARIABLE)
+    if choice is not None:
+        variable = choice.value
+    if not isinstance(variable, str) or _NAMES_A_GPU.match(variable):
+        return
+    yield Obstacle(
+        reason="hidden_by_env" if choice is None else "hidden_by_script",
+        text=f"{_VARIABLE} was {variable!r}, which hides every GPU from CUDA"
+        if choice is None
+        else f"the program sets {_VARIABLE} to {variable!r}, which hides every GPU from CUDA",
+        hides_all=True,
+        frame=None if choice is None else sidecar.frame(choice.frame),
+        certainty=None if choice is None else "certain" if choice.is_outright else "likely",
+    )
+
+
+def _choice(sidecar: Sidecar, how: str) -> VisibilityChoice | None:
+    return next((choice for choice in sidecar.visibility if choice.how == how), None)
 
 
 def _has_gpu(devices: Any) -> bool:  # noqa: ANN401 - a value of JSON

@@ -22,8 +22,9 @@ class StepWaits:
         table: One row a step of the kind that took most time: `step`, `name`, `start_ps`,
             `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (between the step before
             and this one: a loop may fetch its input outside of what it marks), `since_ps` (where
-            that begins) and `is_regular`.
-        steps: Number of regular steps: warm-up and outliers are left out of all that follows.
+            that begins) and `counts`.
+        steps: Number of steps that count: the regular ones, and outliers that are slow because
+            they waited. Only these are in the figures that follow.
         mean_ps: Wait per step, that before it included.
         median_ps: Likewise.
         share: Wait as a share of the steps' time, with what they waited before them.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FEWEST_STEPS", "host_input", "input_use"]
 
 FEWEST_STEPS: Final = 3
-"""Regular steps below which nothing is said of whether a pipeline keeps up."""
+"""The fewest steps for which a pipeline is judged."""
 
 _TOO_LONG: Final = 0.05  # share of a step in which it waits
 # A pipeline that bounds the rate is at work nearly all the time, or makes the steps wait for work

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from traceanalyzer.input_pipeline.records import StepWaits
 from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.step_kinds import REGULAR
+from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
     from traceanalyzer.tables.pipeline_events import Spans
 
 __all__ = ["periods", "requested", "step_waits"]
+
+_ALIKE: Final = 2.0  # times what a regular step takes without its wait
 
 
 def requested(requests: Spans) -> Intervals:
@@ -45,14 +48,14 @@ def step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     table["wait_ps"] = inside_ps(waiting, start, end)[mine]
     table["wait_before_ps"] = inside_ps(waiting, since, start)[mine]
     table["since_ps"] = since[mine]
-    table["is_regular"] = (ordered["kind"].astype(str) == REGULAR).to_numpy()[mine]
-    regular = table[table["is_regular"]]
-    wait = (regular["wait_ps"] + regular["wait_before_ps"]).to_numpy(np.float64)
-    whole = (regular["duration_ps"] + regular["wait_before_ps"]).to_numpy(np.float64)
+    table["counts"] = _counts(table, ordered["kind"].astype(str).to_numpy()[mine])
+    counted = table[table["counts"]]
+    wait = (counted["wait_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
+    whole = (counted["duration_ps"] + counted["wait_before_ps"]).to_numpy(np.float64)
     begin, stop = periods(table)
     return StepWaits(
         table=table,
-        steps=len(regular),
+        steps=len(counted),
         mean_ps=float(wait.mean()) if len(wait) else 0.0,
         median_ps=float(np.median(wait)) if len(wait) else 0.0,
         share=float(wait.sum() / whole.sum()) if whole.sum() else 0.0,
@@ -60,8 +63,24 @@ def step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     )
 
 
+def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Return which steps count: the regular ones, and those that only a wait makes outliers.
+
+    A slow pipeline makes some steps slow, and the others wait for nothing. What sets such a step
+    apart is its wait; without it, it takes about as long as the others. A step that is slow for
+    another reason, such as a checkpoint, says nothing about the pipeline.
+    """
+    regular = kind == REGULAR
+    wait = table["wait_ps"].to_numpy(np.float64)
+    own = table["duration_ps"].to_numpy(np.float64) - wait
+    usual = np.median(own[regular]) if regular.any() else 0.0
+    alike = (own <= _ALIKE * usual) | (own <= wait)
+    counts: NDArray[np.bool_] = regular | ((kind == OUTLIER) & alike)
+    return counts
+
+
 def periods(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return from when to when each regular step had the program to itself, int64."""
-    regular = table[table["is_regular"]]
-    stop = (regular["start_ps"] + regular["duration_ps"]).to_numpy(np.int64)
-    return regular["since_ps"].to_numpy(np.int64), stop
+    """Return from when to when each step that counts had the program to itself, int64."""
+    counted = table[table["counts"]]
+    stop = (counted["start_ps"] + counted["duration_ps"]).to_numpy(np.int64)
+    return counted["since_ps"].to_numpy(np.int64), stop

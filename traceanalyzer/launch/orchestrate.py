@@ -42,7 +42,8 @@ _FINDS_TENSORFLOW: Final = (
 )
 _PATIENCE_S: Final = 10.0
 _NOTHING: Final = "nothing was recorded"
-_PROCESSES: Final = "child_processes"  # what the recorder notes of processes
+# What the recorder notes of processes.
+_PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,7 +241,7 @@ class _Capture:
             return f"TensorFlow is not installed for {program.interpreter[0]}"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
-        has_others = any(note.get("id") == _PROCESSES for note in self._records("note"))
+        has_others = any(note.get("id") in _PROCESSES for note in self._records("note"))
         others = " itself, and processes that it starts are not recorded" if has_others else ""
         return f"the script did not import TensorFlow{others}"
 

@@ -14,6 +14,7 @@ from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traceanalyzer.placement.calls import Call
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.sidecar.document import Attributes, Graph
 
@@ -48,31 +49,30 @@ def as_recorded(graph: Graph) -> dict[int, str]:
 
 
 def as_bound(
-    graph: Graph,
-    attributes: Sequence[Attributes],
-    arguments: Sequence[str],
-    machine: Machine,
-    default_device: str,
+    graph: Graph, attributes: Sequence[Attributes], call: Call, machine: Machine
 ) -> dict[int, str]:
     """Return the devices of arguments and results on another machine.
+
+    An argument whose place is not known is on the host if its type always is, else on the default
+    device; for a call by a dataset it is where the dataset is.
 
     Args:
         graph: The function's graph.
         attributes: The pool of its attribute sets.
-        arguments: Where each argument is, by index; "" or left out where that is not known: then
-            it is on the host if its type always is, else on the default device.
+        call: The call of the function.
         machine: The machine.
-        default_device: The function's default device, "" for none.
     """
-    elsewhere = default_device or machine.host
+    elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}
     for index, node in argument_nodes(graph, attributes).items():
-        device = arguments[index] if index < len(arguments) else ""
+        device = call.arguments[index] if index < len(call.arguments) else ""
         if not device:
             dtype = attributes[graph.attributes[node]].get("T")
             device = machine.host if dtype in (*ON_HOST, "resource") else elsewhere
         found[node] = device
     results = [at for at, op in enumerate(graph.ops) if op in RESULTS and graph.devices[at]]
+    if call.results:
+        return found | dict.fromkeys(results, call.results)
     position = {name: at for at, name in enumerate(graph.names)} if results else {}
     for node in results:
         made = _maker(graph, node, position, found, machine)

@@ -50,6 +50,8 @@ class Hold(Enum):
             ops stay on the host.
         OPTIMIZER: An optimizer of the graph, which the program has switched on, moves it to the
             host after it was placed.
+        HOST_MEMORY: Nothing: it is on the device, but its kernel there has all of its data in host
+            memory, so that the host computes it.
     """
 
     NO_KERNEL = "no_kernel"
@@ -62,6 +64,7 @@ class Hold(Enum):
     PRIORITY = "priority"
     SMALL_INPUTS = "small_inputs"
     OPTIMIZER = "optimizer"
+    HOST_MEMORY = "host_memory"
 
 
 _MANY: Final = 32  # blockers that are alike

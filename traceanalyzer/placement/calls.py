@@ -29,10 +29,13 @@ class Call(NamedTuple):
 
     Attributes:
         default_device: Where the call was placed, "" for a session, which has no default device.
-        arguments: Where each argument is, by index; "" or left out where that is not known.
+        arguments: Where each argument is, by index; "" or left out where that is not known. Of a
+            call by a dataset, those of the function's last arguments.
         guessed: Indices of the arguments whose place is a guess.
         signature: The signature of the sidecar that calls it, None for a call by a function.
         doubt: What is not known about it, or "".
+        results: The dataset's device, for a call by one: elements and results are there. "" for
+            other calls.
     """
 
     default_device: str
@@ -40,6 +43,7 @@ class Call(NamedTuple):
     guessed: frozenset[int] = frozenset()
     signature: int | None = None
     doubt: str = ""
+    results: str = ""
 
 
 def calls_of(graph: Graph, attributes: Sequence[Attributes]) -> Iterator[tuple[int, str]]:

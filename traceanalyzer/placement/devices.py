@@ -40,6 +40,9 @@ _PART = re.compile(
     re.ASCII,
 )
 _ADDRESS: Final = ("job", "replica", "task")
+_LAST_PART: Final = re.compile(
+    r"(?:^|/)(?:device:)?(?!(?:job|replica|task):)([A-Za-z]\w*)(?::(?:\d+|\*))?$", re.IGNORECASE
+)
 
 
 class DeviceNameError(ValueError):
@@ -203,6 +206,15 @@ def parse_device(text: str) -> DeviceName:
         _number(found.get("id")),
     )
     return ANYWHERE if name == ANYWHERE else name
+
+
+def type_in_scope(device: str) -> str | None:
+    """Return the type that a scope's device names, as Python spells it: also `cpu:0` and `CPU`.
+
+    See `DeviceSpecV2.from_string` (python/framework/device_spec.py).
+    """
+    match = _LAST_PART.search(device)
+    return match[1].upper() if match else None
 
 
 def _known(text: str | None) -> str | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.arguments import ON_HOST, argument_nodes, as_bound, as_recorded
 from traceanalyzer.placement.calls import FORWARDED, Call, callers_first, calls_of
+from traceanalyzer.placement.dataset_calls import dataset_calls, is_of_dataset
 from traceanalyzer.placement.devices import CPU, GPU, DeviceNameError, Machine, parse_device
 from traceanalyzer.placement.eager import (
     EagerInput,
@@ -20,15 +21,17 @@ from traceanalyzer.placement.eager import (
     place_eager,
 )
 from traceanalyzer.placement.kernels import DEFAULT, Kernel
-from traceanalyzer.placement.nodes import Nodes, describe
+from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
-from traceanalyzer.placement.read_devices import without_read_devices
+from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.placement.registry import Nearest, nearest
+from traceanalyzer.sidecar.document import split_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.sidecar.document import (
+        Attributes,
         Function,
         Graph,
         Instance,
@@ -41,16 +44,12 @@ __all__ = [
     "SESSION",
     "FunctionPlacement",
     "ProgramPlacement",
-    "is_of_dataset",
     "machine_of",
     "place_program",
     "with_gpus",
 ]
 
 SESSION: Final = "unknown_graph"  # what TensorFlow calls the graph of a session of TensorFlow 1
-# Functions of tf.data run where the dataset is, on the host (`StructuredFunctionWrapper` names
-# them after the method, in data/ops/structured_function.py).
-_OF_DATASETS: Final = "__inference_Dataset_"
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 _LOCAL: Final = "/job:localhost/replica:0/task:0"
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
@@ -97,11 +96,6 @@ class ProgramPlacement:
     eager: Sequence[EagerPlacement]
     resources: Sequence[str]
     functions: Mapping[str, tuple[FunctionPlacement, ...]]
-
-
-def is_of_dataset(function: str) -> bool:
-    """Return whether a function is one that tf.data made of what `map` and the like are given."""
-    return function.startswith(_OF_DATASETS)
 
 
 def machine_of(sidecar: Sidecar) -> Machine:
@@ -176,6 +170,8 @@ class _Program:
         self._own_machine = machine_of(sidecar)
         self.machine = self.asked or self._own_machine
         self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
+        self.resources = [""] * len(sidecar.resources)
+        self._read_devices = ReadDevices(sidecar, self.machine, self.resources)
         names = {f.name for f in sidecar.functions} | {d.name for d in sidecar.definitions}
         names |= {s.op for s in sidecar.signatures if s.is_function}
         self._functions = frozenset(names)
@@ -206,7 +202,6 @@ class _Program:
 
     def _place_resources(self, setting: EagerSetting) -> None:
         """Place what makes each resource; one made from others comes after them."""
-        self.resources = [""] * len(self.sidecar.resources)
         for at, resource in enumerate(self.sidecar.resources):
             if self.asked is None:
                 self.resources[at] = resource.device
@@ -219,7 +214,7 @@ class _Program:
             signature.op,
             self.sidecar.attribute_set(signature.attributes),
             [self._input(tensor) for tensor in signature.inputs],
-            signature.scope,
+            signature.scope if self.asked is None else self._read_devices.of_eager(signature),
         )
 
     def _input(self, tensor: Tensor) -> EagerInput:
@@ -240,6 +235,13 @@ class _Program:
         for at, (signature, where) in enumerate(zip(self.sidecar.signatures, eager, strict=True)):
             if signature.is_function:
                 _add(calls, signature.op, self._call_of(at, signature, where))
+            elif is_dataset(signature.op):
+                devices = [self._resource_device(tensor) for tensor in signature.inputs]
+                attributes = self.sidecar.attribute_set(signature.attributes)
+                for callee, call in self._by_dataset(
+                    signature.op, attributes, devices, where.device
+                ):
+                    _add(calls, callee, call)
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
         for function in callers_first(self.sidecar):
             of_function = tuple(calls.get(function.name, {}).values())
@@ -263,11 +265,32 @@ class _Program:
                 device = self.machine.host
             elif tensor.dtype != "resource" and self.asked is not None:
                 guessed.add(index)
-                device = self.machine.host if self._is_read(tensor) else self.machine.devices[0]
+                is_on_host = tensor.dtype == "variant" or self._is_read(tensor)  # a dataset, mostly
+                device = self.machine.host if is_on_host else self.machine.devices[0]
             if not device:
                 guessed.add(index)
             devices.append(device)
         return Call(where.device, tuple(devices), frozenset(guessed), at, where.doubt)
+
+    def _resource_device(self, tensor: Tensor) -> str:
+        return self._input(tensor).device if tensor.dtype == "resource" else ""
+
+    def _by_dataset(
+        self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
+    ) -> Iterator[tuple[str, Call]]:
+        """Walk the calls of a dataset's functions; the arguments of each are all it has."""
+        definition = self.kernels.registry.definition(op)
+        if definition is None:
+            return
+        for callee, call in dataset_calls(definition, attributes, inputs, device):
+            function = self.sidecar.function(callee)
+            if function is None or not function.instances:
+                continue
+            count = max(
+                argument_nodes(function.instances[0].input, self.sidecar.attributes), default=-1
+            )
+            elements = ("",) * (count + 1 - len(call.arguments))
+            yield callee, call._replace(arguments=(*elements, *call.arguments))
 
     def _is_read(self, tensor: Tensor) -> bool:
         """Return whether a tensor may come from a dataset, whose elements are on the host."""
@@ -287,9 +310,15 @@ class _Program:
         placement = caller.placement
         graph = placement.nodes.graph
         position: dict[str, int] = {}
+        datasets: set[int] = set()
         for node, callee in calls_of(graph, self.sidecar.attributes):
-            position = position or {name: at for at, name in enumerate(graph.names)}
             default = placement.devices[node]
+            if is_dataset(graph.ops[node]):
+                if node not in datasets:
+                    datasets.add(node)
+                    yield from self._by_dataset_node(graph, node, placement.devices, caller.doubt)
+                continue
+            position = position or {name: at for at, name in enumerate(graph.names)}
             skipped = FORWARDED.get(graph.ops[node])
             if skipped is None:
                 yield callee, Call(default, (), frozenset(), None, caller.doubt)
@@ -301,6 +330,17 @@ class _Program:
                 for s in sources
             ]
             yield callee, Call(default, tuple(makers), frozenset(), None, caller.doubt)
+
+    def _by_dataset_node(
+        self, graph: Graph, node: int, devices: Sequence[str], doubt: str
+    ) -> Iterator[tuple[str, Call]]:
+        inputs = [
+            devices[at] if at >= 0 and self._is_resource(graph, at) else ""
+            for at in (graph.index(split_input(text)[0]) for text in graph.inputs[node])
+        ]
+        attributes = self.sidecar.attribute_set(graph.attributes[node])
+        for callee, call in self._by_dataset(graph.ops[node], attributes, inputs, devices[node]):
+            yield callee, call._replace(doubt=doubt)
 
     def _is_resource(self, graph: Graph, node: int) -> bool:
         attributes = self.sidecar.attribute_set(graph.attributes[node])
@@ -360,13 +400,7 @@ class _Program:
             assigned=(
                 as_recorded(instance.input)
                 if self.asked is None
-                else as_bound(
-                    instance.input,
-                    self.sidecar.attributes,
-                    call.arguments,
-                    self.machine,
-                    call.default_device,
-                )
+                else as_bound(instance.input, self.sidecar.attributes, call, self.machine)
             ),
             guessed=self._guessed(instance.input, call),
         )
@@ -391,7 +425,8 @@ class _Program:
         if (name, at) not in self._described:
             graph = instance.input
             if self.asked is not None:
-                graph = without_read_devices(self.sidecar, name, graph, self._own_machine)
+                defined = "" if name == SESSION else name
+                graph = self._read_devices.of_graph(defined, graph, self._own_machine.host)
             self._described[name, at] = describe(
                 graph, self.sidecar.attributes, self.kernels.registry, self._functions
             )

@@ -1,12 +1,10 @@
-"""Requests that a program read off: of the device that something turned out to be on.
+"""Requests for the device of something else, which is another device on another machine.
 
-`tf.function` initializes a variable that it makes where its handle is (`assign_fn` of
-eager/polymorphic_function/polymorphic_function.py, copied by eager/lift_to_graph.py), Keras makes
-an optimizer's slots where the variable is (`add_variable_from_reference` of
-keras/src/backend/tensorflow/optimizer.py), tf.data the ops of an optional where its value is
-(data/ops/optional_ops.py), and TensorFlow lowers a loop to ops on the device of what enters it
-(core/common_runtime/lower_while_op.cc). Without a GPU all these ask for the CPU by its full name;
-with one they ask for where the same thing is then.
+An optimizer makes its slots under the device of the variable (`add_variable_from_reference` of
+keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable where its handle is
+(`assign_fn` of eager/polymorphic_function/polymorphic_function.py), programs write
+`tf.device(x.device)`, and TensorFlow lowers a loop to ops on the device of what enters it
+(core/common_runtime/lower_while_op.cc). Without a GPU all these ask for the CPU by its full name.
 """
 
 from __future__ import annotations
@@ -14,53 +12,107 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.placement.devices import CPU, type_in_scope
+from traceanalyzer.sidecar.document import OF_MACHINE, Scope
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.sidecar.document import Graph, Sidecar
+    from traceanalyzer.sidecar.document import Graph, Sidecar, Signature
 
-__all__ = ["without_read_devices"]
+__all__ = ["ReadDevices"]
 
-# The code that reads devices off. Other library code names them in full, too, and means them: a
-# distribution strategy resolves those that it is given.
-_READERS: Final = (
-    "/keras/src/backend/tensorflow/optimizer.py",
-    "/tensorflow/python/data/ops/optional_ops.py",
-    "/tensorflow/python/eager/lift_to_graph.py",
-    "/tensorflow/python/eager/polymorphic_function/polymorphic_function.py",
-)
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
+_BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
+_NO_DEVICE: Final = frozenset({"", "None"})  # `tf.device(None)`: no scope further out counts
+_CLASS, _GROUP = "_class", "loc:@"
 
 
-def without_read_devices(sidecar: Sidecar, function: str, graph: Graph, recorded: Machine) -> Graph:
-    """Return a graph without the requests that would be others on another machine.
+class ReadDevices:
+    """Returns requests as they would be on another machine.
 
-    Args:
-        sidecar: What was captured.
-        function: The function whose graph it is.
-        graph: The placer's input, as recorded.
-        recorded: The machine of the capture. A device that was read off is named in full, as
-            `/CPU:0` is not. The user's own code is taken at its word.
+    What is asked for by the device of a resource is asked for where that resource is; a device that
+    something else had is not asked for: whatever else decides, decides there, too.
     """
-    devices = list(graph.devices)
-    for node, device in enumerate(graph.devices):
-        if (
-            device == recorded.host
-            and graph.ops[node] not in _ENDS
-            and _is_read_off(sidecar, function, graph, node)
-        ):
-            devices[node] = ""
-    return replace(graph, devices=tuple(devices)) if tuple(devices) != graph.devices else graph
+
+    def __init__(self, sidecar: Sidecar, machine: Machine, resources: Sequence[str]) -> None:
+        """Take what was captured, the machine, and where each resource is, "" for not known."""
+        self._sidecar = sidecar
+        self._machine = machine
+        self._resources = resources
+
+    def of_eager(self, signature: Signature) -> str:
+        """Return the device that is asked for an eager op or a call."""
+        scopes = (self._sidecar.scopes[number] for number in signature.scopes)
+        return self._on_machine(_innermost(scopes), signature.scope)
+
+    def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
+        """Return a graph with the devices that are asked for on the machine.
+
+        Args:
+            function: The function whose graph it is; "" for the graph of a session.
+            graph: The placer's input, as recorded.
+            host: The CPU of the machine it was recorded on. What TensorFlow itself asks for names
+                that in full.
+        """
+        devices = list(graph.devices)
+        for node, device in enumerate(graph.devices):
+            if type_in_scope(device) != CPU or graph.ops[node] in _ENDS:
+                continue
+            scope = self._scope_of(function, graph, node)
+            if device == host or scope is not _BY_TENSORFLOW:
+                devices[node] = self._on_machine(scope, device)
+        return replace(graph, devices=tuple(devices)) if tuple(devices) != graph.devices else graph
+
+    def _on_machine(self, scope: Scope | None, device: str) -> str:
+        if scope is None or scope.origin is None:
+            return device
+        if scope.origin == OF_MACHINE:
+            return self._machine.devices[0]
+        return self._resources[scope.origin] if scope.origin >= 0 else ""
+
+    def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
+        """Return the scope that a node has its device from: its own, or that of a call of it."""
+        name, origin = graph.names[node], graph.origin_nodes[node]
+        inner = graph.origin_functions[node]
+        scopes = self._scopes_around(inner or function, origin or name)
+        if scopes is None:
+            return _BY_TENSORFLOW  # no code made it: TensorFlow did, when it inlined or lowered
+        found = _innermost(scopes)
+        if found is None and inner and inner != function:
+            call = name.removesuffix(f"/{origin}")
+            found = _innermost(self._scopes_around(function, call) or ())
+        return found or self._scope_of_group(function, graph, node)
+
+    def _scope_of_group(self, function: str, graph: Graph, node: int) -> Scope | None:
+        """Return the scope of the op that a node is colocated with, whose device it got."""
+        groups = self._sidecar.attribute_set(graph.attributes[node]).get(_CLASS)
+        for group in groups if isinstance(groups, list) else ():
+            text = group.get("s") if isinstance(group, dict) else None
+            at = graph.index(text.removeprefix(_GROUP)) if isinstance(text, str) else -1
+            if at not in {-1, node} and graph.devices[at] == graph.devices[node]:
+                own = self._scopes_around(function, graph.names[at])
+                return _innermost(own or ())
+        return None
+
+    def _scopes_around(self, function: str, node: str) -> list[Scope] | None:
+        """Return the scopes around a node, innermost first; None for a node that no code made."""
+        definition = self._sidecar.definition(function)
+        if definition is None:
+            return []
+        at = definition.index(node)
+        if at < 0:
+            return None if function else []
+        return [self._sidecar.scopes[number] for number in definition.scopes[at] or ()]
 
 
-def _is_read_off(sidecar: Sidecar, function: str, graph: Graph, node: int) -> bool:
-    definition = sidecar.definition(graph.origin_functions[node] or function)
-    if definition is None:
-        return False
-    at = definition.index(graph.origin_nodes[node] or graph.names[node])
-    if at < 0:
-        return True  # no code made it: TensorFlow did, when it inlined or lowered what did
-    scopes = [sidecar.scopes[number] for number in definition.scopes[at] or ()]
-    innermost = next((scope for scope in reversed(scopes) if scope.device), None)
-    frame = None if innermost is None else sidecar.frame(innermost.frame)
-    return frame is not None and frame.file.replace("\\", "/").endswith(_READERS)
+def _innermost(scopes: Iterable[Scope]) -> Scope | None:
+    """Return the innermost of scopes that names a type of device."""
+    for scope in scopes:
+        if scope.device in _NO_DEVICE:
+            return None
+        if type_in_scope(scope.device):
+            return scope
+    return None

@@ -17,14 +17,15 @@ from traceanalyzer.placement.kernels import ALWAYS_ON_HOST, CPU, DEFAULT, GPU
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.placement.kernels import Kernel
-    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.sidecar.document import Attributes, Json
 
 __all__ = [
+    "SHAPE_OPS",
     "Change",
     "Combination",
     "Extent",
@@ -51,6 +52,9 @@ _ANYTHING: Final = (  # what an attribute may be that neither kernels nor the de
     *("int16", "int32", "int64", "int8", "string", "uint16", "uint32", "uint64", "uint8"),
     *("resource", "variant"),
 )
+# They need the shape of their input alone, which the host knows wherever the data is.
+SHAPE_OPS: Final = frozenset({"Rank", "Shape", "ShapeN", "Size"})
+_HANDLES: Final = frozenset({"resource"})
 _INTEGERS: Final = frozenset(
     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 )
@@ -79,7 +83,7 @@ class Combination:
         values: The attributes, in the sidecar's encoding; of a list its one element.
         cpu: The kernel on a CPU, or None.
         gpu: The kernel on a GPU, or None.
-        on_host: Whether that has every argument in host memory.
+        on_host: Whether that has all data in host memory.
     """
 
     values: Mapping[str, Json]
@@ -95,8 +99,8 @@ class TypeSupport:
     Attributes:
         cpu: Those with a kernel on a CPU.
         gpu: Those with a kernel on a GPU.
-        on_host: Of the latter, those whose kernel has every argument in host memory: placed on the
-            GPU, computed on the host.
+        on_host: Of the latter, those whose kernel has all data in host memory: placed on the GPU,
+            computed on the host.
     """
 
     cpu: Extent
@@ -256,17 +260,19 @@ def mismatches(registry: Registry, op: str, attributes: Attributes) -> tuple[Mis
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
-    """Return whether a kernel on a GPU has every argument of an op in host memory.
+    """Return whether a kernel on a GPU has all data of an op in host memory.
 
-    Unlike `memory_of` it needs the types alone, not how many tensors there are.
+    The host then computes it. Handles of resources are not data: an op that only makes or takes
+    handles (`VarHandleOp`) computes nothing. An op that asks for a shape reads no data of its
+    input. Unlike `memory_of` this needs the types alone, not how many tensors there are.
     """
-    arguments = (*definition.inputs, *definition.outputs)
-    return bool(arguments) and all(
-        argument.name in kernel.host_memory_args
-        or argument.type in ALWAYS_ON_HOST
-        or _is_on_host(attributes.get(argument.type_attr))
-        or _is_on_host(attributes.get(argument.type_list_attr))
-        for argument in arguments
+    if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
+        return False
+    read = () if definition.name in SHAPE_OPS else definition.inputs
+    data = [a for a in (*read, *definition.outputs) if not _is_all(a, attributes, _HANDLES)]
+    return bool(data) and all(
+        argument.name in kernel.host_memory_args or _is_all(argument, attributes, ALWAYS_ON_HOST)
+        for argument in data
     )
 
 
@@ -486,6 +492,8 @@ def _with_label(kernels: Iterable[Kernel], attributes: Attributes) -> list[Kerne
     return [k for k in kernels if k.label == label]
 
 
-def _is_on_host(value: Json) -> bool:
-    types = value if isinstance(value, list) else [value]
-    return bool(types) and all(isinstance(t, str) and t in ALWAYS_ON_HOST for t in types)
+def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) -> bool:
+    """Return whether the tensors of an argument are all of some types."""
+    value = attributes.get(argument.type_attr or argument.type_list_attr, argument.type)
+    found = value if isinstance(value, list) else [value]
+    return bool(found) and all(isinstance(t, str) and t in types for t in found)

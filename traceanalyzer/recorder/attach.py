@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from .eager import EagerRecorder
 from .environment import StrategyRecorder, device_facts, environment_facts, variables
-from .errors import ErrorRecorder
+from .errors import ErrorRecorder, journal_fatal
 from .foreign_kernels import foreign_kernels
 from .frames import FramePool
 from .functions import FunctionRecorder
+from .gpu_questions import GpuQuestions
 from .graphs import Dumps
 from .keras_models import KerasModels
+from .origins import Origins
 from .recording import Recording
 from .scopes import Scopes
 from .session_configs import SessionConfigs
 from .signatures import Signatures
 from .steps import StepMarks
+from .strategy_devices import StrategyDevices
+from .visibility import VisibilityRecorder
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -52,32 +56,50 @@ class Evidence:
         frames = FramePool()
         self._journal = journal
         self._dumps = dumps
-        self._scopes = Scopes(frames)
+        self._questions = GpuQuestions()
+        self._origins = Origins(self._resource_of, self._questions)
+        self._scopes = Scopes(frames, self._origins)
         signatures = self._signatures = Signatures(journal, frames, self._scopes)
         self._before_call = before_call
         self._called_at: Dict[str, float] = {}  # when each function was first called
         self._steps = StepMarks(is_counted=counts_steps)
-        self._eager = EagerRecorder(
-            journal, signatures, self._scopes, self._called, dumps.first_call
-        )
         self._models = KerasModels()
         self._session_configs = SessionConfigs(journal)
         self._functions = FunctionRecorder(journal, frames, self._defined, self._has_session)
+        self._eager = EagerRecorder(
+            journal,
+            signatures,
+            self._scopes,
+            self._called,
+            dumps.first_call,
+            self._functions.repeated.stand_in,
+        )
         self._errors = ErrorRecorder(journal)
         self._strategies = StrategyRecorder()
+        self._visibility = VisibilityRecorder(journal)
         self._parts = (
+            self._questions,
+            self._origins,
+            StrategyDevices(self._origins),
             self._scopes,
             self._eager,
             self._functions,
             self._errors,
             self._strategies,
+            self._visibility,
             self._steps,
+            self._models,
         )
 
     @property
     def eager_ops(self) -> int:
         """Eager ops and calls seen in the current session."""
         return self._eager.eager_ops
+
+    @property
+    def signatures(self) -> int:
+        """Distinct eager ops and calls seen in the program."""
+        return len(self._signatures.numbers)
 
     def install(self) -> None:
         """Put every part in place; one that fails is noted and left out."""
@@ -104,6 +126,13 @@ class Evidence:
         self._eager.session_stopped()
         self._eager.write()
 
+    def _resource_of(self, tensor: Any) -> int:  # noqa: ANN401 - an EagerTensor
+        return self._signatures.resource_of(tensor)
+
+    def count_eager_ops(self, *, on: bool) -> None:
+        """Count eager ops while no session records, or leave them alone."""
+        self._eager.count(on=on)
+
     def _called(self, name: str, thread: int) -> None:
         """A function is about to be called, by the thread of that number."""
         self._steps.ended(name, thread)
@@ -128,7 +157,9 @@ class Evidence:
         self._journal.write(
             "devices",
             strategies=self._strategies.names,
+            gpu_questions=self._questions.places,
             keras_models=self._models.found,
+            ended_ns=time.time_ns(),
             **device_facts(),
         )
         self._write_kernels()
@@ -188,7 +219,13 @@ class Attachment:
                 f"TensorFlow {version} is older than 2.12, the oldest that can be recorded",
             )
             return
-        self._journal.write("environment", variables=self._variables, **environment_facts())
+        self._journal.write(
+            "environment",
+            variables=self._variables,
+            started_ns=self._journal.started_ns,
+            attached_ns=time.time_ns(),
+            **environment_facts(),
+        )
         self._evidence = Evidence(
             self._journal,
             self._dumps,
@@ -208,13 +245,15 @@ class Attachment:
         if self._recording is not None:
             self._try(self._recording.finish, reason)
         if self._evidence is not None:
+            if reason == "exit":
+                self._try(journal_fatal, self._journal)
             self._try(self._evidence.finish)
             self._try(self._evidence.uninstall)
         self._evidence = None
         self._recording = None
         self._journal.write("finished", reason=reason)
 
-    def _try(self, step: Callable[..., None], *args: str) -> None:
+    def _try(self, step: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
         try:
             step(*args)
         except Exception as error:  # noqa: BLE001 - ours, not the program's

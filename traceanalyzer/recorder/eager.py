@@ -20,7 +20,7 @@ import sys
 import threading
 from array import array
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 from .frames import known_files, user_frame
 from .loaded import loaded
@@ -80,13 +80,14 @@ class _Local(threading.local):
 class EagerRecorder:
     """Notes eager ops; see the module."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it works with
         self,
         journal: Journal,
         signatures: Signatures,
         scopes: Scopes,
         before_call: Callable[[str, int], None],
         first_call: Callable[[], FirstCall],
+        stand_in: Mapping[str, str],
     ) -> None:
         """Prepare; nothing is replaced yet.
 
@@ -97,12 +98,14 @@ class EagerRecorder:
             before_call: Called before each call of a function, with its name and the number of
                 the thread.
             first_call: Makes the context in which an op or a call runs in a way that is new.
+            stand_in: By the name of a repeated function, the name of the one that stands for it.
         """
         self._journal = journal
         self._signatures = signatures
         self._scopes = scopes
         self._before_call = before_call
         self._first_call = first_call
+        self._stand_in = stand_in
         self._threads: List[_Thread] = []
         self._local = _Local(self._threads)
         self._session = -1
@@ -114,11 +117,14 @@ class EagerRecorder:
         self._patches = Patches()
         self._sequences: List[Dict[str, Any]] = []
         self._is_installed = False
+        self._counted = 0  # while no session records
 
     @property
     def eager_ops(self) -> int:
-        """Eager ops and calls seen in the current session."""
+        """Eager ops and calls seen in the current session, or counted since the last."""
         session = self._session
+        if session < 0:
+            return self._counted
         return sum(len(t.sequence) for t in list(self._threads) if t.session == session)
 
     def install(self) -> None:
@@ -129,6 +135,7 @@ class EagerRecorder:
         self._original = pywrap_tfe.TFE_Py_FastPathExecute
         self._full = self._full_fast_path(self._original)
         self._light = self._light_fast_path(self._original, self._full)
+        self._counting = self._counting_fast_path(self._light)
         for name in ("TFE_Py_Execute", "TFE_Py_ExecuteCancelable"):
             self._patches.replace(pywrap_tfe, name, self._execute(getattr(pywrap_tfe, name)))
         self._patches.replace(pywrap_tfe, "TFE_Py_FastPathExecute", self._original)
@@ -165,6 +172,15 @@ class EagerRecorder:
                 self._sequences.append(_encoded(thread, index))
             thread.sequence = array("I")
 
+    def count(self, *, on: bool) -> None:
+        """Count ops while no session records, or let them run undisturbed again."""
+        if not self._is_installed or self._session >= 0:
+            return
+        is_on = self._pywrap.TFE_Py_FastPathExecute is self._counting
+        if on != is_on:
+            self._counted = 0
+            self._set(self._counting if on else self._original, self._light)
+
     def write(self) -> None:
         """Append what is known so far to the journal."""
         self._journal.write("eager", sequences=self._sequences, **self._signatures.to_json())
@@ -183,6 +199,7 @@ class EagerRecorder:
         local, numbers = self._local, self._signatures.numbers
         first_attribute, creates = self._first_attribute, self._creates
         categories, scopes = self._categories, self._scopes.local
+        stand_in, alike = self._stand_in, self._signatures.alike
         getframe, known = sys._getframe, known_files  # noqa: SLF001
 
         def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901, PLR0912, PLR0915 - inline
@@ -208,14 +225,16 @@ class EagerRecorder:
                 for value in args[3:end]:
                     if categories.get(type(value)) == _TENSOR:
                         dtype = value._datatype_enum()  # noqa: SLF001
-                        key.append(dtype if dtype != RESOURCE else -value._id)  # noqa: SLF001
+                        if dtype == RESOURCE:
+                            dtype = -alike.get(value._id, value._id)  # noqa: SLF001
+                        key.append(dtype)
                     else:
                         key.append(self._unusual(value, sequence, frame, place, scope))
                 key.append(args[end:])
                 try:
                     number = numbers.get(tuple(key))
                 except TypeError:  # a list or a proto among the attributes
-                    key[-1] = _told(key[-1], plain)
+                    key[-1] = _told(key[-1], plain, stand_in)
                     number = numbers.get(tuple(key))
                 is_new = number is None
                 is_new_way = False
@@ -258,6 +277,17 @@ class EagerRecorder:
                 self._learn(op)
             try:  # rather than `with unseen`, which takes longer than all the rest
                 return full(*args) if creates[op] else original(*args)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+
+        return fast_path
+
+    def _counting_fast_path(self, light: Callable[..., Any]) -> Callable[..., Any]:
+        def fast_path(*args: Any) -> Any:  # noqa: ANN401
+            self._counted += 1
+            try:
+                return light(*args)
             except BaseException as error:
                 hide_frame(error)
                 raise
@@ -323,7 +353,7 @@ class EagerRecorder:
             if is_function:
                 self._functions[name] = positions
         place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
-        bound = tuple([getattr(inputs[k], "_id", None) for k in positions])
+        bound = tuple([self._resource(inputs[k]) for k in positions])
         key: Tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
         if not is_function:
             dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]  # noqa: SLF001
@@ -381,7 +411,7 @@ class EagerRecorder:
             category = self._categories[type(value)] = self._category(value)
         if category == _TENSOR:
             dtype = value._datatype_enum()  # noqa: SLF001
-            return dtype if dtype != RESOURCE else -value._id  # noqa: SLF001
+            return dtype if dtype != RESOURCE else -self._resource(value)
         if category == _VARIABLE:
             # TensorFlow reads it first, in C++ (pywrap_tfe_src.cc, ReadVariableOp).
             handle = value.handle._id  # noqa: SLF001
@@ -398,6 +428,10 @@ class EagerRecorder:
         # Of NumPy and Python only the type: the value may be another each time.
         return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
 
+    def _resource(self, value: Any) -> Any:  # noqa: ANN401 - a tensor, whose number is an int
+        number: Any = getattr(value, "_id", None)
+        return self._signatures.alike.get(number, number)
+
     def _category(self, value: Any) -> int:  # noqa: ANN401 - any input of an op
         if isinstance(value, self._signatures.tensor_type):
             return _TENSOR
@@ -408,7 +442,7 @@ class EagerRecorder:
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
 
 
-def _told(value: Any, plain: FrozenSet[type]) -> Any:  # noqa: ANN401 - of any attribute
+def _told(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any attribute
     """Return what stands for an attribute: what is in lists as it is, objects by name or as text.
 
     What stands for it is kept; an object itself would be kept from being freed, with all it holds.
@@ -417,9 +451,9 @@ def _told(value: Any, plain: FrozenSet[type]) -> Any:  # noqa: ANN401 - of any a
     if kind in plain:
         return value
     if kind is list or kind is tuple:
-        return tuple([_told(each, plain) for each in value])
+        return tuple([_told(each, plain, stand_in) for each in value])
     name = getattr(value, "name", None) if callable(value) else None  # of a function: its own alone
-    return text(name) if name else repr(value)
+    return stand_in.get(text(name), text(name)) if name else repr(value)
 
 
 def _encoded(thread: _Thread, session: int) -> Dict[str, Any]:

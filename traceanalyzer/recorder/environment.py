@@ -211,7 +211,9 @@ class StrategyRecorder:
             with unseen:
                 original(strategy, *args, **kwargs)
             name = type(strategy).__name__
-            if name != "_DefaultDistributionStrategy" and name not in self.names:
+            # Programs that ask for no strategy have the default one.
+            is_default = name.startswith("_DefaultDistributionStrategy")
+            if not is_default and name not in self.names:
                 self.names.append(name)
 
         self._patches.replace(base, "__init__", init)

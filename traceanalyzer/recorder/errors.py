@@ -4,6 +4,8 @@ A program may meet such an error and go on in another way: on the CPU. So the li
 noted, and the handler that will catch the error, which is found from the source of the functions
 that are running: the innermost `try` around a running line whose `except` names the error's class.
 
+The error that ends the program is noted too, whatever it is.
+
 Of XLA's errors those are noted that name an op which it cannot compile; programs that raise and
 catch many other InvalidArgumentErrors pay for a look at their text.
 """
@@ -17,16 +19,16 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional
 
-from .frames import is_user_file, place
+from .frames import GENERATED, is_user_file, place
 from .patches import Patches
 from .tracebacks import unseen
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import FrameType, TracebackType
 
     from .journal import Journal
 
-__all__ = ["ErrorRecorder"]
+__all__ = ["ErrorRecorder", "journal_fatal"]
 
 # Of a message: what TensorFlow says first, and last. Between them it may have the lines that made
 # an op, of libraries too; after them the function in which that was.
@@ -130,6 +132,32 @@ class ErrorRecorder:
             )
         except Exception as failure:  # noqa: BLE001 - ours, not the program's
             self._journal.failed("an error", failure)
+
+
+def journal_fatal(journal: Journal) -> None:
+    """Journal the error that ends the program: Python keeps the one that it prints last."""
+    error = getattr(sys, "last_value", None)
+    if not isinstance(error, Exception):
+        return
+    raised = list(_lines_of(error.__traceback__))
+    journal.write(
+        "error",
+        where="program",
+        type=type(error).__name__,
+        message=_cut(str(error)),
+        raised=raised[::-1],
+        handler=None,
+        call=None,
+    )
+
+
+def _lines_of(traceback: Optional[TracebackType]) -> Iterator[List[Any]]:
+    """Walk the user's lines of a traceback, outermost first."""
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        if is_user_file(code.co_filename) and GENERATED not in code.co_filename:
+            yield [code.co_filename, traceback.tb_lineno, code.co_name, 1]
+        traceback = traceback.tb_next
 
 
 def _cut(message: str) -> str:

@@ -1,10 +1,12 @@
-"""Which line of the user's own code led here."""
+"""Which line of the user's own code led here, and which of a library that it called."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from .loaded import loaded
@@ -12,7 +14,18 @@ from .loaded import loaded
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-__all__ = ["GENERATED", "Frame", "FramePool", "is_user_file", "known_files", "place", "user_frame"]
+__all__ = [
+    "GENERATED",
+    "Frame",
+    "FramePool",
+    "is_library_file",
+    "is_plumbing",
+    "is_user_file",
+    "known_files",
+    "library_frame",
+    "place",
+    "user_frame",
+]
 
 Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
 
@@ -24,8 +37,13 @@ GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct
 _NO_FILE = "<string>"
 _IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_PLUMBING = tuple(
+    os.path.join("", "keras", "src", part, "") for part in ("backend", "ops", "utils")
+)
 _MOST_KNOWN = 10_000
 known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
+_known_libraries: Dict[str, bool] = {}
+_known_folders: Dict[str, bool] = {}  # whether a folder of Python's path holds installed packages
 
 
 def is_user_file(file: str) -> bool:
@@ -38,9 +56,41 @@ def is_user_file(file: str) -> bool:
     if known is None:
         path = _absolute(file)
         installed = (_STANDARD_LIBRARY, _RECORDER, _tensorflow_folder(), "<frozen ")
-        is_library = path.startswith(installed) or any(part in path for part in _PACKAGES)
+        is_library = path.startswith(installed) or _is_of_package(path)
         is_library = is_library or (file == _NO_FILE and not _IS_COMMAND)
         known = known_files[file] = not is_library
+    return known
+
+
+def is_library_file(file: str) -> bool:
+    """Tell whether a file is of an installed package that is neither TensorFlow nor ours."""
+    known = _known_libraries.get(file)
+    if known is None:
+        path = _absolute(file)
+        is_installed = _is_of_package(path) and not is_user_file(file)
+        known = is_installed and not path.startswith((_RECORDER, _tensorflow_folder()))
+        _known_libraries[file] = known
+    return known
+
+
+def _is_of_package(path: str) -> bool:
+    """Tell whether a file is of an installed package: also one of `pip install --target`."""
+    return any(part in path for part in _PACKAGES) or any(
+        path.startswith(os.path.join(folder, "")) and _holds_packages(folder)
+        for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
+    )
+
+
+def _holds_packages(folder: str) -> bool:
+    """Tell whether packages were installed into a folder, unless it is the script's own."""
+    known = _known_folders.get(folder)
+    if known is None:
+        own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
+        known = False
+        if folder not in own:
+            with suppress(OSError):
+                known = any(name.endswith(".dist-info") for name in os.listdir(folder))
+        _known_folders[folder] = known
     return known
 
 
@@ -65,6 +115,27 @@ def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
     while frame is not None and not is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def is_plumbing(file: str) -> bool:
+    """Tell whether a library's file says little about its caller: which layer or metric it is."""
+    return any(part in file for part in _PLUMBING)
+
+
+def library_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
+    """Return the innermost frame of a library that the user's own code called, or None.
+
+    One that names a layer or metric comes before what these call within the library.
+    """
+    innermost = None
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        if is_library_file(file):
+            if not is_plumbing(file):
+                return frame
+            innermost = innermost or frame
+        frame = frame.f_back
+    return innermost
 
 
 def place(frame: Optional[FrameType]) -> Optional[Tuple[str, int, str]]:
@@ -121,6 +192,10 @@ class FramePool:
         if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
             self._known[id(code), frame.f_lasti] = number, code
         return number
+
+    def frame(self, number: int) -> Optional[Frame]:
+        """Return the frame of a number; None where there is none."""
+        return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
 
     def to_list(self, start: int = 0) -> List[Frame]:
         """Return the frames in the order of their numbers, from `start` on."""

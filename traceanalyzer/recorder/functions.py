@@ -1,4 +1,4 @@
-"""For each node of each graph: the user's line that made it, and the scopes it was made in.
+"""For each node of each graph: the user's and the library's line that made it, and its scopes.
 
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
@@ -10,10 +10,22 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Iterable, List, Set, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Optional,
+    Set,
+    Tuple,
+)
 
-from .frames import GENERATED, FramePool, is_user_file, user_frame
+from .frames import GENERATED, FramePool, is_library_file, is_plumbing, is_user_file, user_frame
 from .patches import Patches
+from .repeated_functions import RepeatedFunctions
 from .scopes import locations
 from .static_shapes import pins_program, pins_session, static_shapes
 from .tracebacks import unseen
@@ -33,6 +45,7 @@ class FunctionRecorder:
     Attributes:
         definitions: The nodes' names of each function that was defined.
         op_types: The types of nodes of all of them.
+        repeated: Knows those that were left out because they are like earlier ones.
     """
 
     def __init__(
@@ -61,6 +74,7 @@ class FunctionRecorder:
         self._context: Any = None  # kept: the program may take TensorFlow out of `sys.modules`
         self.definitions: Dict[str, FrozenSet[str]] = {}
         self.op_types: Set[str] = set()
+        self.repeated = RepeatedFunctions()
 
     def install(self) -> None:
         """Replace the places where definitions and sessions are made."""
@@ -132,6 +146,8 @@ class FunctionRecorder:
     def _record(self, name: Any, *graphs: Any, pins: Callable[[], bool]) -> None:  # noqa: ANN401
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
+            if self.repeated.is_repeated(label, graphs[0]):
+                return
             found = _lines(label, graphs, self._scope_frames)
             found.update(self._shapes(found["nodes"], graphs, pins))
             self._journal.write("function", **found)
@@ -165,36 +181,47 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[st
     # Ops of a loaded function have no traceback: the line that loads it stands for theirs.
     here = frames.add_frame(user_frame(sys._getframe(1)))  # noqa: SLF001
     places = scope_frames.to_list()
-    scope_numbers: Dict[Tuple[str, int], int] = {}
+    scope_numbers: Dict[Tuple[str, int, Optional[int]], int] = {}
 
-    def scope_number(device: str, place: int) -> int:
+    def scope_number(device: str, place: int, origin: Optional[int]) -> int:
         known = 0 <= place < len(places)
         frame = frames.add(*places[place][:3]) if known else -1
-        return scope_numbers.setdefault((device, frame), len(scope_numbers))
+        return scope_numbers.setdefault((device, frame, origin), len(scope_numbers))
 
-    nodes: Dict[str, Tuple[int, Tuple[int, ...]]] = {}
+    nodes: Dict[str, Tuple[int, int, Tuple[int, ...]]] = {}
     for graph in graphs:
         for op in graph.get_operations():
-            line = here if op.traceback is None else _user_line(op.traceback, frames)
-            told = (line, tuple(scope_number(*scope) for scope in locations(op)))
-            nodes[op.name] = told if nodes.get(op.name, told) == told else (-1, ())
+            lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
+            told = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
+            nodes[op.name] = told if nodes.get(op.name, told) == told else (-1, -1, ())
     return {
         "name": name,
         "nodes": list(nodes),
-        "frame": [line for line, _ in nodes.values()],
-        "scopes": [list(scopes) or None for _, scopes in nodes.values()],
+        "frame": [line for line, _, _ in nodes.values()],
+        "library": [line for _, line, _ in nodes.values()],
+        "scopes": [list(scopes) or None for _, _, scopes in nodes.values()],
         "frames": frames.to_list(),
         "scope_pool": list(scope_numbers),
     }
 
 
-def _user_line(traceback: Any, frames: FramePool) -> int:  # noqa: ANN401 - a StackTrace
-    """Return the number of the innermost frame that is the user's, -1 where none is."""
+def _lines_of(traceback: Any, frames: FramePool) -> Tuple[int, int]:  # noqa: ANN401 - a StackTrace
+    """Return the innermost frames of the user and of a library that it called, -1 for none."""
+    library, plumbing = None, None
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
     found = traceback.get_user_frames()
     for k in range(len(found) - 1, -1, -1):
         frame = found[k]
         # A generated file that is still named has no source that is known.
         if is_user_file(frame.filename) and GENERATED not in frame.filename:
-            return frames.add(frame.filename, frame.lineno, frame.name)
-    return -1
+            return _add(frame, frames), _add(library or plumbing, frames)
+        if library is None and is_library_file(frame.filename):
+            if is_plumbing(frame.filename):
+                plumbing = plumbing or frame
+            else:
+                library = frame
+    return -1, _add(library or plumbing, frames)
+
+
+def _add(frame: Any, frames: FramePool) -> int:  # noqa: ANN401 - of a StackTrace, or None
+    return -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)

@@ -10,9 +10,9 @@ The variables are given to the C library alone: `os.environ` stays what it was. 
 through a descriptor that is closed on exec, so that programs the script starts do not dump.
 
 Each epoch instantiates the functions of its datasets again, and all their stages would be written
-again: a sixth of a small Keras epoch. So once nothing new can come, the descriptor is pointed at
-what is no folder, and TensorFlow gives up before it writes; when something new may come it is
-pointed back.
+again: a sixth of a small Keras epoch. So once nothing new can come, dumps are switched off
+(`dump_switch`), and the descriptor is pointed at what is no folder, so that a TensorFlow without
+such a switch gives up before it writes; when something new may come both are undone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Callable, FrozenSet, List, Mapping, Optional, Set, Tuple
 
 from .descriptors import OwnDescriptor
+from .dump_switch import DumpSwitch, dump_switch
 from .loaded import loaded
+from .repeated_functions import OF_DATASETS
 
 if TYPE_CHECKING:
     from .journal import Journal
@@ -46,8 +48,6 @@ _STAGE = re.compile(
     r"(before_placer|before_post_placement_passes|after_partition_passes)\.pb"
 )
 _SESSION = "unknown_graph"  # as newer versions call what a v1 session runs
-# Datasets instantiate their functions when an element is first wanted, perhaps long after.
-_OF_DATASETS = "__inference_Dataset_"
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
@@ -88,6 +88,7 @@ class Dumps:
         self._journal = journal
         self._named: Optional[OwnDescriptor] = None  # by which TensorFlow is told the folder
         self._opened: Optional[OwnDescriptor] = None  # the folder itself
+        self._switch: Optional[DumpSwitch] = None
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
@@ -131,6 +132,8 @@ class Dumps:
 
     def taken(self) -> None:
         """Say that TensorFlow was imported: it has read the log level."""
+        if self._named is not None and not self._has_raised_level:
+            self._switch = dump_switch()
         if self._has_raised_level:
             asked = os.environ.get("TF_CPP_VMODULE")
             if asked is None:
@@ -145,12 +148,15 @@ class Dumps:
             with self._lock:
                 if not self._over and self._opened is not None and self._opened.is_ours():
                     self._point_to(self._opened.number)
+                    if self._switch is not None:
+                        self._switch.turn(on=True)
                     self._is_resting = False
         self._wake.set()
 
     def defined(self, function: str) -> None:
         """Say that a function was defined."""
-        if function.startswith(_OF_DATASETS):
+        # Datasets instantiate their functions when an element is first wanted, perhaps long after.
+        if function.startswith(OF_DATASETS):
             self._awaited.add(function.replace("/", "_"))  # as files are named
         self.expect()
 
@@ -197,6 +203,8 @@ class Dumps:
         """Let further dumps fail; TensorFlow goes on without them."""
         if self._named is None:
             return
+        if self._switch is not None:
+            self._switch.turn(on=False)
         with suppress(OSError):  # no more files can be opened
             nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             self._point_to(nowhere)

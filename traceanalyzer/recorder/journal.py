@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from typing import Any, Set
 
 from .frames import is_user_file
@@ -13,7 +14,11 @@ __all__ = ["Journal"]
 
 
 class Journal:
-    """Appends records to a file. Safe from any thread; never raises; silent in a forked child."""
+    """Appends records to a file. Safe from any thread; never raises; silent in a forked child.
+
+    Attributes:
+        started_ns: When it was opened: at the start of the program, or of what is captured of it.
+    """
 
     def __init__(self, path: str) -> None:
         """Open the journal.
@@ -21,6 +26,7 @@ class Journal:
         Args:
             path: File to append to; its folder exists.
         """
+        self.started_ns = time.time_ns()
         self._path = path
         # A signal's handler may write while its thread is writing.
         self._lock = threading.RLock()

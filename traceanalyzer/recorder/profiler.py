@@ -344,7 +344,10 @@ def _check_whole(path: str) -> None:
     with open(path, "rb") as file:
         reached = max((end for _, _, end in _fields(file, size)), default=0)
     if not size or reached != size:
-        message = f"TensorFlow wrote {size} bytes, which are not a whole trace"
+        message = (
+            f"TensorFlow wrote {size} bytes, which are not a whole trace: the disk is full, or the "
+            "trace is over 2 GiB"
+        )
         raise ProfilerError(message)
 
 

@@ -11,6 +11,7 @@ from .importing import watch_import
 from .journal import Journal
 from .processes import note_fork, note_other_starts
 from .settings import read_settings
+from .visibility import watch_variable
 
 if TYPE_CHECKING:
     from .attach import Attachment
@@ -31,6 +32,7 @@ def prepare(path: str) -> None:
     program = _Program(settings, journal)
     try:
         watch_ending(program.finish)
+        watch_variable(journal)
         os.register_at_fork(after_in_parent=functools.partial(note_fork, journal))
         watch_import("tensorflow", program.before_tensorflow, program.after_tensorflow)
     except Exception as error:  # noqa: BLE001 - ours, not the program's

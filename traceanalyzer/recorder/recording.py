@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 import weakref
@@ -17,12 +18,15 @@ from .profiler import Profiler, ProfilerError, native_profiler
 from .window import Action, Begin, End, Load, window_of
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from .attach import Evidence
     from .journal import Journal
     from .settings import Settings
 
 __all__ = ["Recording"]
 
+_TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
 _ENDS = {
     "exit": "until the program ended",
     "signal": "until a signal ended the program",
@@ -53,7 +57,7 @@ class Recording:
         self._settings = settings
         self._journal = journal
         self._evidence = evidence
-        self._window = window_of(settings.window, time.monotonic)
+        self._window = window_of(settings.window, time.monotonic, _is_training)
         self._watch = ProgramWatch()
         self._profiler: Optional[Profiler] = None
         # Guards what follows.
@@ -141,8 +145,11 @@ class Recording:
                 self._begin_session(action.reason)
             elif isinstance(action, End):
                 self._wanted = None
-                self._end_session(action.reason)
+                again = self._window.written(self._end_session(action.reason))
+                if isinstance(again, Begin):
+                    self._begin_session(again.reason)
             self._is_idle = self._window.over
+            self._evidence.count_eager_ops(on=self._window.awaits_eager_ops)
             self._look_if_needed()
 
     def _script_begins(self, script: ScriptSession) -> None:
@@ -200,10 +207,11 @@ class Recording:
         self._evidence.session_started(self._index)
         self._index += 1
 
-    def _end_session(self, reason: str) -> None:
+    def _end_session(self, reason: str) -> int:
+        """End the session, if one is under way, and return the size of its trace."""
         session, self._session = self._session, None
         if session is None or self._profiler is None:
-            return
+            return 0
         written: Any = None
         levels: Any = None
         stop_ns = time.time_ns()
@@ -214,7 +222,9 @@ class Recording:
             levels = written.effective
         except ProfilerError as error:
             self._journal.note(
-                "trace_not_written", "warning", f"the trace could not be written: {error}"
+                "trace_not_written",
+                "warning",
+                f"the trace could not be written to {self._next_path()}: {error}",
             )
         finally:
             self._is_writing = False
@@ -230,13 +240,12 @@ class Recording:
             reason=f"{session.reason}, {reason}",
         )
         self._evidence.session_stopped()
-        if written:
-            self._window.written(os.path.getsize(written.path))
         if not self._is_ending:
             # Not in this thread, which may be the program's.
             thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)
             with contextlib.suppress(RuntimeError):  # there may be no more threads
                 thread.start()
+        return os.path.getsize(written.path) if written else 0
 
     def _drop_session(self) -> None:
         session, self._session = self._session, None
@@ -318,9 +327,11 @@ class Recording:
                 self._do(self._window.looked(self._load()))
 
     def _load(self) -> Load:
+        evidence = self._evidence
         if self._session is None:
-            return Load()
-        return Load(self._evidence.eager_ops, self._session.heap.bytes(), free_share())
+            return Load(evidence.eager_ops)
+        heap_bytes = self._session.heap.bytes()
+        return Load(evidence.eager_ops, heap_bytes, free_share(), evidence.signatures)
 
     # --------------------------------------------------------------------- notes
 
@@ -338,6 +349,17 @@ class Recording:
             except Exception as error:  # noqa: BLE001 - ours, not the program's
                 self._is_idle = True
                 self._journal.failed("a part of the trace", error)
+
+
+def _is_training() -> bool:
+    """Return whether a `fit` of Keras is running in this thread."""
+    frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in _TRAINING and "keras" in code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _weakly(method: Callable[[], None]) -> Callable[[], None]:

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from .frames import FramePool
+    from .origins import Origins
 
-__all__ = ["Scopes", "locations"]
+__all__ = ["COPIED", "Scopes", "locations"]
 
 _MARK = "_traceanalyzer_frame"
+_ORIGIN = "_traceanalyzer_origin"
+# On an op of a graph that has the device of what it is colocated with: that, and whose it is.
+COPIED = "_traceanalyzer_copied"
 # Between the `with` of the caller and the functions replaced here.
 _MACHINERY = tuple(
     os.path.join(*parts)
@@ -45,6 +49,10 @@ _MOST_CHAINS = 10_000
 _MOST_TOLD = 10  # scopes around one op
 
 
+# The scope around, by number; the device asked for; the line; whose device it is.
+_Chain = Tuple[int, str, int, Optional[int]]
+
+
 class _Local(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
     # Number of the eager scopes that are open, one within the other; what is below zero tells of
@@ -59,24 +67,27 @@ class _Local(threading.local):
 class _Locations(List[Any]):
     """TensorFlow's list of an op's scopes, with the lines that opened them, innermost first."""
 
-    frames: Tuple[Tuple[str, int], ...] = ()
+    frames: Tuple[Tuple[str, int, Optional[int]], ...] = ()
 
 
-def locations(op: Any) -> Tuple[Tuple[str, int], ...]:  # noqa: ANN401 - an Operation
+def locations(op: Any) -> Tuple[Tuple[str, int, Optional[int]], ...]:  # noqa: ANN401 - an Operation
     """Return the device scopes that an op of a graph was made in, innermost first.
 
     Returns:
-        Pairs of the device asked for and the number of the frame that opened the scope, -1 where
-        that is not known.
+        Of each, the device asked for, the number of the frame that opened the scope, -1 where that
+        is not known, and whose device it is, see `Origins.of`.
     """
+    copied = getattr(op, COPIED, None)
+    if copied is not None and copied[1] is not None:
+        return ((copied[0], -1, copied[1]),)
     found = getattr(op, "_device_code_locations", None)
     if isinstance(found, _Locations):
         return found.frames
-    return tuple((str(place.obj), -1) for place in found or ())
+    return tuple((str(place.obj), -1, None) for place in found or ())
 
 
 def _passed_on(frame: FrameType) -> int:
-    """Return the line of the scope of a graph that a frame opens anew, -1 where it does not.
+    """Return the line of the scope of a graph that a frame reopens, -1 where it does not.
 
     `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens the scope
     that it was in again: a variable that is made there is in the scope of the program, not in one
@@ -91,13 +102,15 @@ def _passed_on(frame: FrameType) -> int:
 class Scopes:
     """Notes where device scopes are opened, eagerly and in graphs."""
 
-    def __init__(self, frames: FramePool) -> None:
+    def __init__(self, frames: FramePool, origins: Origins) -> None:
         """Prepare; nothing is replaced yet."""
         self.local = _Local()
         self._frames = frames
-        # Of each chain: the one around its innermost scope, and what that scope asks for, where.
-        self._chains: List[Tuple[int, str, int]] = [(-1, "", -1)]
-        self._number_of: Dict[Tuple[int, str, int], int] = {}
+        self._origins = origins
+        # Of each chain: the one around its innermost scope, and what that scope asks for, where,
+        # and whose device that is.
+        self._chains: List[_Chain] = [(-1, "", -1, None)]
+        self._number_of: Dict[_Chain, int] = {}
         self._lock = threading.Lock()
         self._patches = Patches()
 
@@ -119,7 +132,7 @@ class Scopes:
         self._patches.undo()
 
     def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        local, opened, chain = self.local, self._opened, self._chain
+        local, opened, chain, origin_of = self.local, self._opened, self._chain, self._origin_of
 
         def enter(scope: Any) -> Any:  # noqa: ANN401
             context = scope._ctx  # noqa: SLF001
@@ -134,10 +147,11 @@ class Scopes:
             passed_on = _passed_on(caller)
             local.frame = opened(caller) if passed_on < 0 else passed_on
             asked = scope._device_name  # noqa: SLF001
+            origin = origin_of(asked, local.frame)
             if asked is not None and not before:
                 asked = context.device_name  # with what TensorFlow adds to it, which may be a type
             if asked != "":
-                local.chain = chain(local.chain, asked or "", local.frame)
+                local.chain = chain(local.chain, asked or "", local.frame, origin)
             return result
 
         return enter
@@ -156,22 +170,25 @@ class Scopes:
 
         return leave
 
-    def opened(self) -> List[Tuple[str, int]]:
+    def opened(self) -> List[Tuple[str, int, Optional[int]]]:
         """Return the eager scopes that are open in this thread, innermost first.
 
         Returns:
-            Pairs as `locations` has them, "" for a scope that lifts what is asked around it. None
+            Each as `locations` has it, "" for a scope that lifts what is asked around it. None
             where they are not known, or there are none.
         """
-        found: List[Tuple[str, int]] = []
+        found: List[Tuple[str, int, Optional[int]]] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_TOLD:
-            at, asked, frame = self._chains[at]
-            found.append((asked, frame))
+            at, asked, frame, origin = self._chains[at]
+            found.append((asked, frame, origin))
         return found
 
-    def _chain(self, around: int, asked: str, frame: int) -> int:
-        key = (around, asked, frame)
+    def _origin_of(self, asked: Any, frame: int) -> Optional[int]:  # noqa: ANN401
+        return self._origins.of(asked, self._frames, frame)
+
+    def _chain(self, around: int, asked: str, frame: int, origin: Optional[int]) -> int:
+        key = (around, asked, frame, origin)
         number = self._number_of.get(key)
         if number is None and around >= _NO_SCOPE:
             with self._lock:
@@ -188,7 +205,10 @@ class Scopes:
             with unseen:
                 result = original(graph, *args, **kwargs)
             if result is not None:  # the specification that was put on the stack
-                setattr(result, _MARK, opened())
+                frame = opened()
+                setattr(result, _MARK, frame)
+                asked = getattr(result, "_device_name_or_function", None)
+                setattr(result, _ORIGIN, self._origin_of(asked, frame))
             return result
 
         return add
@@ -200,7 +220,7 @@ class Scopes:
                 return found
             result = _Locations(found)
             result.frames = tuple(
-                (str(spec.display_name), getattr(spec, _MARK, -1))
+                (str(spec.display_name), getattr(spec, _MARK, -1), getattr(spec, _ORIGIN, None))
                 for spec in graph._device_function_stack.peek_objs()  # noqa: SLF001
             )
             return result

@@ -9,10 +9,12 @@ what the op has made. Where none of these tells for certain, no type is written.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from .attributes import as_json, dtype_name, shape
+from .frames import library_frame
 from .loaded import loaded
 
 if TYPE_CHECKING:
@@ -26,6 +28,15 @@ __all__ = ["RESOURCE", "Signatures", "flat", "python_kind"]
 
 RESOURCE = 20  # DT_RESOURCE in types.proto
 _MOST_SIGNATURES = 20_000
+# Resources made for each pass over a dataset; those that one line makes are interchangeable.
+_OF_ONE_PASS = (
+    "AnonymousIterator",
+    "AnonymousMemoryCache",
+    "AnonymousMultiDeviceIterator",
+    "AnonymousRandomSeedGenerator",
+    "AnonymousSeedGenerator",
+)
+_MOST_ALIKE = 8  # of those that one line makes, told apart
 _MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
 
 
@@ -36,6 +47,8 @@ class Signatures:
         numbers: The number of each signature, by a key that its user makes: whatever two ops must
             share in order to be told as one. The key of an op that was made on a line holds the
             `id` of the line's code object, which is kept from being freed here.
+        alike: By the number of an iterator's tensor, that of an earlier iterator which one line
+            made in the same way: a program that makes one for each prediction has thousands.
     """
 
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
@@ -60,9 +73,15 @@ class Signatures:
         self._codes: List[Optional[CodeType]] = []
         self._resources: List[Dict[str, Any]] = []
         self._resource_of: Dict[int, int] = {}
+        self.alike: Dict[int, int] = {}
+        self._made: Dict[int, List[int]] = {}  # by signature: the numbers of iterators' tensors
         self._ways: Set[Tuple[Any, ...]] = set()
         # Inputs whose type only the outputs may tell, with the attribute that is their type.
         self._untold: Dict[int, List[Tuple[Dict[str, Any], str]]] = {}
+
+    def resource_of(self, tensor: Any) -> int:  # noqa: ANN401 - an EagerTensor
+        """Return the number of the resource that a tensor is a handle of, or -1."""
+        return self._resource_of.get(tensor._id, -1)  # noqa: SLF001
 
     def to_json(self) -> Dict[str, Any]:
         """Return everything, as the journal's record `eager` has it."""
@@ -217,6 +236,8 @@ class Signatures:
                 if key in self.numbers:
                     return self.numbers[key]
             found["frame"] = self._frames.add_frame(frame)
+            # Other lines of the library under that line may make ops of the same signature.
+            found["library"] = self._frames.add_frame(library_frame(sys._getframe(1)))  # noqa: SLF001
             found["scope_frame"] = self._scopes.local.frame
             found["scopes"] = self._scopes.opened()
             found["outputs"] = []
@@ -227,7 +248,15 @@ class Signatures:
             return number
 
     def _add_resource(self, number: int, handle: Any, name: str) -> None:  # noqa: ANN401 - a tensor
-        attributes = self._signatures[number]["attributes"]
+        found = self._signatures[number]
+        if found["op"].startswith(_OF_ONE_PASS):
+            made = self._made.setdefault(number, [])
+            if len(made) >= _MOST_ALIKE:
+                self.alike[handle._id] = made[-1]  # noqa: SLF001
+                self._resource_of[handle._id] = self._resource_of[made[-1]]  # noqa: SLF001
+                return
+            made.append(handle._id)  # noqa: SLF001
+        attributes = found["attributes"]
         sizes = (attributes.get("shape") or {}).get("shape")
         dtype = attributes.get("dtype")
         self._resource_of[handle._id] = len(self._resources)  # noqa: SLF001

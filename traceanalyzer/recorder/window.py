@@ -7,7 +7,8 @@ The bounds of the window that is taken when nothing is asked for come from measu
 tracer level 3 (TensorFlow 2.18 and 2.21, two cores). What TensorFlow holds in memory of a running
 session ends as a file of a quarter of that size, and the conversion at its end takes 3.5 times the
 memory and 20 s a GB: a loop of 100,000 rounds in a graph is 0.9 GB of memory, a 205 MB file and
-18 s. So a session ends when the heap has grown by 512 MB: its file has at most about 150 MB. An
+18 s. So a session ends when the heap has grown by 512 MB: its file has at most about 150 MB; and by
+256 MB where it shows no steps, which most often is the preparation of data, element by element. An
 eager op takes 143 bytes of the file, a training step of a small convolutional network 30 kB.
 """
 
@@ -31,15 +32,25 @@ __all__ = [
 
 WHOLE_S = 20.0  # a program that ends within this is recorded whole
 LOOK_EVERY_S = 0.25
+LOOK_FOR_EAGER_S = 1.0
 HEAP_BYTES = 512 << 20
+SET_UP_BYTES = 256 << 20  # of a session that shows no steps
 EAGER_OPS = 200_000
+EAGER_LOOP_OPS = 50_000  # of a session that shows no function: each op takes a third longer
 LEAST_FREE = 0.1  # of the machine's memory
-STEADY_CALLS = 10  # of one function: the program has come to its work
-NEXT_CALL, NEXT_CALLS, NEXT_S = 3, 100, 20.0
-STEADY_EAGER_OPS = 2_000
+NEXT_CALL = 3  # of one function: a step; the first calls are those that trace it
+STEADY_CALLS, SILENT_S = 5, 1.0
+STEADY_EAGER_OPS = 1_000  # that are like earlier ones: a loop
+# A session that begins with steps ends after so many calls and seconds. Another one goes on for
+# some seconds of steps, and for some steps, unless they take too long.
+NEXT_CALLS, LEAST_STEPS_S = 100, 2.0
+STEPS, STEPS_S, LONGEST_STEPS_S = 3, 10.0, 60.0
 LONGEST_WAIT_S = 300.0
-PLENTY_BYTES = 32 << 20
 
+_SET_UP, _EAGER, _FUNCTION, _FIT = range(4)  # ranks of what a session shows
+
+# Keras 3 calls all its functions so, whether they train, evaluate or predict.
+_KERAS_STEP = re.compile(r"_(?:one|multi)_step_on_")
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
@@ -47,7 +58,8 @@ class Load(NamedTuple):
     """What a running session has come to.
 
     Attributes:
-        eager_ops: Eager ops since its beginning.
+        eager_ops: Eager ops since its beginning; without a session, since the last one's end.
+        signatures: Distinct eager ops of the whole program.
         heap_bytes: Growth of the heap since then.
         free: Share of the machine's memory that is available.
     """
@@ -55,6 +67,7 @@ class Load(NamedTuple):
     eager_ops: int = 0
     heap_bytes: int = 0
     free: float = 1.0
+    signatures: int = 0
 
 
 class Begin(NamedTuple):
@@ -73,6 +86,7 @@ Action = Union[Begin, End, None]
 Clock = Callable[[], float]
 
 _MARKED = ""  # stands for the steps that the program marks
+_HEAP_PER_BYTE = 10  # of a trace it is 4; of one that hardly grew the heap, far more
 _MOST_HEAP_BYTES = 2 << 30  # TensorFlow writes no trace of more than 2 GiB
 
 
@@ -97,6 +111,11 @@ class Window:
         self._counts: Dict[str, int] = {}
         self._labels: Dict[str, str] = {}
 
+    @property
+    def awaits_eager_ops(self) -> bool:
+        """Whether eager ops are to be counted although nothing is recorded."""
+        return False
+
     def opened(self) -> Action:
         """TensorFlow has been imported."""
         return None
@@ -109,8 +128,7 @@ class Window:
         """A function is about to be called: count it as its Python function's."""
         label = self._labels.get(definition)
         if label is None:
-            found = _DEFINITION.fullmatch(definition)
-            label = self._labels[definition] = found.group(1) if found else definition
+            label = self._labels[definition] = self._label_of(definition)
         count = self._counts[label] = self._counts.get(label, 0) + 1
         return self._counted(label, count)
 
@@ -122,8 +140,9 @@ class Window:
         """Some time has passed, after which a look was asked for."""
         raise NotImplementedError
 
-    def written(self, size: int) -> None:
-        """The session that has ended has left a trace of some bytes."""
+    def written(self, size: int) -> Action:  # noqa: ARG002 - for those who judge by it
+        """The session that has ended has left a trace of some bytes, 0 for none."""
+        return None
 
     def next_look_s(self) -> Optional[float]:
         """Return in how many seconds to look next; None for not before something happens."""
@@ -132,6 +151,11 @@ class Window:
     def why_nothing(self) -> str:
         """Say why nothing was recorded of a program that used TensorFlow."""
         return "nothing was recorded"
+
+    def _label_of(self, definition: str) -> str:
+        """Return the name under which calls of a function are counted."""
+        found = _DEFINITION.fullmatch(definition)
+        return found.group(1) if found else definition
 
     def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002 - for those who count
         return None
@@ -151,96 +175,146 @@ class Window:
 
 
 class AutoWindow(Window):
-    """The whole of a short program; of a long one, a stretch of its steady work.
+    """The whole of a short program; of a long one, a stretch of its steps.
 
-    Recording begins at once. A program that ends within 20 s is recorded whole. After that, or when
-    a bound is reached, the session is kept if it shows the program at its work: ten calls of one
-    function, or eager ops and no functions. If it does not (imports, loading of data, the first
-    calls, in which functions are traced), it goes on until some function is called for the third
-    time; then it is dropped, and a new one takes its place for 20 s or 100 calls of that function.
+    Recording begins at once, and goes on until steps are found: a function that is called again
+    and again, the training of Keras' `fit`, or, where no function repeats, an eager loop. What
+    comes before is set-up. It is part of the recording where it is short; where it fills its own,
+    smaller share of memory, it becomes a trace of its own, and recording begins again with the
+    steps; where it just takes long, it is dropped then. Training outranks other functions, and
+    these outrank eager loops: what ranks higher is recorded too if it comes later.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        """Begin with nothing counted."""
+    def __init__(self, clock: Clock, is_training: Callable[[], bool] = lambda: False) -> None:
+        """Begin with nothing counted.
+
+        Args:
+            clock: Tells the time.
+            is_training: Tells whether the call that is about to come is made by Keras' `fit`.
+        """
         super().__init__(clock)
-        self._before: Dict[str, int] = {}  # counts when the session began
-        self._leader: Optional[str] = None  # the function whose calls end the session
-        self._last_call = 0
-        self._is_awaiting = False  # of the third call of some function
-        self._late_eager_ops: Optional[int] = None
-        self._until_s = WHOLE_S
+        self._is_training = is_training
+        self._ranks: Dict[str, int] = {}  # of each function that was called again and again
+        self._rank = _SET_UP  # of what is recorded, or was last
+        self._before: Dict[str, int] = {}  # counts when the steps began
+        self._steps_at = 0.0
+        self._begins_with_steps = False
+        self._called_at = 0.0  # when one of the functions that rank so was last called
+        self._is_heap_ours = True  # as far as the size of a trace has not shown otherwise
+        self._signatures = 0  # distinct ones at the last look, and the ops up to the newest
+        self._ops_before = 0
+
+    @property
+    def awaits_eager_ops(self) -> bool:
+        """Whether an eager loop would begin a session."""
+        return not (self.over or self.recording or self._rank != _SET_UP)
 
     def used(self) -> Action:
         """Record from the first op on."""
         return self._begin("from the program's first use of TensorFlow")
 
     def looked(self, load: Load) -> Action:
-        """End the session if it has reached a bound."""
+        """Begin or end with an eager loop, or end the session if it has shown enough."""
         if not self.recording:
-            return None
-        elapsed = self._elapsed()
-        bound = _bound_reached(load, HEAP_BYTES, EAGER_OPS)
-        if bound:
-            return self._close(bound, is_steady=self._is_steady(load))
-        if elapsed < self._until_s:
-            return None
-        is_due = self._leader is not None or not self._is_awaiting
-        if is_due and self._is_steady(load):
-            return self._close(f"for {self._until_s:.0f} s", is_steady=True)
-        return self._wait_for_more(elapsed, load)
+            is_loop = self.awaits_eager_ops and load.eager_ops >= STEADY_EAGER_OPS
+            return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
+        if self._rank == _SET_UP and self._repeats(load):
+            self._found(_EAGER)
+        is_set_up = self._rank == _SET_UP and self._is_heap_ours
+        heap = SET_UP_BYTES if is_set_up else HEAP_BYTES
+        ops = EAGER_OPS if self._rank > _EAGER else EAGER_LOOP_OPS
+        reason = _bound_reached(load, heap, ops) or self._enough()
+        return self._close(reason) if reason else None
 
-    def written(self, size: int) -> None:
-        """Want no more where much was recorded: so many ops are the program's work."""
-        self.over = self.over or size >= PLENTY_BYTES
+    def written(self, size: int) -> Action:
+        """Go on where the set-up's memory was the program's own: its trace is small."""
+        if self._rank != _SET_UP or size * _HEAP_PER_BYTE >= SET_UP_BYTES or not self._is_heap_ours:
+            return None
+        self._is_heap_ours = False
+        return self._begin("from where the program had taken much memory")
+
+    def next_look_s(self) -> Optional[float]:
+        """Look while recording, and now and then while an eager loop may begin."""
+        return LOOK_FOR_EAGER_S if self.awaits_eager_ops else super().next_look_s()
 
     def why_nothing(self) -> str:
         """Say so."""
         return "TensorFlow was imported, but no op was run"
 
+    def _label_of(self, definition: str) -> str:
+        # Training and evaluation are functions of one name.
+        return definition if _KERAS_STEP.search(definition) else super()._label_of(definition)
+
     def _counted(self, label: str, count: int) -> Action:
-        if self._leader is not None:
-            if label == self._leader and count > self._last_call and self.recording:
-                return self._close(f"for {NEXT_CALLS} calls of {label}", is_steady=True)
-        elif self._is_awaiting and count >= NEXT_CALL:
-            self._leader = label
-            self._last_call = count + NEXT_CALLS - 1
-            if self.recording and count - self._before.get(label, 0) > NEXT_CALL:
-                # Its calls are slow rather than new: they are what is to be shown.
-                self._until_s = self._elapsed() + NEXT_S
+        rank = self._ranks.get(label)
+        is_new = rank is None
+        if rank is None or rank > self._rank:
+            times = count - self._before.get(label, 0)
+            if times < (NEXT_CALL if self.recording else NEXT_CALL - 1):
                 return None
-            return self._begin_anew(f"from call {count} of {label}", NEXT_S)
-        return None
+            rank = self._ranks[label] = self._rank_of(label)
+        is_better = rank > self._rank
+        if rank == self._rank:
+            is_better = self.recording and is_new and not self._is_steady()
+            self._called_at = self._clock()
+        if not is_better:
+            return None
+        if self.recording and self._elapsed() < WHOLE_S:
+            self._found(rank)
+            return None
+        return self._begin_with(rank, f"from call {count} of {super()._label_of(label)}")
 
-    def _wait_for_more(self, elapsed: float, load: Load) -> Action:
-        self._is_awaiting = True
-        if not self._counts:
-            if self._late_eager_ops is None:
-                self._late_eager_ops = load.eager_ops
-            if load.eager_ops >= self._late_eager_ops + STEADY_EAGER_OPS:
-                return self._begin_anew("from where eager ops began to follow each other", NEXT_S)
-        if elapsed >= LONGEST_WAIT_S:
-            return self._close(f"for {elapsed:.0f} s, in which nothing repeated", is_steady=False)
-        return None
+    def _rank_of(self, label: str) -> int:
+        is_fit = "_train_function_" in label or (_KERAS_STEP.search(label) and self._is_training())
+        return _FIT if is_fit else _FUNCTION
 
-    def _begin_anew(self, reason: str, until_s: float) -> Begin:
+    def _repeats(self, load: Load) -> bool:
+        """Return whether eager ops have long been the same as before."""
+        if load.signatures > self._signatures:
+            self._signatures, self._ops_before = load.signatures, load.eager_ops
+        return load.eager_ops - self._ops_before >= STEADY_EAGER_OPS
+
+    def _begin_with(self, rank: int, reason: str) -> Begin:
+        begun = self._begin(reason)
+        self._found(rank)
+        self._begins_with_steps = True
+        return begun
+
+    def _found(self, rank: int) -> None:
+        self._rank = rank
         self._before = dict(self._counts)
-        self._until_s = until_s
-        self._is_awaiting = False
-        return self._begin(reason)
+        self._steps_at = self._called_at = self._clock()
 
-    def _close(self, reason: str, *, is_steady: bool) -> End:
+    def _enough(self) -> Optional[str]:
+        """Say for how long was recorded, if that is enough."""
+        elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
+        if self._rank == _SET_UP:
+            is_late = elapsed >= LONGEST_WAIT_S
+            return f"for {elapsed:.0f} s, in which nothing repeated" if is_late else None
+        is_enough = self._begins_with_steps and steps_s >= LEAST_STEPS_S and calls >= NEXT_CALLS
+        if elapsed >= WHOLE_S and steps_s >= STEPS_S:
+            is_enough = self._rank == _EAGER or calls >= STEPS or steps_s >= LONGEST_STEPS_S
+        if is_enough and self._rank != _EAGER and not self._is_steady():
+            self._found(_SET_UP)  # it was a few calls of some function of the set-up
+            return None
+        return f"for {elapsed:.0f} s" if is_enough else None
+
+    def _is_steady(self) -> bool:
+        """Return whether functions are still called as they were."""
+        now = self._clock()
+        is_silent = now - self._called_at > max(SILENT_S, (now - self._steps_at) / 2)
+        return self._calls() >= STEADY_CALLS or not is_silent
+
+    def _calls(self) -> int:
+        """Return how often the function called most often was called since the steps began."""
+        before, counts = self._before, list(self._counts.items())
+        ranked = (n - before.get(k, 0) for k, n in counts if self._ranks.get(k) == self._rank)
+        return max(ranked, default=0)
+
+    def _close(self, reason: str) -> End:
         ended = self._end(reason)
-        self.over = is_steady
-        self._is_awaiting = not is_steady
+        self.over = self._rank == _FIT
         return ended
-
-    def _is_steady(self, load: Load) -> bool:
-        if self._leader is not None:
-            return True
-        if not self._counts:
-            return load.eager_ops >= STEADY_EAGER_OPS
-        before = self._before
-        return any(n - before.get(k, 0) >= STEADY_CALLS for k, n in list(self._counts.items()))
 
 
 class StepsWindow(Window):
@@ -368,7 +442,9 @@ class WholeWindow(Window):
         return "TensorFlow was not used in the block of code that was to be captured"
 
 
-def window_of(asked: Mapping[str, Any], clock: Clock) -> Window:
+def window_of(
+    asked: Mapping[str, Any], clock: Clock, is_training: Callable[[], bool] = lambda: False
+) -> Window:
     """Return the window that the settings ask for."""
     if asked["kind"] == "steps":
         return StepsWindow(clock, int(asked["first"]), int(asked["last"]))
@@ -376,7 +452,7 @@ def window_of(asked: Mapping[str, Any], clock: Clock) -> Window:
         return WholeWindow(clock)
     if asked["kind"] == "time":
         return TimeWindow(clock, float(asked["after_s"]), float(asked["for_s"]))
-    return AutoWindow(clock)
+    return AutoWindow(clock, is_training)
 
 
 def _bound_reached(load: Load, heap_bytes: int, eager_ops: Optional[int]) -> Optional[str]:

@@ -44,7 +44,7 @@ from traceanalyzer.report.origin import command, host_tracer_level, recorded_at
 from traceanalyzer.report.scopes import scopes
 from traceanalyzer.report.sources import evidence_shown, line_texts, shown_files
 from traceanalyzer.report.steps import steps_of
-from traceanalyzer.report.timeline import critical_paths, timeline
+from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
 from traceanalyzer.report.verdict import Lost, verdict
 from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
@@ -78,12 +78,13 @@ def assemble(diagnosis: Diagnosis) -> Report:
     findings = ranked(_finding(f, run, diagnosis.costs) for f in diagnosis.findings)
     titles = {rule.id: rule.title for rule in all_rules()}
     searched = all_ops(diagnosis)
+    times = timeline(run)
     left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=_run_info(run, devices, steps),
         health=trace_health(run),
-        summary=_summary(diagnosis, devices, steps, findings),
+        summary=_summary(diagnosis, idle_share(times, devices), steps, findings),
         findings=findings,
         unexplained=_unexplained(diagnosis),
         rules=tuple(
@@ -92,7 +93,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         ),
         on_a_gpu=_on_a_gpu(diagnosis),
         steps=steps,
-        timeline=timeline(run),
+        timeline=times,
         scopes=scopes(run),
         critical_path=critical_paths(diagnosis.costs),
         copy_graph=copy_graph(run),
@@ -208,7 +209,7 @@ def _model(properties: dict[str, str]) -> str | None:
 
 def _summary(
     diagnosis: Diagnosis,
-    devices: tuple[DeviceInfo, ...],
+    gpu_idle_share: float | None,
     steps: Steps,
     findings: tuple[Finding, ...],
 ) -> Summary:
@@ -223,9 +224,6 @@ def _summary(
 
     shares = {c: share(c) for c in ("certain", "likely", "possible")}
     known = [shares["certain"], shares["likely"]]
-    busy = [
-        d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
-    ]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
         verdict=verdict(run, on_cpu, shares, findings, Lost(exposed, diagnosis.costs.step_ps())),
@@ -235,7 +233,7 @@ def _summary(
         explained_share=sum(s for s in known if s is not None)
         if run.gpu_used and total_ps
         else None,
-        gpu_idle_share=1 - sum(busy) / len(busy) if busy else None,
+        gpu_idle_share=gpu_idle_share,
         step_us=None
         if steps.median_us is None
         else StepTime(median=steps.median_us, p95=steps.p95_us),
@@ -243,7 +241,9 @@ def _summary(
     )
 
 
-def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
+def _finding(
+    found: findings.Finding, run: Run, costs: Costs, *, is_measured: bool = True
+) -> Finding:
     rows = run.ops[run.ops["op_id"].isin(found.op_ids)]
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable")
     return Finding(
@@ -268,9 +268,9 @@ def _finding(found: findings.Finding, run: Run, costs: Costs | None) -> Finding:
         # The bounds are those of moving ops to a device. What is by design, and a pipeline that is
         # too slow, is not mended so: the latter's own section says what helps, and what it gains.
         gain_us_per_step=None
-        if costs is None or found.harm == "by_design" or rows["in_input_pipeline"].all()
+        if not is_measured or found.harm == "by_design" or rows["in_input_pipeline"].all()
         else gain(found.op_ids, costs),
-        path_us_per_step=None if costs is None else path_us(found.op_ids, costs),
+        path_us_per_step=path_us(found.op_ids, costs) if is_measured else None,
     )
 
 
@@ -288,7 +288,9 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
     unmeasured = copies_of_unknown_size(run.copies)
     return OnAGpu(
         assumed=assumed.assumption,
-        findings=ranked(_finding(f, run, None) for f in assumed.findings),
+        findings=ranked(
+            _finding(f, run, diagnosis.costs, is_measured=False) for f in assumed.findings
+        ),
         unexplained=Unexplained(
             cpu_op_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
             ops=tuple(
@@ -298,6 +300,8 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
             ops_total=len(assumed.unexplained),
         ),
         program_differs=assumed.program_differs,
+        replayed=assumed.replayed,
+        not_replayed=len(assumed.not_replayed),
     )
 
 

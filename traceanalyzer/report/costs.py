@@ -37,6 +37,7 @@ def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) ->
         copy_us=None if copy_ps is None else copy_ps / _PS_PER_US,
         copy_bytes=_known_sum(across),
         exposed_us_per_step=_exposed_us(rows["op_id"], costs),
+        host_us_per_step=_host_us(rows["op_id"], costs),
     )
 
 
@@ -56,6 +57,7 @@ def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None)
         copy_us=None if is_unknown and not copy_ps else copy_ps / _PS_PER_US,
         copy_bytes=None if is_unknown and not size else size,
         exposed_us_per_step=_exposed_us(row["op_id"], costs),
+        host_us_per_step=_host_us(row["op_id"], costs),
     )
 
 
@@ -101,6 +103,11 @@ def _note(bounds: GainBounds) -> str | None:
 def _exposed_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
     exposed = None if costs is None else costs.exposed_ps(op_ids)
     return None if exposed is None else exposed / _PS_PER_US
+
+
+def _host_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
+    took = None if costs is None else costs.host_ps(op_ids)
+    return None if took is None else took / _PS_PER_US
 
 
 def _known_sum(column: pd.Series[int]) -> int | None:

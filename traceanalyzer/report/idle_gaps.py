@@ -26,6 +26,7 @@ __all__ = ["idle_gaps"]
 
 _PS_PER_US: Final = 1e6
 _MAX_GAPS: Final = 50
+_LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
 _RUNS: Final = (Phase.COMPUTE, Phase.COPY)
 _WAITS: Final = (Doing.WAIT, Doing.CALL)
 
@@ -119,7 +120,8 @@ def _told(
     around: tuple[str | None, str | None],
 ) -> IdleGap:
     host, ops = gap.host, gap.host.tables.ops
-    phase, phase_ps, row = _waited_for(gap)
+    wait = _waited_for(gap)
+    row = wait.row
     op_id = None if row < 0 else str(ops["op_id"].iloc[row])
     return IdleGap(
         host=host.name,
@@ -127,34 +129,48 @@ def _told(
         start_us=max(0, gap.start_ps - origin_ps) / _PS_PER_US,
         duration_us=(gap.end_ps - gap.start_ps) / _PS_PER_US,
         step=step,
-        phase=phase,
-        phase_us=phase_ps / _PS_PER_US,
+        phase=wait.phase,
+        phase_us=wait.phase_ps / _PS_PER_US,
         op_id=op_id,
         op=None if row < 0 else _op_name(host, row),
+        op_us=None if row < 0 else wait.op_ps / _PS_PER_US,
         finding_id=None if op_id is None else finding_of.get(op_id),
         before=around[0],
         after=around[1],
     )
 
 
-def _waited_for(gap: _Found) -> tuple[str | None, int, int]:
-    """Return the phase that most of a gap was, how long, and the row of the op of most of it."""
+class _Wait(NamedTuple):
+    """What a gap waited for: a phase, and the row of an op in it, -1 for none worth naming."""
+
+    phase: str | None = None
+    phase_ps: int = 0
+    row: int = -1
+    op_ps: int = 0
+
+
+def _waited_for(gap: _Found) -> _Wait:
+    """Return the phase that most of a gap was, and the op that took most of that."""
     parts = gap.parts
     low = int(np.searchsorted(parts.end_ps, gap.start_ps, side="right"))
     high = int(np.searchsorted(parts.start_ps, gap.end_ps))
     if low >= high:
-        return None, 0, -1
+        return _Wait()
     took = np.minimum(parts.end_ps[low:high], gap.end_ps)
     took = took - np.maximum(parts.start_ps[low:high], gap.start_ps)
     by_phase = np.bincount(parts.phase[low:high], took, max(Phase) + 1)
     phase = int(by_phase.argmax())
+    found = _Wait(Phase(phase).name.lower(), int(by_phase[phase]))
     # The op is one of that phase: what merely stood on the way to it explains less of the gap.
     named = (parts.row[low:high] >= 0) & (parts.phase[low:high] == phase)
     if not named.any():
-        return Phase(phase).name.lower(), int(by_phase[phase]), -1
+        return found
     rows, code = np.unique(parts.row[low:high][named], return_inverse=True)
-    longest = int(rows[np.bincount(code, took[named]).argmax()])
-    return Phase(phase).name.lower(), int(by_phase[phase]), longest
+    by_row = np.bincount(code, took[named])
+    longest = int(by_row.argmax())
+    if by_row[longest] < _LEAST_SHARE * (gap.end_ps - gap.start_ps):
+        return found
+    return found._replace(row=int(rows[longest]), op_ps=int(by_row[longest]))
 
 
 class _Steps(NamedTuple):

@@ -113,7 +113,7 @@ def _verdict(host: HostInput, run: Run) -> str:
         return f"Whether the input pipeline{where} keeps up is not known: {host.reason}."
     waited = (
         f"a step waits {_time(waits.mean_ps)} for input, {percent_text(waits.share)} of its time "
-        f"(mean of {counted(waits.steps, 'regular step')})"
+        f"(mean of {counted(waits.steps, 'step')})"
     )
     if host.verdict == "keeps_up":
         return (
@@ -212,7 +212,7 @@ def _wait_table(hosts: Iterable[HostInput]) -> Table:
                     "duration_us": table["duration_ps"].astype("float64") / _PS_PER_US,
                     "wait_us": table["wait_ps"] / _PS_PER_US,
                     "wait_before_us": table["wait_before_ps"] / _PS_PER_US,
-                    "kind": ["regular" if flag else "left out" for flag in table["is_regular"]],
+                    "kind": ["regular" if flag else "left out" for flag in table["counts"]],
                 }
             )
         )

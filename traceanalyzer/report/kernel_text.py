@@ -62,8 +62,22 @@ def _verdict(answer: KernelAnswer) -> str:
     elif answer.dtype is not None and answer.dtype in answer.depends:
         said += " in some cases"
     if answer.computed_on_host:
-        said += ", all of it in host memory: placed on the GPU, computed on the host"
+        return (
+            f"{said}, but it has all data in host memory: placed on the GPU, computed on the host"
+        )
+    on_host = _computed_on_host(answer)
+    if answer.dtype is None and on_host:
+        said += f"; for {' and '.join(on_host)} it is computed on the host all the same"
     return said
+
+
+def _computed_on_host(answer: KernelAnswer) -> list[str]:
+    """Return the types that are placed on a GPU and always computed on the host."""
+    every = list(answer.attributes.values())
+    named = {d for types in every for d, support in types.items() if support.on_host == "all"}
+    return sorted(
+        d for d in named if all(types[d].on_host == "all" for types in every if d in types)
+    )
 
 
 def _table(answer: KernelAnswer) -> Grid:

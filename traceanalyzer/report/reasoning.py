@@ -10,6 +10,7 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.errors import TraceAnalyzerError
+from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.places import device_text, hold_text
@@ -21,6 +22,7 @@ from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.rules import all_rules
+from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.wording import counted, listed
 
@@ -71,17 +73,26 @@ _PLACEMENTS: Final = {
     "xla": "what XLA compiled it for",
 }
 _MOVES: Final = "It would not be on the CPU there."
+_ON_HOST: Final = "It {} be placed on {} and computed on the host there, by design."
+_HIDDEN: Final = "It would be on the CPU there only as long as the program hides the GPU."
+_NOT_REPLAYED: Final = "Where it would be there is not known: the capture does not hold its node."
 _CALLS_PYTHON: Final = (
     "It would not be placed on the CPU there; the Python that it calls runs on the host all the "
     "same."
 )
 _OTHER_ROLES: Final = {
     Role.INPUT_PIPELINE: "It is part of the input pipeline, which TensorFlow runs on the CPU "
-    "unless the program puts its end on a GPU.",
+    "unless the program asks for a GPU there.",
     Role.TRANSFER: "It moves data between devices; it computes nothing.",
-    Role.RUNTIME: "It is TensorFlow's own work: it keeps book of calls and arguments, or computes "
-    "a value while a graph is made ready.",
+    Role.RUNTIME: "It is TensorFlow's own work: it handles calls and their arguments.",
 }
+
+
+_FOLDED: Final = (
+    "TensorFlow computed its value once, while it made the graph ready: constant folding, or a "
+    "shape that Python needed. It does that on the CPU by design, with a GPU too, and no step runs "
+    "the op."
+)
 
 
 class NoSuchOpError(TraceAnalyzerError):
@@ -207,7 +218,8 @@ def reason(
         NoSuchOpError: None matches; the message names types that are called alike.
     """
     run = diagnosis.run
-    assumed = {} if diagnosis.on_a_gpu is None else diagnosis.on_a_gpu.subjects
+    there = diagnosis.on_a_gpu
+    assumed = {} if there is None else {**there.on_host, **there.subjects}
     subjects = {**assumed, **diagnosis.subjects}
     known_as = {op_id: s.case.type for op_id, s in subjects.items()}
     ops = run.ops
@@ -289,7 +301,9 @@ class _Reasoner:
         found = [f for f in self._diagnosis.findings if row.op_id in f.op_ids]
         reasons = self._reasons(subject, found)
         if row.role != Role.COMPUTE:
-            return View(said=_OTHER_ROLES.get(row.role, ""), reasons=reasons)
+            is_folded = row.function == CONSTANTS
+            said = _FOLDED if is_folded else _OTHER_ROLES.get(row.role, "")
+            return View(said=said, reasons=reasons)
         if row.placement == "unknown":
             return View(
                 said="Where it ran nothing tells.",
@@ -319,17 +333,29 @@ class _Reasoner:
         if replay is None or host.sidecar is None or row.role != Role.COMPUTE:
             return None
         assumed = replay.assumption
+        on_host = replay.on_host.get(row.op_id)
+        subject = subject or on_host
+        if row.op_id in replay.replaced:
+            return View(assumed=assumed, said=f"{replay.replaced[row.op_id]}.")
+        found = [f for f in replay.findings if row.op_id in f.op_ids]
         if subject is None:
+            said = _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else _MOVES
+            if row.op_id in replay.not_replayed:
+                said = _NOT_REPLAYED
             return View(
                 assumed=assumed,
-                said=_CALLS_PYTHON if row.type in PYTHON_CALLBACKS else _MOVES,
+                said=_HIDDEN if found else said,
+                reasons=self._reasons(None, found),
                 doubts=replay.program_differs,
             )
-        found = [f for f in replay.findings if row.op_id in f.op_ids]
         reasons = self._reasons(subject, found)
         view = self._view(row, subject, reasons, devices=replay.machine.devices)
-        is_open = subject.case.certainty == "possible"
-        said = f"It {'may' if is_open else 'would'} be on the CPU there too."
+        modal = "may" if subject.case.certainty == "possible" else "would"
+        if subject is on_host:
+            view = replace(view, is_complete=False)  # it is on the GPU as it is
+            said = _ON_HOST.format(modal, device_text(subject.case.held[0].asked))
+        else:
+            said = f"It {modal} be on the CPU there too."
         if not reasons:
             said += " What would keep it there is not known."
         doubts = tuple(dict.fromkeys((*view.doubts, *replay.program_differs)))
@@ -383,7 +409,7 @@ class _Reasoner:
             why=words.why,
             tie=_tie(held),
             evidence=evidence_shown(mark.evidence, self._run),
-            fixes=words.fixes,
+            fixes=away_from_the_input(words.fixes, (subject.op_id,), self._run),
         )
 
     def _found(self, finding: Finding) -> Reason:

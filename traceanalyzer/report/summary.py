@@ -9,12 +9,14 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.report import text, views
 from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words, heading
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.console import Console, RenderableType
 
@@ -39,6 +41,8 @@ REMARKS_SHOWN = 5
 BLOCKERS_SHOWN = 5
 _SOURCE_SHOWN = 100  # characters of a line of the program
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
+_CAUSE = 28  # characters of a line of causes in a table
+_WIDE = 200  # characters from which causes need not be folded
 _TINY = 30  # characters below which one figure stands beside each name
 
 _SEVERITY = {"error": "bold red", "warning": "yellow", "info": "dim"}
@@ -90,7 +94,9 @@ def _key_figures(report: Report, words: Words) -> Grid:
     why = views.why_unknown(report, "exposed")
     waits = words.time(exposed) if exposed is not None else words.share(None, why)
     grid.add_row("GPU waits", waits + words(" per step" if exposed is not None else ""))
-    grid.add_row("GPU idle", words.share(summary.gpu_idle_share, views.why_unknown(report, "idle")))
+    idle = words.share(summary.gpu_idle_share, views.why_unknown(report, "idle"))
+    known = summary.gpu_idle_share is not None
+    grid.add_row("GPU idle", idle + words(f" {views.idle_of(report)}" if known else ""))
     ops = f" in {text.count(summary.cpu_ops)} CPU-placed op{'' if summary.cpu_ops == 1 else 's'}"
     grid.add_row("CPU-op time", words.time(summary.cpu_op_us) + words(ops))
     why = views.why_unknown(report, "explained")
@@ -115,13 +121,29 @@ def _findings(report: Report, words: Words) -> Iterator[RenderableType]:
     yield heading(words, "Findings")
     if not report.findings:
         yield words("No rule found a cause in this trace.", QUIET)
-    for number, finding in enumerate(report.findings[:FINDINGS_SHOWN], start=1):
+    shown, once = _apart(report.findings)
+    for number, finding in enumerate(shown[:FINDINGS_SHOWN], start=1):
         yield words(f"{number}. ") + words.prose(finding.title, "bold")
         for line in _finding_lines(finding, words):
             yield Padding(line, (0, 0, 0, len(str(number)) + 2), expand=False)
-    left = len(report.findings) - FINDINGS_SHOWN
+    yield from _left(shown, once, words)
+
+
+def _apart(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Return findings, and apart from them those of ops that are not part of each step."""
+    once = [f for f in findings if RAN_ONCE in f.modifiers]
+    return [f for f in findings if f not in once], once
+
+
+def _left(shown: Sequence[Finding], once: Sequence[Finding], words: Words) -> Iterator[Text]:
+    page = "see the page (`traceanalyzer report PATH`)"
+    if once:
+        took = sum(f.cost.host_us or 0.0 for f in once)
+        what = f"{counted(len(once), 'finding')} of ops that are not part of each step ("
+        yield words(what, QUIET) + words.time(took) + words(f" in all): {page}", QUIET)
+    left = len(shown) - FINDINGS_SHOWN
     if left > 0:
-        yield words(f"and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
+        yield words(f"and {left} more: {page}", QUIET)
 
 
 def _beliefs(report: Report, words: Words) -> Iterator[RenderableType]:
@@ -150,12 +172,19 @@ def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
         return
     yield heading(words, "On a GPU machine")
     yield words("By replaying the placer, not measured. Assumed: ") + words.prose(replay.assumed)
-    for finding in replay.findings[:FINDINGS_SHOWN]:
+    shown, once = _apart(replay.findings)
+    for finding in shown[:FINDINGS_SHOWN]:
         marks = f" ({finding.certainty}, {text.cut(finding.cause)})"
         yield words("- ") + words.prose(finding.title) + words(marks, QUIET)
-    left = len(replay.findings) - FINDINGS_SHOWN
-    if left > 0:
-        yield words(f"and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
+    yield from _left(shown, once, words)
+    unexplained = max(replay.unexplained.ops_total or 0, len(replay.unexplained.ops))
+    if unexplained:
+        ops = "op" if unexplained == 1 else "ops"
+        yield words(f"- {text.count(unexplained)} more {ops} without a known cause")
+    if nothing := views.nothing_on_the_cpu(report):
+        yield words(nothing)
+    for difference in replay.program_differs[:REMARKS_SHOWN]:
+        yield words("May differ there: ") + words.prose(difference)
 
 
 def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
@@ -165,8 +194,10 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     marks += words(finding.harm.replace("_", " "), _HARM[finding.harm])
     yield marks + words(f" · {text.cut(cause)} · {text.count(total)} op{'' if total == 1 else 's'}")
     cost = finding.cost
-    figures = words("host ") + words.time(cost.host_us) + words(" · copied ")
-    figures += words.size(cost.copy_bytes) + words(" · GPU waits ")
+    figures = words("host ") + words.time(cost.host_us)
+    if cost.host_us_per_step is not None:
+        figures += words(", ") + words.time(cost.host_us_per_step) + words(" per step")
+    figures += words(" · copied ") + words.size(cost.copy_bytes) + words(" · GPU waits ")
     figures += words.time(cost.exposed_us_per_step)
     yield figures + words(" per step" if cost.exposed_us_per_step is not None else "")
     yield from _source(finding, words)
@@ -251,7 +282,8 @@ def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableTyp
         del columns["GPU waits"]
     table = _table(*columns)
     if width >= _NARROW:
-        table.add_column("Cause", overflow="fold", max_width=28)
+        limit = _CAUSE if width < _WIDE else None
+        table.add_column("Cause", overflow="fold", max_width=limit)
         columns["Cause"] = lambda row: words(causes.get(str(row.get("op_id")), text.UNKNOWN))
     rows = shown.rows[:OPS_SHOWN]
     for row in rows:
@@ -298,10 +330,12 @@ def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
             continue
+        each = " in all" if back.count_per_step is None else " per step"
         line = words("Read back each step: ")
         line += words("a value") if back.source_name is None else words.name(back.source_name)
-        line += words(f", {text.READERS[back.reader]}; waited ") + words.time(back.wait_us)
-        yield line + words(", the device idle right after for ") + words.time(back.idle_us)
+        line += words(f", {text.READERS[back.reader]}; the host waits ")
+        line += words.time(views.in_a_step(back, back.wait_us)) + words(f"{each}, then the GPU is")
+        yield line + words(" idle for ") + words.time(views.in_a_step(back, back.idle_us))
 
 
 def _islands(report: Report, words: Words) -> Iterator[Text]:

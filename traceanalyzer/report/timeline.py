@@ -14,18 +14,20 @@ from traceanalyzer.timeline.overlap import overlap_share
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pandas as pd
 
     from traceanalyzer.costs import Costs, HostPath
+    from traceanalyzer.model import DeviceInfo
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["critical_paths", "timeline"]
+__all__ = ["critical_paths", "idle_share", "timeline"]
 
 _PS_PER_US: Final = 1e6
 _MAX_OPS: Final = 50
+_RUNS: Final = ("compute", "copy")
 _ORDER: Final = (
     Phase.COMPUTE, Phase.COPY, Phase.HOST_OP, Phase.UNPLACED, Phase.INPUT, Phase.LAUNCH,
     Phase.RUNTIME, Phase.PROGRAM, Phase.QUEUED, Phase.OTHER_DEVICE, Phase.UNATTRIBUTED,
@@ -50,6 +52,20 @@ def timeline(run: Run) -> Timeline | None:
         shift_us=max((0, *(ps for h in run.hosts for ps in h.timeline.shifts_ps.values())))
         / _PS_PER_US,
     )
+
+
+def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
+    """Return the share of the regular steps in which a GPU ran nothing, the mean over GPUs.
+
+    Without steps it is of the recording. GPUs that ran no kernel are not counted.
+    """
+    of_steps = [
+        d for d in (times.devices if times else ()) if d.steps and "GPU" in (d.device or "")
+    ]
+    busy = [sum(p.share for p in d.phases if p.phase in _RUNS) for d in of_steps] or [
+        d.busy_share for d in devices if d.kind == "gpu" and d.kernels and d.busy_share is not None
+    ]
+    return max(0.0, 1 - sum(busy) / len(busy)) if busy else None
 
 
 def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:

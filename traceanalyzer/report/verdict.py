@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.failure import failure
+from traceanalyzer.report.spent import most_of_the_time
+from traceanalyzer.sidecar.recorded_part import recorded_part
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted
+from traceanalyzer.wording import counted, figure_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Finding
     from traceanalyzer.run import Run
+    from traceanalyzer.sidecar.document import Note
 
 __all__ = ["Lost", "verdict"]
 
@@ -43,7 +47,7 @@ def verdict(
     findings: Sequence[Finding],
     lost: Lost,
 ) -> str:
-    """Say in one sentence what the run shows, and what of it costs most.
+    """Say what takes most of the time, what costs most of that, and how much was recorded.
 
     Args:
         run: The run.
@@ -52,6 +56,60 @@ def verdict(
         findings: What the rules found, the dearest first.
         lost: What of each step these ops take.
     """
+    said = _of_program(run, on_cpu, explained, findings, lost) + _recorded(run)
+    notes = (note for h in run.hosts if h.sidecar for note in h.sidecar.notes)
+    elsewhere = next(filter(_is_work, notes), None)
+    if elsewhere is None:
+        return said
+    message = elsewhere.message.partition(";")[0]
+    return f"{said} {message[:1].upper()}{message[1:]}."
+
+
+def _recorded(run: Run) -> str:
+    """Say how much of the program was recorded, where much of it was not."""
+    for host in run.hosts:
+        part = recorded_part(host.sidecar, host.session) if host.sidecar else None
+        if part is not None and not part.is_nearly_all:
+            return f" Recorded: {part}."
+    return ""
+
+
+def _is_work(note: Note) -> bool:
+    """Return whether a note says that child processes did much of the work."""
+    return note.id == "work_of_child_processes" and note.severity == "warning"
+
+
+def _of_program(
+    run: Run,
+    on_cpu: pd.DataFrame,
+    explained: Mapping[str, float | None],
+    findings: Sequence[Finding],
+    lost: Lost,
+) -> str:
+    """Say what the program's own process shows, and what error ended it."""
+    failed = next(filter(None, (failure(h.sidecar) for h in run.hosts if h.sidecar)), None)
+    if failed is None:
+        return _of_what_ran(run, on_cpu, explained, findings, lost)
+    where = f" at {failed.at}" if failed.at else ""
+    why = failed.requires or f"{failed.error.type}: {failed.said}"
+    ended = f"The program failed{where}: {why.rstrip('.')}."
+    if run.ops.empty or (on_cpu.empty and not run.gpu_used):
+        return f"{ended} No op was recorded before."
+    if failed.missing and not run.gpu_used:
+        took = _time(int(on_cpu["host_self_ps"].sum()))
+        return f"{ended} {counted(len(on_cpu), 'op')} ran on the CPU before ({took})."
+    before = _of_what_ran(run, on_cpu, explained, findings, lost)
+    return f"{ended} Before that: {before}"
+
+
+def _of_what_ran(
+    run: Run,
+    on_cpu: pd.DataFrame,
+    explained: Mapping[str, float | None],
+    findings: Sequence[Finding],
+    lost: Lost,
+) -> str:
+    """Say in one sentence what the ops that ran show."""
     ops = run.ops
     if ops.empty:
         return "The trace holds no op, so there is no placement to explain."
@@ -72,11 +130,12 @@ def verdict(
             f"({took}){doubt}."
         )
     if not run.gpu_used and not any("TPU" in name for f in facts for name in f.accelerators):
-        return f"{_without_gpu(run, findings, ran)} ({took}){doubt}."
+        return f"{most_of_the_time(run)}{_without_gpu(run, findings, ran)} ({took}){doubt}."
     if on_cpu.empty:
         rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
-        return f"No computation of the model is seen on the CPU: {rest}{doubt}."
-    return f"{_beside(run, on_cpu, explained, findings, lost)}{doubt}."
+        said = f"No computation of the model is seen on the CPU: {rest}{doubt}."
+        return f"{most_of_the_time(run)}{said}"
+    return f"{most_of_the_time(run)}{_beside(run, on_cpu, explained, findings, lost)}{doubt}."
 
 
 def _beside(
@@ -142,5 +201,5 @@ def _share(part: float) -> str:
 def _time(ps: int) -> str:
     for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6)):
         if ps >= size:
-            return f"{ps / size:,.3g} {unit}"
+            return f"{figure_text(ps / size)} {unit}"
     return "0 µs" if not ps else f"{ps / 1e6:.3f} µs"

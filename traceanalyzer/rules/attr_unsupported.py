@@ -30,7 +30,9 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of, is_type, values_taken
-from traceanalyzer.evidence.places import at_lines, borne_out, made_at
+from traceanalyzer.evidence.library_switches import around
+from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
+from traceanalyzer.evidence.retyping import works_as
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -88,12 +90,17 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
             "copied to the host, and its result back."
         ),
         harm="harmful",
-        fixes=borne_out(_fixes(first), members),
+        fixes=borne_out(_fixes(members), members),
         modifiers=("soft_placement_fallback",) if requested else (),
     )
 
 
-def _fixes(held: Held) -> Iterator[Fix]:
+def _fixes(members: Sequence[tuple[Subject, Held]]) -> Iterator[Fix]:
+    held = members[0][1]
+    line = library_made(members)
+    if line is not None:
+        yield around(held.type, line)
+        return
     if _LABEL in held.attributes:
         yield Fix(
             text=(
@@ -122,7 +129,7 @@ def _fixes(held: Held) -> Iterator[Fix]:
             )
         ),
         code=f'{name}="{chosen}"',
-        checked=True,
+        checked=all(works_as(h.type, h.given, (name,), {"s": chosen}) for _, h in members),
     )
 
 

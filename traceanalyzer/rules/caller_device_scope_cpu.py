@@ -59,7 +59,7 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
         return _called_in_scope(subject, held, str(held.scope))
     if held.hold is not Hold.DEFAULT_DEVICE:
         return None
-    if runs_for_dataset(subject, held):
+    if held.for_step or runs_for_dataset(subject, held):
         return None
     function = function_text(subject, held)
     if held.call is None:

@@ -32,7 +32,7 @@ a capture the types of the inputs are needed, which a trace has at host tracer l
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import (
@@ -43,7 +43,9 @@ from traceanalyzer.evidence.kernel_types import (
     python_name,
     types_taken,
 )
-from traceanalyzer.evidence.places import at_lines, borne_out, made_at
+from traceanalyzer.evidence.library_switches import around, fixes_of_variables
+from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
+from traceanalyzer.evidence.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -58,52 +60,21 @@ if TYPE_CHECKING:
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
+# Arguments of TensorFlow's functions that choose a type, where the op takes it from a tensor that
+# the function makes.
+_ARGUMENTS: Final = {
+    ("Bincount", "T"): "dtype",
+    ("DenseBincount", "T"): "dtype",
+    ("RaggedBincount", "T"): "dtype",
+    ("SparseBincount", "T"): "dtype",
+}
+# value_rowids_to_row_lengths: ops that make ragged tensors count in the type of their row splits.
+_ONLY_BINCOUNT: Final = (
+    " This holds for a line that calls `tf.math.bincount`. Where a ragged tensor is made, as by "
+    "`tf.strings.split`, TensorFlow counts its rows itself, and there is no such argument."
+)
 _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
-
-
-class _Target(NamedTuple):
-    """A type to cast to, and what becomes of the values: "" where they are the same."""
-
-    dtype: str
-    loss: str = ""
-
-
-_TO_2_24: Final = "exact for integers up to 2**24, rounded beyond"
-_TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
-_BELOW_2_31: Final = "right only if every value is below 2**31"
-_DOUBLE: Final = _Target("double", "the values are kept; slow on most GPUs")
-# What holds the values of a type: the best first. A loss is said; a type that is worse is not here.
-_TARGETS: Final = {
-    "bool": (_Target("uint8"), _Target("int8"), _Target("int32"), _Target("float")),
-    "int8": (_Target("int16"), _Target("int32"), _Target("float"), _Target("int64")),
-    "uint8": (_Target("int16"), _Target("int32"), _Target("float"), _Target("int64")),
-    "int16": (_Target("int32"), _Target("float"), _Target("int64")),
-    "uint16": (_Target("int32"), _Target("float"), _Target("int64")),
-    "int32": (_Target("int64"), _Target("float", _TO_2_24), _DOUBLE),
-    "uint32": (
-        _Target("int64"),
-        _Target("float", _TO_2_24),
-        _DOUBLE,
-        _Target("int32", _BELOW_2_31),
-    ),
-    "int64": (
-        _Target("float", _TO_2_24),
-        _Target("double", _TO_2_53),
-        _Target("int32", _BELOW_2_31),
-    ),
-    "uint64": (
-        _Target("float", _TO_2_24),
-        _Target("double", _TO_2_53),
-        _Target("int32", _BELOW_2_31),
-    ),
-    "half": (_Target("float"),),
-    "bfloat16": (_Target("float"),),
-    "float": (_DOUBLE,),
-    "double": (_Target("float", "some 7 digits rather than 16"),),
-    "complex64": (_Target("complex128", "the values are kept; slow on most GPUs"),),
-    "complex128": (_Target("complex64", "some 7 digits rather than 16"),),
-}
 
 
 def _recognises(subject: Subject, held: Held) -> Mark | None:
@@ -152,8 +123,9 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     requested = any("GPU" in (s.requested_device or "").upper() for s, _ in members)
     modifiers = ("soft_placement_fallback",) if requested else ()
     if first.hold is Hold.HOST_LIST:
+        held_in = "resources" if first.given.get("element_dtype") == "resource" else "strings"
         return Words(
-            title=f"{first.type} works on a list of strings, which stays in host memory{lines}",
+            title=f"{first.type} works on a list of {held_in}, which stays in host memory{lines}",
             why=(
                 "Strings and resources are never in GPU memory. TensorFlow's placer therefore "
                 "keeps every op on a list of them on the CPU, though the list's handle could be "
@@ -173,13 +145,14 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
             f"TensorFlow has GPU kernels for {first.type}, but none that takes {_given(first)}"
             f"{_others(first)}. It runs on the CPU, whatever device is asked for. "
             + (
-                "That is by design: TensorFlow keeps such values in host memory."
+                "That is by design: TensorFlow keeps strings and handles in host memory."
                 if on_host
                 else "What it takes from the GPU is copied to the host, and its result back."
             )
+            + (XLA_REFUSES if first.type == "VarHandleOp" and "int32" in dtypes else "")
         ),
         harm="by_design" if on_host else "harmful",
-        fixes=borne_out(_fixes(first), members),
+        fixes=borne_out(_fixes(members), members),
         modifiers=modifiers,
     )
 
@@ -194,30 +167,35 @@ def _others(held: Held) -> str:
     return f" (they take {', '.join(shown)})" if shown else ""
 
 
-def _fixes(held: Held) -> Iterator[Fix]:
-    ((name, value), *more) = held.attributes.items()
-    if not more and isinstance(value, str) and value not in _ONLY_ON_HOST:
-        taken = types_taken(held.type, name, value)
-        fixes = [
-            (target, fix)
-            for target in _TARGETS.get(value, ())
-            if target.dtype in taken
-            and (fix := _checked(held.type, name, value, target)) is not None
-        ]
-        if fixes:
-            costs_nothing = not fixes[0][0].loss
-            yield from (fix for _, fix in fixes[: 1 if costs_nothing else 2])
-            return
-    if {t for v in held.attributes.values() for t in _types(v)} & _ONLY_ON_HOST:
+def _fixes(members: Sequence[tuple[Subject, Held]]) -> Iterator[Fix]:
+    held = members[0][1]
+    types = {t for v in held.attributes.values() for t in _types(v)}
+    line = library_made(members)
+    if line is not None:
+        yield around(held.type, line)
+    elif _is_of_variable(held) and not types & _ONLY_ON_HOST:
+        yield from fixes_of_variables(str(*held.attributes.values()), (h for _, h in members))
+    elif not types & _ONLY_ON_HOST:
+        yield from _casts(members) or (_other_types(held),)
+    elif "string" in types:
         yield Fix(
             text=(
-                "Strings have no place on a GPU: turn them into numbers in the input pipeline, "
+                "Strings are always in host memory: turn them into numbers in the input pipeline, "
                 "ahead of the model."
             ),
             code="dataset = dataset.map(lambda text, y: (lookup(text), y))",
         )
-        return
-    yield Fix(
+    else:
+        yield Fix(
+            text=(
+                "Variants and resources (a list of lists, for example) are handles in host memory; "
+                "the tensors behind them can be on the GPU. Nothing to change here."
+            )
+        )
+
+
+def _other_types(held: Held) -> Fix:
+    return Fix(
         text=(
             f"Give {held.type} other types, if the values allow it; `traceanalyzer kernels "
             f"{held.type}` lists those that have GPU kernels."
@@ -225,31 +203,49 @@ def _fixes(held: Held) -> Iterator[Fix]:
     )
 
 
-def _checked(op: str, attribute: str, dtype: str, target: _Target) -> Fix | None:
+def _casts(members: Sequence[tuple[Subject, Held]]) -> list[Fix]:
+    """Return the casts with which every op would compute on a GPU; the first if it loses nothing.
+
+    The other types of each op count: a kernel that takes one type may not take it beside another.
+    """
+    held = members[0][1]
+    ((name, value), *more) = held.attributes.items()
+    if more or not isinstance(value, str):
+        return []
+    taken = types_taken(held.type, name, value)
+    fixes = [
+        (target, fix)
+        for target in TARGETS.get(value, ())
+        if target.dtype in taken
+        and all(works_as(h.type, h.given, (name,), target.dtype) for _, h in members if h.given)
+        and (fix := _checked(held.type, name, value, target)) is not None
+    ]
+    costs_nothing = bool(fixes) and not fixes[0][0].loss
+    return [fix for _, fix in fixes[: 1 if costs_nothing else 2]]
+
+
+def _checked(op: str, attribute: str, dtype: str, target: Target) -> Fix | None:
     """Return how to have a type that has a kernel; None where a GPU does not cast to it."""
     new, old = python_name(target.dtype), python_name(dtype)
-    loss = f" ({target.loss})" if target.loss else ""
     inputs = inputs_of(op, attribute)
     if attribute in _OF_DATA and _ARRAYS.fullmatch(op):
         return Fix(
-            text=f"Make the list or array of type {new}{loss}, and what is put into it.",
+            text=(
+                f"Make the list or array of type {new}{target.in_brackets}, and what is put into "
+                "it."
+            ),
             code=f"tf.TensorArray(tf.{new}, size)",
-            checked=True,
         )
-    if attribute in _OF_DATA and _has_variable(op):
-        # Its value has the type of the variable: to cast one without the other is an error.
-        if target.dtype not in types_taken("VarHandleOp", "dtype", "int32"):
-            return None
+    argument = _ARGUMENTS.get((op, attribute), "" if inputs else attribute)
+    if argument:
         return Fix(
-            text=f"Make the variable of type {new}{loss}, and what is assigned to it.",
-            code=f"tf.Variable(value, dtype=tf.{new})",
-            checked=True,
-        )
-    if not inputs:
-        return Fix(
-            text=f"Ask for {new} rather than {old}{loss}: the op's attribute is `{attribute}`.",
-            code=f"{attribute}=tf.{new}",
-            checked=True,
+            text=(
+                f"Ask for {new} rather than {old}{target.in_brackets} by `{argument}`"
+                + (f"; if the call passes `{inputs[0]}`, cast that too." if inputs else ".")
+                + (_ONLY_BINCOUNT if inputs else "")
+            ),
+            code=f"{argument}=tf.{new}",
+            checked=not inputs,
         )
     back = _gives(op, attribute)
     if not casts_on_gpu(dtype, target.dtype) or (back and not casts_on_gpu(target.dtype, dtype)):
@@ -257,7 +253,7 @@ def _checked(op: str, attribute: str, dtype: str, target: _Target) -> Fix | None
     names = " and ".join(f"`{name}`" for name in inputs)
     return Fix(
         text=(
-            f"Cast {names} to {new}{loss}"
+            f"Cast the op's {names} to {new}{target.in_brackets}"
             + (f", and the result back where {old} is needed" if back else "")
             + ". Better still, have the values in that type from the start: a cast is a pass over "
             "the data."
@@ -265,6 +261,13 @@ def _checked(op: str, attribute: str, dtype: str, target: _Target) -> Fix | None
         code="\n".join(f"{name} = tf.cast({name}, tf.{new})" for name in inputs),
         checked=True,
     )
+
+
+def _is_of_variable(held: Held) -> bool:
+    """Return whether one type is in the way, and it is that of a variable."""
+    ((name, _), *more) = held.attributes.items()
+    is_array = _ARRAYS.fullmatch(held.type) is not None
+    return not more and name in _OF_DATA and not is_array and _has_variable(held.type)
 
 
 def _has_variable(op: str) -> bool:

@@ -2,96 +2,183 @@
 
 ## What it detects
 
-Ops that TensorFlow placed on a GPU whose kernel there has every argument in host memory, so that a
-thread of the host computes them: arithmetic and reductions of `int32`, `Shape`, `Range`, `Fill`.
-They are no ops on the CPU, and not counted as such.
+Ops that TensorFlow places on a GPU whose kernel there has all of its data in host memory, so that a
+thread of the host computes them: arithmetic and reductions of `int32`, `Shape`, `Fill`; and `Qr`,
+whatever its type.
+They are not CPU-placed, and not counted as such. A capture without a GPU predicts them.
 
 ## Why it happens
 
 By design. Sizes, axes and indices are `int32` in TensorFlow, and the host needs them to allocate
 tensors and to start kernels. Kernels of such types are therefore registered for GPUs, or for
-`DEFAULT`, which is any device, with all arguments in host memory: the op stays in the GPU's graph,
-and no value has to be copied. `tensor.device` then names the GPU, `tensor.backing_device` the CPU.
+`DEFAULT`, which is any device, with all data in host memory: the op stays in the GPU's graph, and
+no value has to be copied. `tensor.device` then names the GPU, `tensor.backing_device` the CPU.
 
 ## How to fix it
 
-Nothing is wrong while tensors are small. Where large tensors of `int32` are computed on, use
-`int64` or floating point: their kernels run on the GPU.
+Nothing is wrong while tensors are small. Where large tensors of `int32` are computed on, make them
+`int64` or floating point, as far as the op has kernels that compute these on the GPU: the finding
+names them. `Shape` and the like have none, for any type. Nor has `Qr`, which is a finding of its
+own: what the GPU made is copied to the host for it, and back.
 
 ## How sure it is
 
-Certain where a capture recorded the op's device and that its values were in host memory; likely
-where only some of that is known.
+Certain where a capture recorded the op's device and that its values were in host memory, and where
+a replay puts it on the GPU and the kernels of that version of TensorFlow are known; likely where
+only some of that is known.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.evidence.examples import held, subject
+from traceanalyzer.evidence.kernel_types import (
+    definition_of,
+    is_copied_to_host,
+    is_never_computed,
+    python_name,
+    types_computed,
+)
+from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
-from traceanalyzer.placement.registry import nearest
-from traceanalyzer.rules._rule import Example, Rule
+from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
+    from traceanalyzer.sidecar.document import Json
 
 
 def _not_applicable(run: Run) -> str | None:
-    return None if run.gpu_used else "TensorFlow used no GPU"
+    if run.gpu_used or any(host.sidecar is not None for host in run.hosts):
+        return None
+    return "TensorFlow used no GPU"
 
 
 def _makes_handles(op_type: str) -> bool:
-    """Return whether an op makes handles of resources alone: it computes nothing anywhere."""
-    definition = nearest(None).registry.definition(op_type)
-    return (
-        definition is not None
-        and bool(definition.outputs)
-        and all(output.type == "resource" for output in definition.outputs)
-    )
+    definition = definition_of(op_type)
+    outputs = () if definition is None else definition.outputs
+    return bool(outputs) and all(output.type == "resource" for output in outputs)
 
 
 def _check(run: Run) -> Iterator[Finding]:
     ops = run.ops
-    found = ops[(ops["placement"] == "host_memory") & ~ops["type"].map(_makes_handles).astype(bool)]
-    if found.empty:
+    makes_handle = ops["type"].map(_makes_handles).astype(bool)  # computes nothing anywhere
+    found = ops[(ops["placement"] == "host_memory") & ~makes_handle]
+    if found.empty or not run.gpu_used:
         return
-    sure = bool((found["placement_certainty"] == "certain").all())
-    certainty: Certainty = "certain" if sure else "likely"
-    types = listed(sorted(set(found["type"].astype(str))))
-    yield Finding(
-        cause=RULE.id,
-        scope="",
-        certainty=certainty,
-        harm="harmless",
-        title=f"{counted(len(found), 'op')} placed on the GPU, computed on the host by design",
-        why=(
-            "TensorFlow registers GPU kernels with every argument in host memory for what concerns "
-            "sizes and indices, mostly of int32, because the host needs these values. It is by "
-            "design, and cheap while the tensors are small: nothing is copied."
-        ),
-        op_ids=tuple(found["op_id"]),
-        evidence=(
-            Evidence(
-                kind="placement",
-                text=f"assigned to a GPU, with values in host memory: {types}",
-            ),
-        ),
-        fixes=(
-            Fix(
-                text=(
-                    "Only where large tensors are computed on so: use int64 (twice the memory) or "
-                    "floating point."
+    for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
+        sure = bool((rows["placement_certainty"] == "certain").all())
+        certainty: Certainty = "certain" if sure else "likely"
+        types = sorted(set(rows["type"].astype(str)))
+        words = _words_of(types, len(rows))
+        yield Finding(
+            cause=RULE.id,
+            scope=str(scope),
+            certainty=certainty,
+            harm=words.harm,
+            title=words.title,
+            why=words.why,
+            op_ids=tuple(rows["op_id"]),
+            evidence=(
+                Evidence(
+                    kind="placement",
+                    text=f"assigned to a GPU, with values in host memory: {listed(types)}",
                 ),
-                code="x = tf.cast(x, tf.int64)",
             ),
-        ),
+            fixes=words.fixes,
+        )
+
+
+def _scope(op: str) -> str:
+    """Return what tells the findings apart: whether data has to be copied to the host."""
+    return "data" if is_copied_to_host(op) else ""
+
+
+def _recognises(subject: Subject, held: Held) -> Mark | None:
+    if held.hold is not Hold.HOST_MEMORY:
+        return None
+    evidence = Evidence(kind="kernel_registry", text=_registration(held))
+    return Mark(scope=_scope(held.type), evidence=(evidence, *made_at(subject)))
+
+
+def _registration(held: Held) -> str:
+    """Return which kernel is registered, for which types, and what it has in host memory."""
+    types = [f"{name}={_types(value)}" for name, value in held.attributes.items()]
+    text = f"the GPU kernel of {held.type}" + (f" with {listed(types)}" if types else "")
+    arguments = () if held.kernel is None else held.kernel.host_memory_args
+    return f"{text} is registered with {listed(arguments) or 'all its data'} in host memory"
+
+
+def _types(value: Json) -> str:
+    values = value if isinstance(value, list) else [value]
+    return "/".join(dict.fromkeys(python_name(str(each)) for each in values))
+
+
+def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
+    types = list(dict.fromkeys(held.type for _, held in members))
+    at = at_lines(subject for subject, _ in members) if len(members) == 1 else ""
+    return _words_of(types, len(members), at)
+
+
+def _words_of(types: Sequence[str], count: int, at: str = "") -> Words:
+    what = f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are"
+    named = "" if count == 1 else f": {listed(types)}"
+    if is_copied_to_host(types[0]):
+        return Words(
+            title=f"{what} placed on the GPU and computed on the host, whatever the type{named}",
+            why=(
+                "TensorFlow's GPU kernel of such an op has all data in host memory: the host "
+                "computes it, and what the GPU made is copied there and back. No type changes that."
+            ),
+            harm="harmful",
+        )
+    return Words(
+        title=f"{what} placed on the GPU and computed on the host, by design{named}",
+        why=_why(types),
+        harm="harmless",
+        fixes=tuple(_fixes(types)),
     )
 
+
+def _why(types: Sequence[str]) -> str:
+    never = [op for op in types if is_never_computed(op)]
+    why = (
+        "TensorFlow registers GPU kernels with all data in host memory for sizes and indices, "
+        "mostly of int32, because the host needs these values. tensor.device names the GPU, "
+        "tensor.backing_device the CPU. It is cheap while the tensors are small: nothing is copied."
+    )
+    return f"{why} No type would change that for {listed(never)}." if never else why
+
+
+def _fixes(types: Sequence[str]) -> Iterator[Fix]:
+    """Walk what would move the ops: types with which a GPU computes them."""
+    by_types: dict[str, list[str]] = {}
+    for op in types:
+        computed = types_computed(op)
+        named = [name for name, each in _SUGGESTED.items() if each in computed]
+        if named:
+            by_types.setdefault(" or ".join(named), []).append(op)
+    if by_types:
+        said = "; ".join(f"{listed(ops)} with {named}" for named, ops in by_types.items())
+        yield Fix(
+            text=(
+                "Nothing to change where the tensors are small. To compute large ones on the GPU, "
+                f"create them with another type: the GPU computes {said}."
+            ),
+            code="x = tf.constant(values, tf.int64)",
+        )
+
+
+_SUGGESTED = {"int64": "int64", "float32": "float"}
 
 _HOST: dict[str, str] = {
     "placement": "host_memory",
@@ -105,6 +192,8 @@ RULE = Rule(
     documentation=__doc__,
     not_applicable=_not_applicable,
     check=_check,
+    recognises=_recognises,
+    words=_words,
     examples=(
         Example(
             title="a shape, and arithmetic on it",
@@ -116,6 +205,11 @@ RULE = Rule(
             fires_on=("Shape", "mul"),
         ),
         Example(
+            title="a decomposition, whose kernel for GPUs runs on the host for every type",
+            ops=({"name": "Qr", "type": "Qr", **_HOST},),
+            fires_on=("Qr",),
+        ),
+        Example(
             title="what makes a variable's handle, which is all it leaves in host memory",
             ops=({"name": "Variable", "type": "VarHandleOp", **_HOST},),
         ),
@@ -124,6 +218,20 @@ RULE = Rule(
             title="a run without a GPU",
             ops=({"name": "Shape", "type": "Shape", **_HOST},),
             facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        ),
+    ),
+    blocker_examples=(
+        BlockerExample(
+            title="a sum of int32, predicted",
+            subject=subject("AddV2"),
+            held=held("host_memory", "AddV2", attributes={"T": "int32"}),
+            fires=True,
+        ),
+        BlockerExample(
+            title="a product that has no GPU kernel for int32",
+            subject=subject("MatMul"),
+            held=held("attributes", "MatMul", attributes={"T": "int32"}),
+            fires=False,
         ),
     ),
 )

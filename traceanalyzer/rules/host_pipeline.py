@@ -10,15 +10,16 @@ functions that a trace does not show on threads of tf.data, by the name of their
 
 Dataset ops have CPU kernels only, or, for the few at the end of a pipeline that can be put on a
 GPU, one that TensorFlow prefers; the functions that a dataset calls are placed on the CPU whatever
-kernels their ops have, unless these ask for another device (captured_function.cc instantiates them
-with the CPU as their default). It is the design: the pipeline prepares the next element while the
-accelerator works on this one.
+kernels their ops have, unless these ask for another device or use a variable that is on one
+(captured_function.cc instantiates them with the CPU as their default). It is the design: the
+pipeline prepares the next element while the accelerator works on this one.
 
 ## How to fix it
 
 Nothing is wrong with where it runs. A pipeline can be too slow, though: then steps wait for input,
 which the trace shows, and the finding names the stage that is slow and what helps: parallel calls,
-`prefetch`, `cache`, a vectorised `map`. Moving single ops of it to the GPU is not possible.
+`prefetch`, `cache`, a vectorised `map`. An op with a GPU kernel runs on the GPU if the function
+asks for it with `tf.device`; each element is then copied there and back.
 
 ## How sure it is
 
@@ -31,7 +32,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.analysis import analyse_on_a_gpu
 from traceanalyzer.evidence.examples import held, subject
+from traceanalyzer.evidence.pipeline_advice import FASTER
 from traceanalyzer.evidence.places import ops_text, runs_for_dataset
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
@@ -52,15 +55,6 @@ if TYPE_CHECKING:
 
 
 _PS_PER_MS: Final = 1e9
-_FASTER = Fix(
-    text=(
-        "If the model waits for input, make the pipeline faster rather than move it: parallel "
-        "calls and a prefetch at its end."
-    ),
-    code=(
-        "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
-    ),
-)
 
 
 def _check(run: Run) -> Iterator[Finding]:
@@ -70,6 +64,9 @@ def _check(run: Run) -> Iterator[Finding]:
         & (ops["placement"] == "cpu")
         & ~ops["type"].isin(PYTHON_CALLBACKS)
     ]
+    on_a_gpu = analyse_on_a_gpu(run)
+    if on_a_gpu is not None:  # these ask for a GPU, or read a variable that would be on one
+        found = found[~found["op_id"].isin(on_a_gpu.off_the_cpu)]
     seen = (found["placement_source"] == "input_pipeline") & (
         found["placement_certainty"] == "certain"
     )
@@ -115,13 +112,13 @@ def _within(found: pd.DataFrame, use: InputUse | None) -> Finding:
 
 
 def _waits(use: InputUse | None) -> Iterator[Evidence]:
-    """Tell how long steps wait, and for which stage."""
+    """Say how long steps wait, and for which stage."""
     waits = None if use is None else use.worst.waits
     if use is None or waits is None or use.worst.verdict == "unknown":
         return
     text = (
-        f"a regular step waits {waits.mean_ps / _PS_PER_MS:.2f} ms for input, "
-        f"{percent_text(waits.share)} of its time"
+        f"steps wait {waits.mean_ps / _PS_PER_MS:.2f} ms for input on average, "
+        f"{percent_text(waits.share)} of their time"
     )
     slow = use.worst.slow
     if slow is not None:
@@ -132,10 +129,10 @@ def _waits(use: InputUse | None) -> Iterator[Evidence]:
 def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
     """Return what helps against the stage that is slow; nothing where the pipeline keeps up."""
     if use is None or use.worst.verdict == "unknown":
-        return (_FASTER,)
+        return (FASTER,)
     if use.worst.verdict == "keeps_up":
         return ()
-    return tuple(Fix(text=c.text, code=c.code) for c in use.worst.cures) or (_FASTER,)
+    return tuple(Fix(text=c.text, code=c.code) for c in use.worst.cures) or (FASTER,)
 
 
 def _at_its_end(found: pd.DataFrame) -> Finding:
@@ -179,7 +176,7 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
             "the model waits for input."
         ),
         harm="by_design",
-        fixes=(_FASTER,),
+        fixes=(FASTER,),
     )
 
 

@@ -47,6 +47,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, line, subject
+from traceanalyzer.evidence.library_switches import MAP_THE_LAYER, PREPROCESSING
 from traceanalyzer.evidence.places import (
     device_text,
     is_of_strategy,
@@ -112,12 +113,7 @@ _LAYERS: Final = {
 HABITS: Final = (
     Habit(
         sub_reason="preprocessing_layer",
-        files=(
-            "keras/src/layers/preprocessing/text_vectorization.py",
-            "keras/src/layers/preprocessing/index_lookup.py",
-            "keras/src/layers/preprocessing/hashing.py",
-            "keras/src/layers/preprocessing/hashed_crossing.py",
-        ),
+        files=PREPROCESSING,
         versions="Keras 3.14 and 3.15, not in 3.13",
         title="The layer {part} preprocesses on the CPU, with {ops}",
         does="preprocesses what the layer is called with",
@@ -129,10 +125,7 @@ HABITS: Final = (
                     "Preprocess in the input pipeline, ahead of the model, and let the model take "
                     "the numbers."
                 ),
-                code=(
-                    "dataset = dataset.map(lambda x, y: (preprocess(x), y), "
-                    "num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
-                ),
+                code=MAP_THE_LAYER,
             ),
         ),
     ),

@@ -17,8 +17,10 @@ on the host. For computation it does harm: inputs are copied from the GPU and re
 ## How to fix it
 
 Use other ops for the same purpose, where there are some; those that a finding names have GPU
-kernels in every version from 2.12 on. Otherwise move the op out of the GPU's way: into the input
-pipeline, before or after what runs on the GPU, or out of the step.
+kernels in every version from 2.12 on, for the type of the data. A fix is called checked if its code
+was run beside the op, with the same result, and TensorFlow placed all of it on the GPU. Otherwise
+move the op out of the GPU's way: into the input pipeline, before or after what runs on the GPU, or
+out of the step. Where a library makes the op, the finding names the library's line and its switch.
 
 ## How sure it is
 
@@ -33,8 +35,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.places import at_lines, made_at
-from traceanalyzer.evidence.substitutes import SUBSTITUTES, is_checked
+from traceanalyzer.evidence.library_switches import around
+from traceanalyzer.evidence.pipeline_advice import FASTER, all_in_pipelines
+from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
+from traceanalyzer.evidence.substitutes import OF_FUNCTIONS, substitute_for
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -56,6 +60,12 @@ class _Kind(NamedTuple):
     fix: Fix
 
 
+_DATASETS: Final = _Kind(
+    re.compile(r"\w*Dataset\w*|\w*Iterator\w*|(Wrap|Unwrap)DatasetVariant"),
+    "It works on a dataset or its iterator, which TensorFlow keeps on the host; what it gives is "
+    "small.",
+    Fix(text="Nothing, where it runs once. In a loop, make datasets and iterators before it."),
+)
 # The first that fits is taken; what works on strings otherwise is told by its definition.
 _ON_HOST: Final = (
     _Kind(
@@ -100,6 +110,7 @@ _ON_HOST: Final = (
             code="dataset = dataset.map(lambda key, y: (table.lookup(key), y))",
         ),
     ),
+    _DATASETS,
     _Kind(
         re.compile(r"\w*Queue\w*|Barrier\w*|\w*Reader\w*"),
         "It works on a queue or a reader of files, which live on the host.",
@@ -166,7 +177,8 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     op = members[0][1].type
     requested = any("GPU" in (s.requested_device or "").upper() for s, _ in members)
     kind = _kind(op)
-    harm: Harm = "harmful" if kind is None else "by_design"
+    is_input = all_in_pipelines(members)
+    harm: Harm = "harmful" if kind is None and not is_input else "by_design"
     return Words(
         title=f"{op} has no GPU kernel in TensorFlow{at_lines(s for s, _ in members)}",
         why=(
@@ -184,16 +196,30 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
             )
         ),
         harm=harm,
-        fixes=_fixes(op, kind),
+        fixes=(FASTER,) if is_input else borne_out(_fixes(members, kind), members),
         modifiers=("soft_placement_fallback",) if requested else (),
     )
 
 
-def _fixes(op: str, kind: _Kind | None) -> tuple[Fix, ...]:
-    substitute = SUBSTITUTES.get(op)
-    if substitute is not None:
-        return (Fix(text=substitute.text, code=substitute.code, checked=is_checked(op)),)
-    return (_MOVE if kind is None else kind.fix,)
+def _fixes(members: Sequence[tuple[Subject, Held]], kind: _Kind | None) -> tuple[Fix, ...]:
+    op = members[0][1].type
+    if kind is _DATASETS:
+        return (kind.fix,)
+    line = library_made(members)
+    function = "" if line is None else line.code
+    if line is not None and (op, function) not in OF_FUNCTIONS:
+        return (around(op, line),)
+    each = [(substitute_for(op, held.given, function), held.given) for _, held in members]
+    known = [(substitute, given) for substitute, given in each if substitute is not None]
+    if len(known) < len(each):
+        return (_MOVE if kind is None else kind.fix,)
+    return (
+        Fix(
+            text=known[0][0].text,
+            code=known[0][0].code,
+            checked=all(substitute.is_checked_for(given) for substitute, given in known),
+        ),
+    )
 
 
 def _kind(op: str) -> _Kind | None:

@@ -20,6 +20,8 @@ TensorFlow 2, every op then runs on the CPU without a word, even under `tf.devic
 ## How to fix it
 
 Undo what hides it, or install what is missing: the finding names it where a capture recorded it.
+A program that hides the GPU from itself does so on every machine: remove the line that the finding
+names.
 Otherwise ask TensorFlow what it sees: `tf.config.list_physical_devices("GPU")`. What it prints to
 stderr when it is imported says why a GPU was not taken.
 
@@ -35,8 +37,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.after_errors import raised_evidence
+from traceanalyzer.evidence.failure import Failure, failure
 from traceanalyzer.evidence.kernel_coverage import coverage_text
-from traceanalyzer.evidence.visibility import obstacles, ran_in_sessions_alone, saw_no_gpu
+from traceanalyzer.evidence.places import line_evidence, line_text
+from traceanalyzer.evidence.visibility import (
+    Obstacle,
+    obstacles,
+    of_the_program,
+    ran_in_sessions_alone,
+    saw_no_gpu,
+)
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere, TraceWhere
 from traceanalyzer.rules._rule import Example, Rule
@@ -61,7 +72,7 @@ def _not_applicable(run: Run) -> str | None:
         return "a pluggable device was used"
     if any("/device:TPU" in name for f in facts for name in f.accelerators):
         return "the run used TPUs"
-    if run.ops.empty:
+    if run.ops.empty and not any(_required(run)):
         return "no op was recorded"
     return None
 
@@ -73,14 +84,18 @@ def _check(run: Run) -> Iterator[Finding]:
         & (ops["role"] == Role.COMPUTE)
         & ~ops["type"].isin(PYTHON_CALLBACKS)
     ]
-    if found.empty:
+    if found.empty and not any(_required(run)):
         return
     described = [(h, name) for h in run.hosts for name in h.tables.facts.accelerators]
     missed = any(h.tables.facts.gpu_may_be_missed for h in run.hosts)
     certainty: Certainty = "possible" if missed else "likely"
     captured = [h.sidecar for h in run.hosts if h.sidecar is not None]
-    if captured and len(captured) == len(run.hosts) and all(map(saw_no_gpu, captured)):
-        yield _recorded(tuple(found["op_id"]), captured)
+    required = list(_required(run))
+    lacked = [sidecar for sidecar, _ in required]
+    if len(captured) == len(run.hosts) and all(saw_no_gpu(s) or s in lacked for s in captured):
+        yield _recorded(tuple(found["op_id"]), captured, required)
+        return
+    if found.empty:
         return
     yield Finding(
         cause=RULE.id,
@@ -112,24 +127,47 @@ def _check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _recorded(op_ids: tuple[str, ...], captured: Sequence[Sidecar]) -> Finding:
+def _required(run: Run) -> Iterator[tuple[Sidecar, Failure]]:
+    """Walk the programs that failed because they asked for a GPU that was not there."""
+    for host in run.hosts:
+        failed = failure(host.sidecar) if host.sidecar is not None else None
+        if host.sidecar is not None and failed is not None and failed.missing:
+            yield host.sidecar, failed
+
+
+def _recorded(
+    op_ids: tuple[str, ...],
+    captured: Sequence[Sidecar],
+    required: Sequence[tuple[Sidecar, Failure]],
+) -> Finding:
     """Return the finding of a captured program, whose devices are known."""
     known = list(dict.fromkeys(o for sidecar in captured for o in obstacles(sidecar)))
     first = known[0] if known else None
     title = "TensorFlow had no GPU: every op ran on the CPU"
     if first is not None:
-        title = f"TensorFlow had no GPU: {_TITLES[first.reason]}"
-    fixes = [_FIXES[o.reason] for o in known] or [_ASK]
+        title = f"TensorFlow had no GPU: {_TITLES[first.reason]}{_at(first)}"
+    fixes = [_fix(o) for o in known] or [_ASK]
+    sub_reason = None if first is None else first.reason
+    errors: list[Evidence] = []
+    for sidecar, failed in required:
+        sub_reason = "gpu_required"
+        title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
+        errors.append(raised_evidence(sidecar, failed.error, failed.said))
+        if failed.is_strict:
+            in_sessions = ran_in_sessions_alone(sidecar)
+            fixes.insert(0, _SOFT_IN_SESSIONS if in_sessions else _SOFT)
     listed = () if all(map(ran_in_sessions_alone, captured)) else (_LISTED,)
     return Finding(
         cause=RULE.id,
-        sub_reason=None if first is None else first.reason,
+        sub_reason=sub_reason,
         scope="",
         certainty="certain",
         harm="harmful",
         title=title,
         why=(
-            "The devices that TensorFlow had were recorded, and no GPU is among them. Soft "
+            "TensorFlow had no GPU. Without soft placement an op that requires one fails."
+            if any(failed.is_strict for _, failed in required)
+            else "The devices that TensorFlow had were recorded, and no GPU is among them. Soft "
             "placement, the default, then runs every op on the CPU without a word, under "
             "`tf.device('/GPU:0')` too."
             if listed
@@ -138,11 +176,63 @@ def _recorded(op_ids: tuple[str, ...], captured: Sequence[Sidecar]) -> Finding:
         ),
         op_ids=op_ids,
         evidence=(
+            *errors,
             *listed,
-            *(Evidence(kind=o.reason, text=o.text, where=_WHERE.get(o.reason)) for o in known),
+            *map(_obstacle_evidence, known),
         ),
         fixes=tuple(dict.fromkeys(fixes)),
     )
+
+
+def hidden_there(op_ids: tuple[str, ...], sidecars: Sequence[Sidecar]) -> Finding | None:
+    """Return that a program hides the GPU of any machine from itself, or None.
+
+    Args:
+        op_ids: The ops that are on the CPU for it.
+        sidecars: What was captured.
+    """
+    known = list(dict.fromkeys(o for sidecar in sidecars for o in of_the_program(sidecar)))
+    if not known:
+        return None
+    first = next((o for o in known if o.certainty == "certain"), known[0])
+    sure = first.certainty == "certain"
+    return Finding(
+        cause=RULE.id,
+        sub_reason=first.reason,
+        scope="on a GPU machine",
+        certainty=first.certainty or "possible",
+        harm="harmful",
+        title=(
+            f"Every op {'would' if sure else 'may'} be on the CPU there too: "
+            f"{_TITLES[first.reason]}{_at(first)}"
+        ),
+        why=(
+            "The program hides the GPU from TensorFlow, on a machine with a GPU as on this one. "
+            + ("" if sure else "Whether the line does so there too depends on what decides it. ")
+            + "The other findings of this section hold once it no longer does."
+        ),
+        op_ids=op_ids,
+        evidence=tuple(map(_obstacle_evidence, known)),
+        fixes=tuple(dict.fromkeys(map(_fix, known))),
+    )
+
+
+def _at(obstacle: Obstacle) -> str:
+    return "" if obstacle.frame is None else f" at {line_text(obstacle.frame)}"
+
+
+def _obstacle_evidence(obstacle: Obstacle) -> Evidence:
+    where = _WHERE.get(obstacle.reason)
+    return line_evidence(obstacle.reason, obstacle.text, obstacle.frame, where)
+
+
+def _fix(obstacle: Obstacle) -> Fix:
+    """Return what to change, with the program's own line where that is known."""
+    fix = _FIXES[obstacle.reason]
+    frame = obstacle.frame
+    if frame is None:
+        return fix
+    return Fix(text=f"Remove {line_text(frame)}, which hides the GPU.", code=frame.text)
 
 
 _LISTED: Final = Evidence(
@@ -152,9 +242,10 @@ _LISTED: Final = Evidence(
 )
 _TITLES: Final = {
     "cpu_only_build": "this build of it is for CPUs alone",
-    "hidden_by_config": "the program hides it",
+    "hidden_by_config": "the program hides the GPU",
     "hidden_by_session": "its sessions are told to have none",
     "hidden_by_env": "CUDA_VISIBLE_DEVICES hides it",
+    "hidden_by_script": "the program sets CUDA_VISIBLE_DEVICES to hide the GPU",
     "libraries_not_loaded": "libraries of CUDA could not be loaded",
     "filtered_by_tf": "it does not take the one there is",
     "driver_not_found": "no driver was found",
@@ -163,6 +254,14 @@ _TITLES: Final = {
 _ASK: Final = Fix(
     text="Ask TensorFlow which GPUs it sees, and read what it prints when imported.",
     code=("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
+)
+_SOFT: Final = Fix(
+    text="To run without that GPU too, let TensorFlow use the CPU where a device does not exist.",
+    code="tf.config.set_soft_device_placement(True)",
+)
+_SOFT_IN_SESSIONS: Final = Fix(
+    text=_SOFT.text,
+    code="tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(allow_soft_placement=True))",
 )
 _INSTALL: Final = Fix(
     text="On Linux, install TensorFlow together with the CUDA libraries it needs.",
@@ -188,6 +287,10 @@ _FIXES: Final = {
     "hidden_by_env": Fix(
         text="Unset the variable, or let it name the GPU.", code="unset CUDA_VISIBLE_DEVICES"
     ),
+    "hidden_by_script": Fix(
+        text="Remove the line that sets CUDA_VISIBLE_DEVICES, or let it name the GPU.",
+        code='os.environ["CUDA_VISIBLE_DEVICES"] = "0"',
+    ),
     "libraries_not_loaded": _INSTALL,
     "filtered_by_tf": Fix(
         text=(
@@ -204,6 +307,7 @@ _WHERE: Final = {
     "hidden_by_config": SidecarWhere(sidecar="devices.visible"),
     "hidden_by_session": SidecarWhere(sidecar="session_configs"),
     "hidden_by_env": SidecarWhere(sidecar="environment.variables"),
+    "hidden_by_script": SidecarWhere(sidecar="visibility"),
     "libraries_not_loaded": SidecarWhere(sidecar="log"),
     "filtered_by_tf": SidecarWhere(sidecar="log"),
     "driver_not_found": SidecarWhere(sidecar="log"),

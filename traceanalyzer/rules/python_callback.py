@@ -29,6 +29,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
+from traceanalyzer.evidence.pipeline_advice import all_in_pipelines
 from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
@@ -55,6 +56,20 @@ _FIXES: Final = (
     Fix(
         text="Or call it in the input pipeline, ahead of the model.",
         code="dataset = dataset.map(lambda x: tf.numpy_function(fn, [x], tf.float32))",
+    ),
+)
+
+_IN_PIPELINE: Final = (
+    Fix(
+        text=(
+            "Write the function with TensorFlow ops: it stays on the CPU, as all of tf.data, but "
+            "several calls can then run at once, without Python's lock."
+        ),
+        code="dataset = dataset.map(fn_of_tensorflow_ops, num_parallel_calls=tf.data.AUTOTUNE)",
+    ),
+    Fix(
+        text="Or prefetch, so that the function runs while the step computes.",
+        code="dataset = dataset.prefetch(tf.data.AUTOTUNE)",
     ),
 )
 
@@ -96,7 +111,7 @@ def _check(run: Run) -> Iterator[Finding]:
                     text=f"{counted(calls, 'call')} recorded of {listed(names)}",
                 ),
             ),
-            fixes=_FIXES,
+            fixes=_IN_PIPELINE if in_pipeline else _FIXES,
         )
 
 
@@ -123,8 +138,8 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
             "lock, whatever device is asked for; what it takes from a GPU is copied to the host, "
             "and its result back."
         ),
-        harm="harmful",
-        fixes=_FIXES,
+        harm="harmless" if all_in_pipelines(members) else "harmful",
+        fixes=_IN_PIPELINE if all_in_pipelines(members) else _FIXES,
     )
 
 

@@ -30,6 +30,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.evidence.examples import held, line, resource, subject
+from traceanalyzer.evidence.library_switches import fixes_of_variables
 from traceanalyzer.evidence.places import (
     device_text,
     hold_text,
@@ -41,6 +42,7 @@ from traceanalyzer.evidence.places import (
     ops_text,
     same_place,
 )
+from traceanalyzer.evidence.retyping import XLA_REFUSES
 from traceanalyzer.model import Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -53,8 +55,7 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Frame
 
 _ELSEWHERE = frozenset({Hold.ASSIGNED, Hold.RESOURCE})
-# `VarHandleOp` has no GPU kernel for the first, and has one for the second: a test looks.
-_INSTEAD_OF_TYPE = {"int32": "int64"}
+_WITHOUT_KERNEL = "int32"  # `VarHandleOp` has no GPU kernel for it
 _TENSORFLOW = "TensorFlow"
 
 
@@ -114,6 +115,7 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
         why=(
             "An op runs where the resource is that it uses, whatever it is asked to and whatever "
             f"kernels it has; and {reason}."
+            + (XLA_REFUSES if _dtype(held) == _WITHOUT_KERNEL else "")
         ),
         harm=(
             "by_design"
@@ -127,22 +129,12 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
 def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
     held = members[0][1]
     dtype = _dtype(held)
-    instead = _INSTEAD_OF_TYPE.get(dtype)
     if _is_for_the_host(members):
         return (Fix(text="Nothing about where it is; use it less often if it takes time."),)
     if library := _library(members):
         return (_fix_for_library(members, library),)
-    if instead:
-        return (
-            Fix(
-                text=(
-                    f"Variables of {dtype} have no GPU kernel, those of {instead} have: a counter "
-                    "or an index can be one."
-                ),
-                code=f"tf.Variable(0, dtype=tf.{instead})",
-                checked=True,
-            ),
-        )
+    if dtype == _WITHOUT_KERNEL:
+        return tuple(fixes_of_variables(dtype, (h for _, h in members)))
     if "Table" in held.type:
         return (
             Fix(
@@ -161,10 +153,10 @@ def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
                 ),
             ),
         )
-    around = [frame for member in members for frame in _lines_of_scopes(*member)]
-    lines = lines_text(around)
+    made_in = [frame for member in members for frame in _lines_of_scopes(*member)]
+    lines = lines_text(made_in)
     at = f" at {lines}" if lines else ""
-    scopes = "every scope" if len(set(around)) > 1 else "the scope"
+    scopes = "every scope" if len(set(made_in)) > 1 else "the scope"
     return (
         Fix(
             text=(

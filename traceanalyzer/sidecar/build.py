@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.sidecar.command_words import without_secrets
 from traceanalyzer.sidecar.decode import DamagedDocumentError, Decoder
-from traceanalyzer.sidecar.document import Definition, Levels, Note, Session, Sidecar
+from traceanalyzer.sidecar.document import (
+    UNKNOWN,
+    Definition,
+    Levels,
+    Note,
+    Session,
+    Sidecar,
+)
 from traceanalyzer.sidecar.dumps import read_dumps
 from traceanalyzer.sidecar.journal import read_journal
 from traceanalyzer.sidecar.limits import bounded
+from traceanalyzer.sidecar.outright import hides_outright
 from traceanalyzer.sidecar.pools import Pools, facts
 from traceanalyzer.trace.printable import printable
 from traceanalyzer.trace.profile_options import profile_options_in
@@ -23,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias, TypeVar
 
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.sidecar.document import Frame, Json
     from traceanalyzer.sidecar.journal import Journal
     from traceanalyzer.sidecar.source_lines import SourceLines
 
@@ -85,10 +93,12 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     dumped = read_dumps(work / GRAPHS, pools.attributes, [d.name for d in definitions])
     eager = pools.eager(journal.last.get("eager", {}))
     errors = [pools.error(record) for record in journal.many["error"]]
+    visibility = [pools.visibility(record) for record in _last_of_each_way(journal)]
     decoder = Decoder(
         strings=pools.strings,
         frames=pools.frames,
         scopes=pools.scopes,
+        origins=pools.origins,
         attributes=[dict(attributes) for attributes in pools.attributes.sets],
         signatures=len(eager["signatures"]),
         resources=len(eager["resources"]),
@@ -110,6 +120,10 @@ def build(  # noqa: PLR0913 - each keyword is of another source
             for session in reader.all_of(journal.many["session"], decoder.session, _NO_SESSION)
         ),
         errors=reader.all_of(errors, decoder.error),
+        visibility=reader.all_of(
+            (_with_outright(record, decoder.frames) for record in visibility),
+            decoder.visibility_choice,
+        ),
         session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
         frames=frames,
         scopes=decoder.scopes,
@@ -163,6 +177,17 @@ class _Reader:
 
 def _facts(journal: Journal, kind: str) -> _Object | None:
     return facts(journal.last[kind]) if kind in journal.last else None
+
+
+def _last_of_each_way(journal: Journal) -> Iterable[_Object]:
+    """Return the last record of each way to choose visible GPUs: it decides."""
+    return {str(record.get("how")): record for record in journal.many["visibility"]}.values()
+
+
+def _with_outright(record: _Object, frames: Sequence[Frame]) -> _Object:
+    numbers = record["frames"] if isinstance(record["frames"], list) else []
+    running = [frames[at] for at in numbers if isinstance(at, int) and at != UNKNOWN]
+    return {**record, "is_outright": hides_outright(running, str(record.get("value")))}
 
 
 def _kernels(journal: Journal) -> list[Json]:

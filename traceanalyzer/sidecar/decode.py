@@ -15,6 +15,8 @@ import numpy as np
 
 from traceanalyzer.sidecar.document import (
     LARGEST,
+    OF_ANOTHER,
+    OF_MACHINE,
     UNKNOWN,
     CaughtError,
     Definition,
@@ -34,6 +36,7 @@ from traceanalyzer.sidecar.document import (
     Sidecar,
     Signature,
     Tensor,
+    VisibilityChoice,
 )
 
 if TYPE_CHECKING:
@@ -66,6 +69,7 @@ def sidecar_of(document: Json) -> Sidecar:
         strings=_texts(whole, "strings"),
         frames=_list(whole, "frames"),
         scopes=_list(whole, "scopes"),
+        origins=_list(whole, "scope_origins") if "scope_origins" in whole else (),
         attributes=_list(whole, "attributes"),
         signatures=len(_list(whole, "signatures")),
         resources=len(_list(whole, "resources")),
@@ -84,6 +88,9 @@ def sidecar_of(document: Json) -> Sidecar:
         sessions=_each(whole, "sessions", decoder.session),
         notes=_each(whole, "notes", decoder.note),
         errors=_each(whole, "errors", decoder.error),
+        visibility=_each(whole, "visibility", decoder.visibility_choice)
+        if "visibility" in whole
+        else (),
         session_configs=_each(whole, "session_configs", decoder.session_config)
         if "session_configs" in whole
         else (),
@@ -115,6 +122,7 @@ class Decoder:
         strings: list[str],
         frames: list[Json],
         scopes: list[Json],
+        origins: Sequence[Json] = (),
         attributes: list[Json],
         signatures: int,
         resources: int,
@@ -126,6 +134,7 @@ class Decoder:
             strings: The pool of texts.
             frames: The pool of frames, as JSON.
             scopes: The pool of scopes, as JSON.
+            origins: The origin of each, as JSON; none where they were not recorded.
             attributes: The pool of attribute sets, as JSON.
             signatures: How many signatures there are.
             resources: How many resources there are.
@@ -136,7 +145,12 @@ class Decoder:
         """
         self._strings = strings
         self.frames = tuple(map(_frame, frames))
-        self.scopes = tuple(map(self._scope, scopes))
+        if origins:
+            _equally_long("scope_origins", scopes, origins)
+        self.scopes = tuple(
+            replace(self._scope(scope), origin=_origin(origin, resources))
+            for scope, origin in zip(scopes, origins or (None,) * len(scopes), strict=True)
+        )
         self.attributes: tuple[Attributes, ...] = tuple(
             _object(a, "attributes") for a in attributes
         )
@@ -176,6 +190,15 @@ class Decoder:
             call=_text_or_none(record, "call"),
         )
 
+    def visibility_choice(self, record: _Object) -> VisibilityChoice:
+        """Decode a choice of visible GPUs."""
+        return VisibilityChoice(
+            how=_text(record, "how"),
+            value=_text(record, "value"),
+            is_outright=_flag(record, "is_outright"),
+            frame=_index(record, "frame", len(self.frames)),
+        )
+
     def session_config(self, record: _Object) -> SessionConfig:
         """Decode the configuration of a session of TensorFlow 1."""
         counts = _object(record.get("device_count"), "device_count")
@@ -195,12 +218,16 @@ class Decoder:
             name=_text(record, "name"),
             nodes=self._column(record, "nodes"),
             frames=tuple(_indices(record, "frames", len(self.frames))),
+            libraries=tuple(_indices(record, "libraries", len(self.frames)))
+            if "libraries" in record
+            else (),
             scopes=tuple(map(self._stack, _list(record, "scopes"))),
             shapes=tuple(map(_shapes, _list(record, "shapes"))) if "shapes" in record else (),
         )
         _equally_long("definition", definition.nodes, definition.frames, definition.scopes)
-        if definition.shapes:
-            _equally_long("definition", definition.nodes, definition.shapes)
+        for column in (definition.shapes, definition.libraries):
+            if column:
+                _equally_long("definition", definition.nodes, column)
         return definition
 
     def function(self, record: _Object) -> Function:
@@ -218,6 +245,7 @@ class Decoder:
             scope_frame=_index(record, "scope_frame", len(self.frames)),
             scopes=self._stack(record.get("scopes")) or (),
             frame=_index(record, "frame", len(self.frames)),
+            library=_index(record, "library", len(self.frames)) if "library" in record else UNKNOWN,
             attributes=_index(record, "attributes", len(self.attributes)),
             inputs=self._tensors(record, "inputs"),
             outputs=self._tensors(record, "outputs"),
@@ -345,6 +373,14 @@ class Decoder:
 
 def _shared_columns(graph: Graph | Partition) -> tuple[Sequence[object], ...]:
     return (graph.names, graph.ops, graph.attributes, graph.origin_functions, graph.origin_nodes)
+
+
+def _origin(value: Json, resources: int) -> int | None:
+    """Return the origin of a scope; of one that a killed capture did not write, `OF_ANOTHER`."""
+    if value is None:
+        return None
+    origin = _checked([value], "scope_origins", LARGEST, low=OF_MACHINE)[0]
+    return origin if origin < resources else OF_ANOTHER
 
 
 def _frame(value: Json) -> Frame:

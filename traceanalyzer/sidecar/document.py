@@ -15,9 +15,11 @@ refuses another `format` or `version` and ignores keys it does not know.
                "proof": "trace" | "version" | null,
                "start_ns": int, "stop_ns": int | null, "reason": text}],
  "notes": [{"id": text, "severity": "info" | "warning", "message": text}],
- "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported", "type": text,
-             "message": text, "raised": [FRAME, innermost first], "handler": FRAME or -1,
-             "call": text | null}],
+ "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported" | "program",
+             "type": text, "message": text, "raised": [FRAME, innermost first],
+             "handler": FRAME or -1, "call": text | null}],
+ "visibility": [{"how": text, "value": text, "is_outright": bool,
+                 "frame": FRAME or -1}],                                          may be missing
  "session_configs": [{"is_own": bool, "is_local": bool,
                       "soft_placement": bool, "log_placement": bool,
                       "device_count": {device type: int}, "memory_fraction": float | null,
@@ -25,10 +27,12 @@ refuses another `format` or `version` and ignores keys it does not know.
  "strings": [text],                              pool of the texts in columns, marked STRING below
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
+ "scope_origins": [index of a resource | -1 | -2 | null, one for each scope],      may be missing
  "frame_texts": [the line's text | null, one for each frame],                      may be missing
  "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
  "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
-                  "scopes": [[SCOPE, outermost first] | null],
+                  "libraries": [FRAME or -1],                                 which may be missing
+                  "scopes": [[SCOPE, innermost first] | null],
                   "shapes": [[SHAPE, one for each output] | null]}],          which may be missing
  "functions": [{"name": text, "instances": [{"count": int, "input": GRAPH, "assigned": [STRING],
                   "partitions": [{"device": text, "names": [STRING], "ops": [STRING],
@@ -37,6 +41,7 @@ refuses another `format` or `version` and ignores keys it does not know.
  "signatures": [{"op": text, "is_function": bool, "scope": text, "scope_frame": FRAME or -1,
                  "scopes": [SCOPE, innermost first], which may be missing,
                  "frame": FRAME or -1, "attributes": SET,
+                 "library": FRAME or -1, which may be missing,
                  "inputs": [TENSOR], "outputs": [TENSOR]}],
  "resources": [{"signature": index of the creating signature or -1, "name": text, "dtype": text,
                 "shape": SHAPE, "bytes": int | null, "device": text}],
@@ -83,6 +88,8 @@ __all__ = [
     "FORMAT",
     "LARGEST",
     "NO_ATTRIBUTES",
+    "OF_ANOTHER",
+    "OF_MACHINE",
     "UNKNOWN",
     "VERSION",
     "Attributes",
@@ -106,12 +113,16 @@ __all__ = [
     "Sidecar",
     "Signature",
     "Tensor",
+    "VisibilityChoice",
     "split_input",
 ]
 
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
 UNKNOWN: Final = -1  # an index that points to nothing
+# Origins of a scope's device that are no resource's.
+OF_ANOTHER: Final = -1
+OF_MACHINE: Final = -2
 LARGEST: Final = 2**63 - 1  # of an integer
 _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
@@ -151,10 +162,14 @@ class Scope:
     Attributes:
         device: What it asks for; "" where it lifts an outer request.
         frame: The user's frame that entered it, or -1.
+        origin: Whose device that is: the index of a resource, where the scope was given the
+            resource's device; `OF_ANOTHER` for that of something else, such as a tensor;
+            `OF_MACHINE` for the first device there is; None where code spells the device out.
     """
 
     device: str
     frame: int
+    origin: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,8 +227,9 @@ class CaughtError:
     """An error that tells of placement, as it passed through the program.
 
     Attributes:
-        where: `tf.config` (a call that failed), `resource_exhausted`, or `xla_unsupported` (a
-            function that XLA was to compile has an op that it cannot).
+        where: `tf.config` (a call that failed), `resource_exhausted`, `xla_unsupported` (a
+            function that XLA was to compile has an op that it cannot), or `program` (it ended the
+            program).
         type: The exception's class.
         message: Its text; of a long one the first 2000 characters and the last 1000.
         raised: The user's frames that raised it, innermost first.
@@ -227,6 +243,23 @@ class CaughtError:
     raised: tuple[int, ...]
     handler: int
     call: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisibilityChoice:
+    """A line of the program that chose which GPUs TensorFlow sees: the last one of its kind.
+
+    Attributes:
+        how: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`.
+        value: The variable's value, or the names of the devices, as a Python list.
+        is_outright: Whether the source shows that the line chooses no GPU whatever the machine has.
+        frame: The line, or -1.
+    """
+
+    how: str
+    value: str
+    is_outright: bool
+    frame: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,7 +296,9 @@ class Definition:
         name: The definition's name, as in traces (`__inference_train_step_42`).
         nodes: Names.
         frames: The innermost frame that is the user's own, or -1.
-        scopes: The `tf.device` scopes around it, outermost first; None where not recorded.
+        libraries: The innermost frame of a library that the user's frame called, or -1 where the
+            user's code called TensorFlow itself; none at all where these were not recorded.
+        scopes: The `tf.device` scopes around it, innermost first; None where not recorded.
         shapes: The shapes of its outputs, as far as Python knew them; None where not recorded. Of a
             program that switched on no optimizer that goes by them there are none at all.
     """
@@ -273,6 +308,7 @@ class Definition:
     frames: tuple[int, ...]
     scopes: tuple[tuple[int, ...] | None, ...]
     shapes: tuple[tuple[Shape, ...] | None, ...] = ()
+    libraries: tuple[int, ...] = ()
     _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def index(self, node: str) -> int:
@@ -421,6 +457,8 @@ class Signature:
         scopes: All eager scopes around it, as indices, the innermost first; where there are none,
             or only the innermost is known, none.
         frame: The innermost frame that is the user's own, or -1.
+        library: The innermost frame of a library that the user's frame called, the first time; -1
+            where the user's code called TensorFlow itself.
         attributes: Index of the set of attributes.
         inputs: Its inputs.
         outputs: Its outputs.
@@ -435,6 +473,7 @@ class Signature:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     scopes: tuple[int, ...] = ()
+    library: int = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -522,6 +561,7 @@ class Sidecar:
         sessions: Profiler sessions.
         notes: What was not recorded.
         errors: Errors that tell of placement.
+        visibility: The lines that chose which GPUs are visible.
         session_configs: The configurations of sessions of TensorFlow 1, each distinct one once.
         frames: Pool of places in code.
         scopes: Pool of `tf.device` scopes.
@@ -548,6 +588,7 @@ class Sidecar:
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()
+    visibility: tuple[VisibilityChoice, ...] = ()
     session_configs: tuple[SessionConfig, ...] = ()
     frames: tuple[Frame, ...] = ()
     scopes: tuple[Scope, ...] = ()
@@ -603,10 +644,16 @@ class Sidecar:
     def frame_of_node(self, function: str, node: str) -> Frame | None:
         """Return the user's frame that made a node of a definition, or None where unknown."""
         definition = self.definition(function)
-        if definition is None:
-            return None
+        return None if definition is None else self._at(definition, node, definition.frames)
+
+    def library_of_node(self, function: str, node: str) -> Frame | None:
+        """Return the library's frame that made a node, or None where the user's own code did."""
+        definition = self.definition(function)
+        return None if definition is None else self._at(definition, node, definition.libraries)
+
+    def _at(self, definition: Definition, node: str, frames: tuple[int, ...]) -> Frame | None:
         at = definition.index(node)
-        return None if at == UNKNOWN else self.frame(definition.frames[at])
+        return None if at == UNKNOWN or not frames else self.frame(frames[at])
 
 
 def split_input(text: str) -> tuple[str, int]:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Journal", "read_journal"]
 
-_REPEATED: Final = frozenset({"session", "session_config", "function", "error", "note"})
+_REPEATED: Final = frozenset(
+    {"session", "session_config", "function", "error", "visibility", "note"}
+)
 _LAST_COUNTS: Final = frozenset(
     {"started", "attached", "environment", "devices", "kernels", "eager", "finished"}
 )
@@ -26,7 +28,7 @@ class Journal:
 
     Attributes:
         many: The records of the kinds that recur, in order: session, session_config, function,
-            error, note.
+            error, visibility, note.
         last: The last record of each other kind: what came before it is contained in it.
         unknown: How many records there were of kinds that are not known here.
         broken: How many lines are no records; a last line that was cut off is not counted.

@@ -33,7 +33,7 @@ class Pools:
         self.attributes = AttributePool()
         self.damaged = 0
         self._frames: dict[tuple[str, int, str, int], int] = {}
-        self._scopes: dict[tuple[str, int], int] = {}
+        self._scopes: dict[tuple[str, int, int | None], int] = {}
         self._strings: dict[str, int] = {}
 
     @property
@@ -49,7 +49,12 @@ class Pools:
     @property
     def scopes(self) -> list[Json]:
         """The scopes, as the document has them."""
-        return [list(scope) for scope in self._scopes]
+        return [[device, frame] for device, frame, _ in self._scopes]
+
+    @property
+    def origins(self) -> list[Json]:
+        """The origins of the scopes, as the document has them."""
+        return [origin for _, _, origin in self._scopes]
 
     def definition(self, record: _Object) -> Definition | None:
         """Return a journal's `function`; None where it is none."""
@@ -61,12 +66,14 @@ class Pools:
         scopes = [self._scope(scope, frames) for scope in _list(record.get("scope_pool"))]
         size = len(nodes)
         places = [_at(frames, i) for i in _list(record.get("frame"))][:size]
+        libraries = [_at(frames, i) for i in _list(record.get("library"))][:size]
         stacks = [_stack(stack, scopes) for stack in _list(record.get("scopes"))][:size]
         shapes = [_shapes(of_node) for of_node in _list(record.get("shapes"))][:size]
         return Definition(
             name=name,
             nodes=tuple(nodes),
             frames=(*places, *(UNKNOWN,) * (size - len(places))),
+            libraries=((*libraries, *(UNKNOWN,) * (size - len(libraries))) if libraries else ()),
             scopes=(*stacks, *(None,) * (size - len(stacks))),
             shapes=(*shapes, *(None,) * (size - len(shapes))) if shapes else (),
         )
@@ -90,6 +97,11 @@ class Pools:
             "handler": UNKNOWN if handler is None else self._frame(handler),
         }
 
+    def visibility(self, record: _Object) -> _Object:
+        """Return a journal's `visibility`, as the document's, but for whether it is outright."""
+        frames = [self._frame(frame) for frame in _list(record.get("frames"))]
+        return {**record, "frames": list(frames), "frame": frames[0] if frames else UNKNOWN}
+
     def _frame(self, value: Json) -> int:
         match value:
             case [str(file), int(line), str(code), *rest]:
@@ -99,8 +111,10 @@ class Pools:
 
     def _scope(self, value: Json, frames: list[int]) -> int:
         match value:
-            case [str(device), frame]:
-                return self._scopes.setdefault((device, _at(frames, frame)), len(self._scopes))
+            case [str(device), frame, *rest]:
+                origin = rest[0] if rest and type(rest[0]) is int else None
+                key = (device, _at(frames, frame), origin)
+                return self._scopes.setdefault(key, len(self._scopes))
         return UNKNOWN
 
     def _scopes_of(self, record: _Object, frames: list[int]) -> list[Json]:
@@ -117,6 +131,7 @@ class Pools:
             **record,
             "scope": record.get("scope") or "",
             "frame": _at(frames, record.get("frame")),
+            "library": _at(frames, record.get("library")),
             "scope_frame": _at(frames, record.get("scope_frame")),
             "scopes": self._scopes_of(record, frames),
             "attributes": self.attributes.add(known if isinstance(known, dict) else {}),

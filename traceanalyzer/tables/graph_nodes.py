@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.sidecar.document import UNKNOWN
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 from traceanalyzer.tables.vocabulary import Role, role_of_type
@@ -73,7 +74,8 @@ class GraphNodes:
     def __init__(self, sidecar: Sidecar) -> None:
         """Take the sidecar; what is needed of it is indexed when it is first asked for."""
         self._sidecar = sidecar
-        self._called_eagerly = {s.op for s in sidecar.signatures if s.is_function}
+        called_eagerly = {s.op for s in sidecar.signatures if s.is_function}
+        self._not_of_pipelines = called_eagerly | functions_of_steps(sidecar)
         self._lacks_functions = any("function" in what for what in sidecar.omitted)
         self._reached: dict[str, tuple[str, ...]] = {}
         self._holders: dict[str, list[str]] | None = None
@@ -96,7 +98,7 @@ class GraphNodes:
         """Return the node of an op that tf.data called, of whichever function that is alike."""
         if self._lacks_functions:
             return None  # the one that it is of may be missing
-        return self._find_anywhere(name, op_type, lambda f: f not in self._called_eagerly)
+        return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> Node | None:
         """Return the node of an op whose function is not known: a session's, or all alike.

@@ -21,15 +21,29 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Column, Plane
 
-__all__ = ["CONSTANTS", "TF_DATA", "UNTOLD_TYPE", "HostOps", "Move", "Transfer", "host_ops"]
+__all__ = [
+    "CONSTANTS",
+    "DATASET_LOOP",
+    "TF_DATA",
+    "UNTOLD_TYPE",
+    "HostOps",
+    "Move",
+    "Transfer",
+    "base_and_counter",
+    "host_ops",
+]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
+# reduce_dataset_op.cc: the op, and the stages of the dataset that it reduces.
+_OF_REDUCE: Final = re.compile(r"ReduceIterator::|ReduceDatasetOp::DoCompute$")
+_LOOPS: Final = re.compile(r"ReduceDatasetOp::DoCompute|ReduceIterator::(?:.*::)?Scan(?:\[\d+\])?")
 _EAGER_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: the op's kernel runs
 _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
 _EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
 
 TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
+DATASET_LOOP: Final = "loop over a dataset"  # the same for what reduces a dataset within a step
 # Likewise for what TensorFlow computes while it makes a graph ready: constants, and shapes.
 CONSTANTS: Final = "constant folding"
 # Stands for the type of an input of which a trace tells none: OpKernel::ShapeTraceString
@@ -163,8 +177,11 @@ def host_ops(plane: Plane) -> HostOps:
     label = np.append(label_of_name, -1)[
         np.append(name_of, -1)[innermost(plane, order, kind == Kind.FUNCTION_CALL)]
     ]
-    functions, captured = _function_of_event(plane, names, labels, label, executor, step_id)
-    in_pipeline = _in_pipeline(plane, names, order)[event] | captured[event]
+    functions = _function_of_event(plane, names, labels, label, executor, step_id, order)
+    function_code = functions.codes[event]
+    in_pipeline = _in_pipeline(plane, names, order)[event]
+    in_pipeline |= function_code == functions.values.index(TF_DATA)
+    in_pipeline &= function_code != functions.values.index(DATASET_LOOP)
     called_by_data = in_pipeline & (functions.codes[event] < 0) & (kind[event] != Kind.STAGE)
     by_data = functions.values.index(TF_DATA)
     function = np.where(called_by_data, by_data, functions.codes[event]).astype(np.int32)
@@ -247,8 +264,9 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
     label: NDArray[np.int64],
     executor: NDArray[np.int64],
     step_id: Column,
-) -> tuple[Strings, NDArray[np.bool_]]:
-    """Name the function that each event ran in, and tell which were called by tf.data.
+    order: NDArray[np.int64],
+) -> Strings:
+    """Name the function that each event ran in; `tf.data` where a pipeline called it.
 
     On the calling thread the function is the enclosing call's. Elsewhere the step id leads there:
     the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
@@ -261,16 +279,19 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
         label: Index of the label of the call that encloses each event, -1 for none.
         executor: The executor's turn that encloses each event, -1 for none.
         step_id: Step ids of events.
+        order: The plane's events as from `in_line_order`.
     """
     ids, present = step_id.values, step_id.present
-    tf_data, constants = len(labels), len(labels) + 1
+    tf_data, constants, loop = range(len(labels), len(labels) + 3)
 
     runs = plane.named(words.FUNCTION_RUN)
     runs = runs[present[runs] & (label[runs] >= 0)]
     known = dict(zip(ids[runs].tolist(), label[runs].tolist(), strict=True))
     captured_names = {n for n in plane.names if words.CAPTURED_FUNCTION.fullmatch(n)}
     captured = plane.named(*captured_names)
-    known |= dict.fromkeys(ids[captured[present[captured]]].tolist(), tf_data)
+    captured = captured[present[captured]]
+    known |= dict.fromkeys(ids[captured].tolist(), tf_data)
+    known |= dict.fromkeys(ids[captured[_reduces(plane, order)[captured]]].tolist(), loop)
     known[_FOLDING_STEP] = constants
 
     turns = np.flatnonzero(names.is_executor[plane.name_of] & present)
@@ -281,7 +302,21 @@ def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, comput
     ]
     by_step = of_turn[executor]
     codes = np.where(by_step >= 0, by_step, label).astype(np.int32)
-    return Strings(codes, (*labels, TF_DATA, CONSTANTS)), codes == tf_data
+    return Strings(codes, (*labels, TF_DATA, CONSTANTS, DATASET_LOOP))
+
+
+def _reduces(plane: Plane, order: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which events lie in what reduces a dataset, and not in a stage that feeds it.
+
+    AutoGraph makes of a loop over a dataset a scan that is reduced.
+    """
+    around = np.array([_OF_REDUCE.match(name) is not None for name in plane.names], np.bool_)
+    if not around.any():
+        return np.zeros(len(plane), np.bool_)
+    is_loop = np.array([_LOOPS.fullmatch(name) is not None for name in plane.names], np.bool_)
+    inner = innermost(plane, order, around[plane.name_of])
+    reduces: NDArray[np.bool_] = (inner >= 0) & is_loop[plane.name_of[inner.clip(0)]]
+    return reduces
 
 
 def _function_labels(names: Names) -> tuple[list[str], NDArray[np.int64]]:
@@ -293,9 +328,7 @@ def _function_labels(names: Names) -> tuple[list[str], NDArray[np.int64]]:
     parsed = []
     for index, (kind, called) in enumerate(zip(names.kind, names.op, strict=True)):
         if kind == Kind.FUNCTION_CALL:
-            match = _FUNCTION.fullmatch(called)
-            base, counter = (match[1], int(match[2] or 0)) if match else (called, 0)
-            parsed.append((base, counter, called, index))
+            parsed.append((*base_and_counter(called), called, index))
     labels: list[str] = []
     label_of_name = np.full(len(names.op), -1, np.int64)
     seen: Counter[str] = Counter()
@@ -304,6 +337,12 @@ def _function_labels(names: Names) -> tuple[list[str], NDArray[np.int64]]:
         label_of_name[index] = len(labels)
         labels.append(base if seen[base] == 1 else f"{base}#{seen[base]}")
     return labels, label_of_name
+
+
+def base_and_counter(called: str) -> tuple[str, int]:
+    """Return a function's name without what TensorFlow adds, and the counter it adds."""
+    match = _FUNCTION.fullmatch(called)
+    return (match[1], int(match[2] or 0)) if match else (called, 0)
 
 
 def _in_pipeline(plane: Plane, names: Names, order: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -10,7 +10,9 @@ import pandas as pd
 
 from traceanalyzer.tables.allocations import allocation_events
 from traceanalyzer.tables.copies import copy_rows, count_copies
+from traceanalyzer.tables.dataset_functions import with_functions_of_steps
 from traceanalyzer.tables.device_events import device_events
+from traceanalyzer.tables.function_making import NOTHING_MADE, FunctionMaking, function_making
 from traceanalyzer.tables.host_ops import host_ops
 from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.lanes import lanes
@@ -54,6 +56,7 @@ class HostTables:
         stages: The stages of its input pipelines.
         pipelines: When these were asked, and when at work.
         line_begins: When the clock of each line begins, by plane and line; int picoseconds.
+        making: When functions were traced and made ready.
     """
 
     ops: pd.DataFrame
@@ -67,6 +70,7 @@ class HostTables:
     stages: pd.DataFrame = field(default_factory=no_stages)
     pipelines: Pipelines = NO_PIPELINES
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    making: FunctionMaking = NOTHING_MADE
 
 
 def host_tables(
@@ -87,6 +91,8 @@ def host_tables(
     """
     plane = _host_plane(trace)
     host = host_ops(plane) if plane is not None else None
+    if host is not None and sidecar is not None:
+        host = with_functions_of_steps(host, sidecar)
     device = device_events(trace, host)
     allocations = allocation_events(plane) if plane is not None else _no_allocations()
     facts = tracer_facts(trace, host, device, allocations, sidecar, session)
@@ -112,6 +118,7 @@ def host_tables(
         stages=stages,
         pipelines=work,
         line_begins=_line_begins(trace),
+        making=NOTHING_MADE if plane is None else function_making(plane),
     )
 
 

@@ -305,10 +305,9 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
     ids = plane.integers("id")
     runs = runs[ids.present[runs]]
     elements = _elements(plane)
-    to_host = np.array([d == "d2h" for d in (*device.direction.values, "")], np.bool_)
+    copies = _waking_copies(host, device)
     launch = device.sure_launch
-    copies = np.flatnonzero(to_host[device.direction.codes] & (launch >= 0))
-    copies = copies[host.call_of_event[launch[copies]] != 0]
+    copied_ps = (device.start_ps + device.early_ps + device.duration_ps)[copies]
 
     call = np.concatenate(
         [
@@ -323,7 +322,7 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
             plane.end_ps[ops],
             plane.start_ps[runs],
             plane.end_ps[elements],
-            (device.start_ps + device.early_ps + device.duration_ps)[copies],
+            copied_ps,
         ]
     )
     lane = np.concatenate(
@@ -351,6 +350,32 @@ def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Cal
         found.begins[order],
         found.ends[order] & is_last,
     )
+
+
+def _waking_copies(host: HostOps, device: DeviceEvents) -> NDArray[np.int64]:
+    """Return the copies between host and device that ops of a call waited for.
+
+    The op that receives one is done, and its executor goes on, when the copy is (copy_tensor.cc).
+    After the last turn of its call nothing waited for a copy to a device.
+    """
+    launch = device.sure_launch
+    ways = (*device.direction.values, "")
+    from_device, to_device = (
+        np.array([way in chosen for way in ways], np.bool_)[device.direction.codes]
+        for chosen in (("d2h", "p2p"), ("h2d",))
+    )
+    copies = np.flatnonzero((from_device | to_device) & (launch >= 0))
+    copies = copies[host.call_of_event[launch[copies]] != 0]
+    plane = host.plane
+    ids = plane.integers("id")
+    turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
+    turns = turns[np.lexsort((plane.start_ps[turns], ids.values[turns]))]
+    call = host.call_of_event[launch[copies]]
+    end_ps = (device.start_ps + device.early_ps + device.duration_ps)[copies]
+    last = np.append(turns, -1)[np.searchsorted(ids.values[turns], call, side="right") - 1]
+    followed = (last >= 0) & (ids.values[last] == call) & (plane.start_ps[last] >= end_ps)
+    waking: NDArray[np.int64] = copies[from_device[copies] | followed]
+    return waking
 
 
 def _outlast_turns(

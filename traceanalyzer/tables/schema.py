@@ -90,7 +90,8 @@ OPS = Schema(
         # that these do not tell apart are numbered by line, then by device.
         "op_id": Column("object", "stable key of the row"),
         "host": Column("text", "host, as its file is named"),
-        # `tf.data` for what a pipeline calls, `constant folding` for what TensorFlow computes while
+        # `tf.data` for what a pipeline calls, `loop over a dataset` for what reduces one and whose
+        # function is not known, `constant folding` for what TensorFlow computes while
         # it makes a graph ready.
         "function": Column("text", "function it ran in, without TensorFlow's counter"),
         "name": Column("text", "op name; an eager op has none and bears its type"),

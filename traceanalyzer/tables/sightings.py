@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.host_ops import CONSTANTS, TF_DATA
+from traceanalyzer.tables.host_ops import CONSTANTS, DATASET_LOOP, TF_DATA
 from traceanalyzer.tables.text_columns import concatenate, empty, filled
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind
 from traceanalyzer.trace.columns import Strings
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Sightings", "gather", "launch_functions"]
 
 _KEYS: Final = ("function", "label", "device", "input_types", "side", "record")
+_NO_FUNCTIONS: Final = frozenset({CONSTANTS, DATASET_LOOP, TF_DATA})
 _EVERY_OP_LEVEL: Final = 3  # host tracer level from which ops on a GPU leave host events too
 _HOST_ONLY = 1  # value of the key `side` for an op seen on the host alone; otherwise 0
 
@@ -101,7 +102,7 @@ def gather(
         _sides(host, launched_by[kernels]),
         _records(n_occurrences, record, launched_by[kernels]),
     ]
-    apart = [k for k, name in enumerate(functions.values) if name in {CONSTANTS, TF_DATA}]
+    apart = [k for k, name in enumerate(functions.values) if name in _NO_FUNCTIONS]
     rows, row_of, assumed = _merge(seen, labels, host_level, apart)
     described = _describe(rows, functions, list(labels), devices, types)
     described["device_assumed"] = assumed

@@ -2,10 +2,11 @@
 
 A wrong period is worse than none, so what counts must repeat entry by entry over nine tenths of a
 sequence and three times at least (`repeats`), or do so but for a little more now and then, as to
-log. Looked at are the programs that devices run (XLA), then the functions and eager ops that a
-thread of the program sets going, then, where the trace shows nothing of the host, the kernels of a
-stream. A loop within a function is not taken for steps: what runs within a call is no entry, and
-kernels count only where no call is seen.
+log. What makes variables is set-up: where nothing repeats so in the whole of a sequence, what comes
+after the last variable is looked at. Looked at are the programs that devices run (XLA), then the
+functions and eager ops that a thread of the program sets going, then, where the trace shows nothing
+of the host, the kernels of a stream. A loop within a function is not taken for steps: what runs
+within a call is no entry, and kernels count only where no call is seen.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _LEAST_SHARE: Final = 0.75
 _NEARLY_ALL: Final = 0.9
 _MOST_ENTRIES: Final = 300_000  # of a sequence that is gone through for each of some ops
 _MOST_TRIED: Final = 16
+_MAKES_A_VARIABLE: Final = "VarHandleOp"
 _MODULES_LINE: Final = "XLA Modules"
 _FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 
@@ -82,7 +84,8 @@ def inferred_steps(trace: Trace, found: Dispatches | None) -> InferredSteps | No
         return on_devices
     if found is not None and len(found):
         threads = sorted(_threads(found), key=lambda s: s.took_ps, reverse=True)
-        return next((steps for s in threads if (steps := _of_sequence(s)) is not None), None)
+        tried = (_of_sequence(s) or _after_set_up(s) for s in threads)
+        return next((steps for steps in tried if steps is not None), None)
     kernels = sorted(_streams(trace), key=lambda s: s.took_ps, reverse=True)
     return _of_sequence(kernels[0]) if kernels else None
 
@@ -149,6 +152,23 @@ def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
     return _from_ops(sequence, at, same.end, same.period)
 
 
+def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
+    """Infer steps from what comes after the last variable was made."""
+    makes = np.array([label == _MAKES_A_VARIABLE for label in sequence.labels], np.bool_)
+    made = np.flatnonzero(makes[sequence.code])
+    if not len(made):
+        return None
+    rest = slice(int(made[-1]) + 1, None)
+    return _of_sequence(
+        sequence._replace(
+            code=sequence.code[rest],
+            is_call=sequence.is_call[rest],
+            start_ps=sequence.start_ps[rest],
+            end_ps=sequence.end_ps[rest],
+        )
+    )
+
+
 def _leader(sequence: _Sequence, begin: int, end: int) -> int:
     """Return the function that takes at least half of the time of what is between, or -1."""
     took = sequence.end_ps[begin:end] - sequence.start_ps[begin:end]
@@ -175,8 +195,9 @@ def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> Infe
     """Take what is done several times in one turn for the steps: some do more, as to log.
 
     From one op, or function, to where it comes next is a piece. Half of the pieces and more must be
-    the same, and nearly all that is within be pieces like these or not twice as long: a step that
-    does something for each of its variables has another, long one. Of several such ops the rarest
+    the same, and nearly all pieces, and nearly all that is within, be like these or not twice as
+    long: a step that does something for each of its variables has many short ones and another, long
+    one. Of several such ops the rarest
     is taken, and of these the first.
     """
     code = sequence.code[within]
@@ -191,6 +212,7 @@ def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> Infe
         is_near = (size >= found.size) & (size < 2 * found.size)
         if (
             found.size < 2  # noqa: PLR2004 - one op is no step
+            or is_near.sum() < _NEARLY_ALL * (len(size) - 2)  # the first and the last may be cut
             or size[is_near].sum() < _NEARLY_ALL * len(code)
             or found.is_common.sum() * 2 < is_near.sum()
         ):

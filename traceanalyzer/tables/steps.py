@@ -64,8 +64,9 @@ def step_rows(
        holds only a part of.
     2. A call of the function in which Keras runs a batch.
     3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
-       devices did in it, and what the host did for it (`group_id` tells). They leave out a step in
-       which no device did anything; the host's groups bring it back.
+       devices did in it at the same time, and what the host did for it (`group_id` tells). Devices
+       that took turns have a step each. They leave out a step in which no device did anything; the
+       host's groups bring it back.
     4. What repeats: see `step_inference`.
 
     A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
@@ -173,7 +174,7 @@ def _marked(plane: Plane) -> pd.DataFrame:
 
 
 def _merged(table: pd.DataFrame) -> pd.DataFrame:
-    """Make one step of what several threads marked with one name and number at the same time."""
+    """Make one step of those with one name and number, of threads or devices, that overlap."""
     table = table.sort_values(["name", "step", "start_ps"], kind="stable", ignore_index=True)
     start = table["start_ps"].to_numpy(np.int64)
     end = start + table["duration_ps"].to_numpy(np.int64)
@@ -269,11 +270,16 @@ def _step_lines(trace: Trace, host: HostOps | None, found: Dispatches | None) ->
     table = _join([_steps_line(plane) for plane in trace.planes])
     if table.empty:
         return _none()
+    table = _merged(table)
     table["end_ps"] = table["start_ps"] + table["duration_ps"]
+    table["turn"] = table.groupby(["step", "name"]).cumcount()
     if host is not None and found is not None:
-        table = _join([table, _of_groups(table, _grouped_calls(host.plane, found))])
+        calls = _of_groups(table, _grouped_calls(host.plane, found))
+        # Where devices took turns at a step, the trace does not show whose turn a call began.
+        unclear = table.loc[table["turn"] > 0, "group"]
+        table = _join([table, calls[~calls["group"].isin(unclear)].assign(turn=0)])
     steps = (
-        table.groupby(["step", "name"], sort=True)
+        table.groupby(["step", "name", "turn"], sort=True)
         .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
         .reset_index()
     )

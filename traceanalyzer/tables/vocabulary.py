@@ -58,6 +58,7 @@ _EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
 # (eager_service_impl.cc).
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
 _STAGE: Final = "Iterator::"
+_REDUCES: Final = "tf_data_reduce_dataset"  # reduce_dataset_op.cc
 
 # Lines that post-processing adds; their events repeat others. Ids from 0xdeadbeef up, which older
 # files hold as a negative 32-bit number (xprof: xplane_schema.h, IsDerivedThreadId).
@@ -160,8 +161,11 @@ def is_eager_executor_line(name: str) -> bool:
 
 
 def is_pipeline_line(name: str) -> bool:
-    """Return whether a thread belongs to tf.data (it names its threads `tf_data_...`)."""
-    return name.startswith("tf_data_")
+    """Return whether a thread prepares input: tf.data names its threads `tf_data_...`.
+
+    On the one that reduces a dataset the graph goes on that asked for it.
+    """
+    return name.startswith("tf_data_") and not name.startswith(_REDUCES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -214,7 +214,7 @@ def walk_back(spans, lanes, links, calls, devices):
                     if c >= 0:
                         since, next_lane = call_ps[c], call_lane[c]
                         is_proved = next_proved = is_proved and call_begins[c]
-            since = max(since, floor)
+            since = min(max(since, floor), t)  # never forward, whatever the times: it must end
             if since < t:
                 jumps = 0
             else:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.trace import wire
 from traceanalyzer.trace.columns import Lines, Metadata, Plane, Stats, Trace
+from traceanalyzer.trace.memory_need import refuse_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -308,12 +309,7 @@ class TraceBuilder:
             + self._lines * _LINE_BYTES
             + self._texts.size_bytes()
         )
-        if size > self._max_bytes:
-            msg = (
-                f"its events take more memory than the limit of {self._max_bytes / 1e6:,.0f} MB; "
-                "raise the limit, or record fewer steps"
-            )
-            raise TraceTooLargeError(msg)
+        refuse_beyond(self._max_bytes, size)
 
 
 class _StatColumns:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = [
+    "NO_STAT",
     "Column",
     "Damage",
     "Lines",
@@ -57,7 +58,7 @@ class Lines:
         display_id: XLine.display_id, int64.
         name: XLine.name.
         display_name: XLine.display_name.
-        timestamp_ns: Start of the line, int64; event starts already include it.
+        timestamp_ns: Start of the line on the trace's clock, int64; event starts include it.
         duration_ps: XLine.duration_ps, int64.
         event_begin: Index, within the plane, of each line's first event; one longer, int64.
     """
@@ -170,7 +171,7 @@ class Plane:
         id: XPlane.id.
         lines: Its lines.
         metadata_id: XEvent.metadata_id of each event, int32 or int64.
-        start_ps: Start of each event since the line's clock began, line timestamp included; int64.
+        start_ps: Start of each event on the trace's clock, line timestamp included; int64.
         duration_ps: int64.
         occurrences: XEvent.num_occurrences, or None where no event of the file has any.
         stat_begin: First stat of each event, as an index into `stats`; one longer, int64.
@@ -295,6 +296,20 @@ class Plane:
         for key, name in self.stat_names.items():
             ids.setdefault(name, []).append(key)
         return ids
+
+    @property
+    def unnamed_stats(self) -> int:
+        """Number of stats of events whose metadata is not in the file."""
+        ids = self.stats.id[self.stat_begin[0] : self.stat_begin[-1]]
+        names = self.stat_names
+        low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
+        if low >= 0 and high < len(ids) + 1024:
+            is_used = np.zeros(high + 1, np.bool_)  # many times as fast as looking up each
+            wire.mark(ids, is_used)
+            if all(key in names for key in np.flatnonzero(is_used).tolist()):
+                return 0
+        known = np.array([*names, NO_STAT[ids.dtype]], np.int64)
+        return int(np.count_nonzero(~np.isin(ids, known)))
 
     def _rows(self, stat: str) -> NDArray[np.int64]:
         """Return the row in `stats` of a stat for each event, -1 where it has none; int64."""
@@ -434,6 +449,8 @@ class Trace:
         warnings: XSpace.warnings.
         damage: What could not be read, or None.
         format: `xplane`, `trace.json` or `local.trace`.
+        origin_ns: What `clock.on_one_clock` subtracted from all times, 0 where they fit as written.
+        impossible_events: Events left out because their times are impossible.
     """
 
     planes: tuple[Plane, ...]
@@ -442,11 +459,23 @@ class Trace:
     warnings: tuple[str, ...] = ()
     damage: Damage | None = None
     format: str = "xplane"
+    origin_ns: int = 0
+    impossible_events: int = 0
 
     @property
     def events(self) -> int:
         """Number of events in all planes."""
         return sum(len(p) for p in self.planes)
+
+    @property
+    def unnamed_events(self) -> int:
+        """Number of events whose metadata, and so whose name, is not in the file."""
+        return sum(int(np.count_nonzero(p.name_of == len(p.metadata.id))) for p in self.planes)
+
+    @property
+    def unnamed_stats(self) -> int:
+        """Number of stats of events whose metadata is not in the file."""
+        return sum(p.unnamed_stats for p in self.planes)
 
 
 _NUMBERS: Final[dict[int, type[np.number]]] = {
@@ -454,6 +483,10 @@ _NUMBERS: Final[dict[int, type[np.number]]] = {
     wire.UINT64: np.uint64,
     wire.DOUBLE: np.float64,
 }
+NO_STAT: Final[dict[np.dtype[np.int32 | np.int64], int]] = {
+    np.dtype(t): int(np.iinfo(t).min) for t in (np.int32, np.int64)
+}
+"""The id, by its type, of a stat that was taken from its event."""
 _INT64_MAX: Final = 2**63 - 1
 _WHOLE: Final = re.compile("-?[0-9]{1,19}")
 _SEED: Final = np.uint64(secrets.randbits(64))

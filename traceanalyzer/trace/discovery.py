@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class HostFile:
     """The trace of one host.
 
     Attributes:
-        host: Name of the host, as the file's name has it.
+        host: Name of the host, as the file's name has it; bytes that are no UTF-8 are escaped.
         path: The file.
         format: `xplane`, `trace.json`, `local.trace`, or `unknown` where the name does not tell.
         note: What the user should know about the choice of this file, or empty.
@@ -247,7 +247,7 @@ def _single(file: Path) -> RunFiles:
         path=path,
         hosts=(
             HostFile(
-                host=host,
+                host=encodable(host),
                 path=file,
                 format=kind,
                 sidecar=sidecar if kind != UNKNOWN and _size_and_time(sidecar)[1] else None,
@@ -368,7 +368,8 @@ def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float
         )
     _, kind = _name_parts(chosen)
     kind = LOCAL_TRACE if kind == UNKNOWN else kind
-    return HostFile(host=host, path=directory / chosen, format=kind, note=note), status[chosen][1]
+    file = HostFile(host=encodable(host), path=directory / chosen, format=kind, note=note)
+    return file, status[chosen][1]
 
 
 def _size_and_time(file: Path) -> tuple[int, float]:

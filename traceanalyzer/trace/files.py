@@ -11,6 +11,7 @@ import numpy as np
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.trace import local_trace, sniff, trace_json, xplane
+from traceanalyzer.trace.clock import on_one_clock
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.discovery import LOCAL_TRACE, XPLANE
 from traceanalyzer.trace.inflate import DamagedGzipError, inflate
@@ -31,13 +32,14 @@ _JSON_PIECE: Final = 1 << 20
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
 
 
-def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
+def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int = 0) -> Trace:
     """Read the trace of one host.
 
     Args:
         host_file: The file, as `find_runs` gives it; its content decides over its name.
         max_bytes: Refuse what would need more memory than this; None for no limit but those that
             no real trace reaches.
+        near_ns: The clock of another host of the run; see `clock.on_one_clock`.
 
     Returns:
         The trace; its `damage` says what of the file could not be read.
@@ -64,7 +66,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None) -> Trace:
     if not trace.planes:
         msg = f"{name}: {_nothing_in(trace)}"
         raise TraceFormatError(msg)
-    return trace
+    return on_one_clock(trace, near_ns)
 
 
 def _shown_name(path: Path) -> str:

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.trace.memory_need import RAISE_IT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,10 +106,7 @@ def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
 
 def _check_bounds(consumed: int, produced: int, limit: int) -> None:
     if produced > limit:
-        msg = (
-            f"it decompresses to more than the limit of {limit / 1e6:,.0f} MB; raise the "
-            "limit, or record fewer steps"
-        )
+        msg = f"it decompresses to more than the limit of {limit / 1e6:,.0f} MB; {RAISE_IT}"
         raise TraceTooLargeError(msg)
     if produced > FREE_BYTES and produced > MAX_RATIO * consumed:
         msg = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["printable"]
+__all__ = ["encodable", "printable"]
 
 _LONGEST = 300  # a path is shown whole; a hostile name does not fill the terminal
 
@@ -15,3 +15,8 @@ def printable(text: object) -> str:
     """
     line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]}...{line[-_LONGEST // 2 :]}"
+
+
+def encodable(name: str) -> str:
+    """Return a name with the bytes that are no UTF-8 escaped: tables and documents are UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -38,6 +38,7 @@ __all__ = [
     "fill_lines",
     "find_stat",
     "intern_strings",
+    "mark",
     "scan_lines",
     "scan_space",
     "string_at",
@@ -541,7 +542,7 @@ def fill_lines(b, first, last, lines, event_begin, stat_begin, event, occurrence
     """
     for line in range(first, last):
         i, stop = lines[0][line], lines[1][line]
-        # A product beyond 64 bits wraps, as the addition below may: garbage in, no crash.
+        # The product and the addition below may wrap; `clock.on_one_clock` undoes that.
         line_ps = lines[2][line] * 1000
         e, s = event_begin[line], stat_begin[line]
         while i < stop:
@@ -606,6 +607,13 @@ def find_stat(stat_begin, stat_end, stat_id, wanted, rows):
                     rows[k] = s
             elif here == only:
                 rows[k] = s
+
+
+@jit
+def mark(ids, is_used):
+    """Set `is_used` at each of some ids, all of which lie within it."""
+    for k in range(len(ids)):
+        is_used[ids[k]] = True
 
 
 @jit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.trace import wire
 from traceanalyzer.trace.columns import (
     Damage,
@@ -21,6 +21,7 @@ from traceanalyzer.trace.columns import (
     text_at,
     texts_at,
 )
+from traceanalyzer.trace.memory_need import refuse_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,13 +92,7 @@ class _Tally:
     def need(self, needed_bytes: int) -> None:
         """Take so much more memory, or refuse."""
         self.needed_bytes += needed_bytes
-        if self.max_bytes is not None and self.needed_bytes > self.max_bytes:
-            msg = (
-                f"reading it would take {self.needed_bytes / 1e6:,.0f} MB of memory or more, above "
-                f"the limit of {self.max_bytes / 1e6:,.0f} MB; raise the limit, or record fewer "
-                "steps"
-            )
-            raise TraceTooLargeError(msg)
+        refuse_beyond(self.max_bytes, self.needed_bytes)
 
     def lose(self, bytes_lost: int, places: int) -> None:
         """Give up some of the file."""
@@ -111,7 +106,7 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
     Args:
         buffer: The file, uint8; kept, since strings are read from it on demand. It must not change
             meanwhile: what a first walk found sound, a second does not check again.
-        max_bytes: Refuse what would need more memory than this; None for no limit.
+        max_bytes: Refuse a trace whose report would need more memory; None for no limit.
 
     Returns:
         The trace; its `damage` says what of the file could not be read.

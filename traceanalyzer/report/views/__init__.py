@@ -6,12 +6,13 @@ Pure functions from the document to small records; they add no fact to it.
 from __future__ import annotations
 
 from traceanalyzer.report.views.anchors import Home, fragment, homes
-from traceanalyzer.report.views.copies import copy_edges, node_labels
+from traceanalyzer.report.views.copies import copy_edges, in_a_step, node_labels
 from traceanalyzer.report.views.figures import (
     Part,
     devices_in_short,
     explained_parts,
     health_in_short,
+    idle_of,
     why_unknown,
 )
 from traceanalyzer.report.views.findings import (
@@ -23,6 +24,7 @@ from traceanalyzer.report.views.findings import (
     explanations,
     host_time,
     kept_by_several,
+    nothing_on_the_cpu,
     numbered_findings,
     numbered_on_a_gpu,
     ops_listed,
@@ -54,9 +56,12 @@ __all__ = [
     "health_in_short",
     "homes",
     "host_time",
+    "idle_of",
+    "in_a_step",
     "is_cpu_op",
     "kept_by_several",
     "node_labels",
+    "nothing_on_the_cpu",
     "numbered_findings",
     "numbered_on_a_gpu",
     "ops_grid",

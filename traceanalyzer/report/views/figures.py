@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from traceanalyzer.model import Report, Severity
 
-__all__ = ["Part", "devices_in_short", "explained_parts", "health_in_short", "why_unknown"]
+__all__ = [
+    "Part",
+    "devices_in_short",
+    "explained_parts",
+    "health_in_short",
+    "idle_of",
+    "why_unknown",
+]
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,13 @@ def _has_gpu(report: Report) -> bool:
 
 def _has_steps(report: Report) -> bool:
     return bool(report.run.steps) or (report.steps is not None and bool(report.steps.count))
+
+
+def idle_of(report: Report) -> str:
+    """Returns what the share in which a GPU was idle is of, in words."""
+    times = report.timeline
+    has_steps = times is not None and any(d.steps for d in times.devices if d.device)
+    return "of a step" if has_steps else "of the recording"
 
 
 def devices_in_short(report: Report) -> tuple[tuple[int, str, str | None], ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceanalyzer.report.views.grids import ROWS_SHOWN
+from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ __all__ = [
     "explanations",
     "host_time",
     "kept_by_several",
+    "nothing_on_the_cpu",
     "numbered_findings",
     "numbered_on_a_gpu",
     "ops_listed",
@@ -29,6 +31,7 @@ __all__ = [
     "why_silent",
 ]
 
+_HOST_MEMORY = "host_memory_kernel"  # placed on the GPU
 _HARM_ORDER = ("harmful", "harmless", "by_design")
 # What all findings together may list, so that a page of very many stays small.
 _OPS_IN_ALL = 2000
@@ -65,7 +68,7 @@ def numbered_findings(report: Report) -> tuple[NumberedFinding, ...]:
 
     What does harm comes before what does none and what is by design. Within each the most that
     mending can gain per step decides; where that is unknown how long the GPU waited per step; and
-    then the host time.
+    then the host time, per step where there are steps.
     """
     return _numbered(report.findings, "")
 
@@ -73,6 +76,23 @@ def numbered_findings(report: Report) -> tuple[NumberedFinding, ...]:
 def numbered_on_a_gpu(report: Report) -> tuple[NumberedFinding, ...]:
     """Returns what a replay of the placer finds for a machine with a GPU, numbered on its own."""
     return () if report.on_a_gpu is None else _numbered(report.on_a_gpu.findings, "G")
+
+
+def nothing_on_the_cpu(report: Report) -> str:
+    """Returns that no op stays on the CPU of a GPU machine, as far as that is known, or ""."""
+    there = report.on_a_gpu
+    if there is None or there.unexplained.ops:
+        return ""
+    if any(finding.cause != _HOST_MEMORY for finding in there.findings):
+        return ""
+    if there.replayed == 0:
+        return "No op of this run could be replayed, so nothing is known of a GPU machine."
+    if there.replayed is None:
+        return "No op would stay on the CPU."
+    said = f"No op would stay on the CPU; {counted(there.replayed, 'op')} replayed"
+    if there.not_replayed:
+        said += f", {there.not_replayed:,} could not be: the capture holds no node of theirs"
+    return f"{said}."
 
 
 def ranked(findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -89,7 +109,8 @@ def _numbered(findings: Sequence[Finding], prefix: str) -> tuple[NumberedFinding
 def _rank(finding: Finding) -> tuple[int, float, float]:
     gain = None if finding.gain_us_per_step is None else finding.gain_us_per_step.high
     waits = finding.cost.exposed_us_per_step or 0.0
-    took = finding.cost.host_us or 0.0
+    cost = finding.cost
+    took = (cost.host_us if cost.host_us_per_step is None else cost.host_us_per_step) or 0.0
     return _HARM_ORDER.index(finding.harm), -(waits if gain is None else gain), -took
 
 

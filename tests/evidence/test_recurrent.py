@@ -1,0 +1,94 @@
+"""Keras' LSTM and GRU: one op of cuDNN where TensorFlow has a GPU, unless an option forbids it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from traceanalyzer.evidence.recurrent import doubt_in_a_loop, recurrent_of, replaced_loop
+
+_LSTM = {
+    "name": "encoder",
+    "class": "LSTM",
+    "activation": "tanh",
+    "recurrent_activation": "sigmoid",
+    "use_bias": True,
+    "unroll": False,
+    "use_cudnn": "auto",
+    "dropout": 0.0,
+    "recurrent_dropout": 0.0,
+}
+_STEP = "__inference_one_step_on_iterator_7"
+_LOOP = "StatefulPartitionedCall/sequential_1/encoder_1/while/body/_150/sequential_1/while/add"
+
+
+def layers(version: str = "3.15.1", **options: Any) -> Any:  # noqa: ANN401 - JSON
+    return recurrent_of({"recurrent": [{**_LSTM, **options}]}, version)
+
+
+@pytest.mark.parametrize(
+    ("options", "obstacle"),
+    [
+        ({}, ""),
+        ({"use_cudnn": True}, ""),
+        ({"dropout": 0.2}, ""),
+        ({"recurrent_dropout": 0.1}, "recurrent_dropout=0.1"),
+        ({"activation": "relu"}, "activation='relu'"),
+        ({"activation": "train.tanh"}, "activation='train.tanh'"),
+        ({"unroll": True}, "unroll=True"),
+        ({"use_bias": False}, "use_bias=False"),
+        ({"class": "GRU", "reset_after": False}, "reset_after=False"),
+        ({"use_cudnn": False}, "use_cudnn=False"),
+    ],
+)
+def test_each_option_that_rules_cudnn_out_is_named(options: dict[str, Any], obstacle: str) -> None:
+    (layer,) = layers(**options)
+    assert layer.obstacle == obstacle
+    assert bool(replaced_loop([layer], _STEP, _LOOP)) is not bool(obstacle)
+    assert not doubt_in_a_loop([layer], _LOOP)
+
+
+def test_dropout_ruled_cudnn_out_before_keras_3_4() -> None:
+    (before,), (after,) = layers("3.3.3", dropout=0.2), layers("3.4.1", dropout=0.2)
+    assert "dropout=0.2" in before.obstacle
+    assert not after.obstacle
+
+
+def test_xla_is_left_out_for_a_layer_that_recurrent_dropout_makes_a_loop() -> None:
+    """Keras asks only for what its op of cuDNN supports when it decides on XLA."""
+    (dropping,), (activated,) = layers(recurrent_dropout=0.1), layers(activation="relu")
+    assert dropping.forbids_xla
+    assert not activated.forbids_xla
+
+
+@pytest.mark.parametrize(
+    ("node", "is_gone"),
+    [
+        ("gradient_tape/sequential_1/encoder_1/while/VariableShape", True),
+        ("sequential/encoder/while/Less", True),
+        ("sequential/encoder/strided_slice", False),
+        ("sequential/decoder/while/Less", False),
+        ("while/encoder/add", False),
+    ],
+)
+def test_the_ops_of_its_loop_alone_are_not_there(node: str, is_gone: bool) -> None:  # noqa: FBT001
+    assert bool(replaced_loop(layers(), _STEP, node)) is is_gone
+
+
+def test_the_loop_that_keras_2_swaps_after_placement_is_not_there() -> None:
+    assert "cuDNN" in replaced_loop((), "__forward_standard_lstm_560", "while/body/_1/add")
+    assert not replaced_loop((), "__forward_step_560", "while/body/_1/add")
+
+
+def test_a_loop_of_unknown_options_is_doubtful_by_its_name() -> None:
+    assert doubt_in_a_loop((), "model/lstm_2/while/body/_3/add")
+    assert doubt_in_a_loop((), "gradient_tape/model/gru/while/add")
+    assert not doubt_in_a_loop((), "model/lstm_2/transpose")
+    assert not doubt_in_a_loop((), "model/rnn/while/body/_3/add")
+
+
+@pytest.mark.parametrize("told", [None, "x", [1, None], [{}], [{"name": 3, "dropout": "a"}]])
+def test_a_damaged_record_is_no_error(told: Any) -> None:  # noqa: ANN401 - JSON
+    for layer in recurrent_of({"recurrent": told}, "None"):
+        replaced_loop([layer], _STEP, _LOOP)

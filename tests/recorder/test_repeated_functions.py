@@ -1,0 +1,97 @@
+"""Functions of datasets that a program makes over and over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import tensorflow as tf
+
+from traceanalyzer.recorder.frames import FramePool
+from traceanalyzer.recorder.gpu_questions import GpuQuestions
+from traceanalyzer.recorder.journal import Journal
+from traceanalyzer.recorder.origins import Origins
+from traceanalyzer.recorder.repeated_functions import RepeatedFunctions
+from traceanalyzer.recorder.scopes import Scopes
+from traceanalyzer.recorder.signatures import Signatures
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+    from typing import Any
+
+
+def graph_of(work: Callable[[Any], Any], of: tf.DType = tf.float32) -> tf.Graph:
+    return tf.function(work).get_concrete_function(tf.TensorSpec([], of)).graph
+
+
+def double(x: tf.Tensor) -> tf.Tensor:
+    return x + x
+
+
+def also_double(x: tf.Tensor) -> tf.Tensor:
+    return x + x
+
+
+def double_on_the_cpu(x: tf.Tensor) -> tf.Tensor:
+    with tf.device("/CPU:0"):
+        return x + x
+
+
+@pytest.fixture
+def repeated() -> RepeatedFunctions:
+    found = RepeatedFunctions()
+    for number in range(3):
+        assert not found.is_repeated(f"__inference_Dataset_map_f_{number}", graph_of(double))
+    return found
+
+
+def test_the_first_few_stand_for_the_others(repeated: RepeatedFunctions) -> None:
+    assert repeated.is_repeated("__inference_Dataset_map_f_30", graph_of(double))
+    assert repeated.is_repeated("__inference_Dataset_map_f_40", graph_of(double))
+    assert repeated.stand_in == {
+        "__inference_Dataset_map_f_30": "__inference_Dataset_map_f_2",
+        "__inference_Dataset_map_f_40": "__inference_Dataset_map_f_2",
+    }
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [graph_of(also_double), graph_of(double_on_the_cpu), graph_of(double, tf.int32)],
+    ids=["another line", "another device", "another type"],
+)
+def test_what_may_be_placed_otherwise_is_another_function(
+    repeated: RepeatedFunctions, graph: tf.Graph
+) -> None:
+    assert not repeated.is_repeated("__inference_Dataset_map_f_50", graph)
+
+
+def test_a_function_of_no_dataset_is_always_recorded(repeated: RepeatedFunctions) -> None:
+    for number in range(9):
+        assert not repeated.is_repeated(f"__inference_f_{number}", graph_of(double))
+
+
+def scopes_of(pool: FramePool) -> Scopes:
+    return Scopes(pool, Origins(lambda _: -1, GpuQuestions()))
+
+
+def test_iterators_that_a_line_makes_over_and_over_are_told_as_one(tmp_path: Path) -> None:
+    pool = FramePool()
+    signatures = Signatures(Journal(str(tmp_path / "journal")), pool, scopes_of(pool))
+    dataset = tf.data.Dataset.range(3)
+    number = signatures.add_op("line", "AnonymousIteratorV3", None, "", (), ())
+    handles = [iter(dataset)._iterator_resource for _ in range(100)]  # noqa: SLF001
+    for handle in handles:
+        signatures.add_resources(number, handle, "")
+    assert len(signatures.to_json()["resources"]) < 10
+    assert signatures.alike[handles[-1]._id] == signatures.alike[handles[-2]._id]  # noqa: SLF001
+
+
+def test_variables_that_a_line_makes_are_told_apart(tmp_path: Path) -> None:
+    pool = FramePool()
+    signatures = Signatures(Journal(str(tmp_path / "journal")), pool, scopes_of(pool))
+    number = signatures.add_op("line", "VarHandleOp", None, "", (), ())
+    for _ in range(100):
+        signatures.add_resources(number, tf.Variable(1.0).handle, "")
+    assert len(signatures.to_json()["resources"]) == 100
+    assert not signatures.alike

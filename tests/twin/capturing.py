@@ -1,0 +1,151 @@
+"""Captures a program as a user does, without a GPU and with emulated ones."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import traceanalyzer as ta
+from tests.emulator.build import Installation, built
+from traceanalyzer.sidecar.files import SUFFIX, read
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.run import Run
+    from traceanalyzer.sidecar.document import Sidecar
+
+__all__ = ["Captured", "capture"]
+
+_ROOT: Final = Path(__file__).parents[2]
+_EMULATED: Final = Path(__file__).with_name("emulated")
+_ASKS: Final = (
+    "import json, tensorflow as tf; s = tf.sysconfig; print(json.dumps("
+    "[tf.__version__, s.get_compile_flags(), s.get_link_flags()]))"
+)
+_OUTCOME: Final = "outcome.json"
+_LONGEST_SECONDS: Final = 600.0
+_KILLED: Final = 124  # as `timeout` does
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Captured:
+    """What a captured program left.
+
+    Attributes:
+        exit_code: The program's own; 124 where it was killed after too long.
+        seconds: Wall time of the capture, report not included.
+        cpu_seconds: CPU time of the capture.
+        run: The run, or None where no trace was written.
+        sidecar: The capture file; None where there is none.
+        stderr: What the program printed there.
+    """
+
+    exit_code: int
+    seconds: float
+    cpu_seconds: float
+    run: Run | None
+    sidecar: Sidecar | None
+    stderr: str
+
+
+def capture(
+    words: Sequence[str],
+    *,
+    gpus: int,
+    logdir: Path,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Captured:
+    """Capture a program with `traceanalyzer capture`.
+
+    Args:
+        words: The script, or `-m` and a module, and the arguments.
+        gpus: How many GPUs are emulated; 0 for none.
+        logdir: Where the capture is written. One that is there already is read.
+        environment: Further variables of the environment.
+        cwd: The working directory.
+    """
+    command = [sys.executable, "-m", "traceanalyzer", "capture", "--no-report"]
+    command += ["--logdir", str(logdir), *words]
+    outcome = logdir / _OUTCOME
+    if not outcome.exists():
+        with tempfile.TemporaryDirectory(prefix="twin-") as records:
+            variables = _variables(environment or {}, gpus, records)
+            ended = _run(command, variables, cwd)
+        logdir.mkdir(parents=True, exist_ok=True)
+        outcome.write_text(json.dumps(ended), encoding="utf-8")
+    code, wall, cpu, stderr = json.loads(outcome.read_text(encoding="utf-8"))
+    files = sorted(logdir.glob(f"plugins/profile/*/*{SUFFIX}"))
+    sidecar = read(files[0]) if files else None
+    try:
+        run = ta.load(logdir)
+    except ta.TraceAnalyzerError:
+        run = None
+    return Captured(
+        exit_code=code, seconds=wall, cpu_seconds=cpu, run=run, sidecar=sidecar, stderr=stderr
+    )
+
+
+def _variables(extra: Mapping[str, str], gpus: int, records: str) -> dict[str, str]:
+    variables = {**os.environ, **extra}
+    variables.pop("CUDA_VISIBLE_DEVICES", None)
+    paths = [variables.get("PYTHONPATH", ""), str(_ROOT)]
+    if gpus:
+        library = str(_library())
+        variables["TWIN_EMULATOR"] = os.pathsep.join([library, str(gpus), records])
+        paths.insert(0, str(_EMULATED))
+    variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return variables
+
+
+@functools.cache
+def _library() -> Path:
+    words = [sys.executable, "-c", _ASKS]
+    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    version, compile_flags, link_flags = json.loads(out.strip().rpartition("\n")[2])
+    return built(
+        Installation(
+            version=version, compile_flags=tuple(compile_flags), link_flags=tuple(link_flags)
+        )
+    )
+
+
+def _run(
+    command: Sequence[str], variables: Mapping[str, str], cwd: Path | None
+) -> tuple[int, float, float, str]:
+    began, before = time.monotonic(), os.times()
+    with tempfile.TemporaryFile() as stderr:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=dict(variables),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(_LONGEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            code = _KILLED
+        after = os.times()
+        cpu = after.children_user + after.children_system
+        cpu -= before.children_user + before.children_system
+        stderr.seek(0)
+        text = stderr.read().decode(errors="replace")
+    return code, time.monotonic() - began, cpu, text

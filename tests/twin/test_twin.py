@@ -1,0 +1,106 @@
+"""What is predicted without a GPU is what TensorFlow does with one, in programs that broke it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+import traceanalyzer as ta
+from tests.emulator.oracle import the_oracle
+from tests.twin.capturing import Captured, capture
+from tests.twin.comparing import compare
+
+if TYPE_CHECKING:
+    from tests.twin.comparing import Twin
+
+_PROGRAMS: Final = sorted(Path(__file__).with_name("programs").glob("*.py"))
+_CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
+_FAST: Final = {"optimizer_slots"}  # for every test run; the others take seconds each
+
+
+def _forked(program: Path, logdir: Path, gpus: int) -> Captured:
+    """Capture a program in a fork of a process that has imported TensorFlow."""
+    outcome = the_oracle().run(_CAPTURE, str(program), str(logdir), 2, gpus=gpus)
+    run = ta.load(logdir)
+    return Captured(
+        exit_code=outcome.exit_code,
+        seconds=0.0,
+        cpu_seconds=0.0,
+        run=run,
+        sidecar=run.hosts[0].sidecar,
+        stderr=outcome.stderr,
+    )
+
+
+def _twin(program: Path, logdir: Path) -> Twin:
+    return compare(_forked(program, logdir / "0", 0), _forked(program, logdir / "1", 1))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(p, id=p.stem, marks=[] if p.stem in _FAST else pytest.mark.slow)
+        for p in _PROGRAMS
+    ],
+)
+def test_what_is_predicted_is_what_tensorflow_does(program: Path, tmp_path: Path) -> None:
+    twin = _twin(program, tmp_path)
+    assert twin.is_whole, twin.status
+    assert not twin.wrong
+    assert not twin.missed
+
+
+def test_a_wrong_prediction_and_a_missed_op_are_found(tmp_path: Path) -> None:
+    """The check can fail: here the program asks for other devices where there is a GPU."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import tensorflow as tf\n"
+        "has_gpu = bool(tf.config.list_physical_devices('GPU'))\n"
+        "x = tf.random.normal([64, 64])\n"
+        "with tf.device(None if has_gpu else '/cpu:0'):\n"
+        "    tf.linalg.matmul(x, x)\n"
+        "with tf.device('/cpu:0' if has_gpu else None):\n"
+        "    tf.linalg.inv(x)\n"
+    )
+    twin = _twin(program, tmp_path)
+    assert [op.split()[0] for op in twin.wrong] == ["MatMul"]
+    assert [op.split()[0] for op in twin.missed] == ["MatrixInverse"]
+
+
+@pytest.mark.slow
+def test_a_program_that_crashes_with_a_gpu_is_no_agreement(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os\nimport tensorflow as tf\n"
+        "tf.function(tf.strings.length)(tf.constant(['a']))\n"
+        "if tf.config.list_physical_devices('GPU'):\n"
+        "    os.abort()\n"
+    )
+    without = capture([str(program)], gpus=0, logdir=tmp_path / "0")
+    emulated = capture([str(program)], gpus=1, logdir=tmp_path / "1")
+    twin = compare(without, emulated)
+    assert not twin.is_whole
+    assert "StringLength" in " ".join(twin.right)  # the capture file shows it
+
+
+@pytest.mark.slow
+def test_what_is_predicted_to_be_computed_on_the_host_of_a_gpu_is(tmp_path: Path) -> None:
+    """Int32 arithmetic: its device is the GPU, its values are in host memory."""
+    program = _PROGRAMS[0].with_name("int32_arithmetic.py")
+    without, emulated = _forked(program, tmp_path / "0", 0), _forked(program, tmp_path / "1", 1)
+    assert without.run is not None
+    assert emulated.run is not None
+    of = ta.diagnose(without.run).on_a_gpu
+    assert of is not None
+    predicted = {(s.type, s.line) for s in of.on_host.values() if s.is_eager}
+    ops = emulated.run.ops
+    on_host = ops[(ops["placement"] == "host_memory") & ops["is_eager"].astype(bool)]
+    is_there = {
+        (str(row.type), int(row.source_line))
+        for row in on_host.itertuples()
+        if row.type != "VarHandleOp"  # a handle, which is no data
+    }
+    assert predicted == is_there
+    assert {op for op, _ in is_there} >= {"AddV2", "Sum"}

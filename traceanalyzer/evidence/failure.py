@@ -1,0 +1,90 @@
+"""The error that ended a program, and whether it asked for a GPU that was not there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.evidence.places import line_text
+from traceanalyzer.evidence.visibility import ran_in_sessions_alone
+from traceanalyzer.placement.program import machine_of
+
+if TYPE_CHECKING:
+    from traceanalyzer.sidecar.document import CaughtError, Sidecar
+
+__all__ = ["Failure", "failure"]
+
+_ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
+_GPU: Final = re.compile(r"\bGPU:(\d+)", re.IGNORECASE)
+# What TensorFlow 2.12 to 2.21 says of it: choosing an eager op's device, placing a graph, copying.
+_NO_DEVICE: Final = re.compile(
+    r"could not satisfy|unable to find any devices|unknown device|cannot assign a device"
+    r"|no devices matching|available devices|device .*not (?:found|exist|available)",
+    re.IGNORECASE,
+)
+_OF_GRAPHS: Final = "Graph execution error:"  # says nothing, and comes first
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error that ended a program.
+
+    Attributes:
+        error: The error.
+        at: The user's line that raised it, as `train.py:7`, or "".
+        missing: The GPU that it asked for and TensorFlow did not have, as `GPU:0`, or "".
+        is_strict: Whether soft placement was off, which would have used the CPU instead.
+    """
+
+    error: CaughtError
+    at: str
+    missing: str
+    is_strict: bool
+
+    @property
+    def said(self) -> str:
+        """The line of the error's text that says most, cut where that is long."""
+        lines = [line.strip() for line in self.error.message.split("\n") if line.strip()]
+        lines = [line for line in lines if line != _OF_GRAPHS] or [self.error.type]
+        first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])
+        return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."
+
+    @property
+    def requires(self) -> str:
+        """What the program asked for in vain, for the end of a sentence; "" for other errors."""
+        if not self.missing:
+            return ""
+        strict = ", and soft placement is off" if self.is_strict else ""
+        return f"it requires {self.missing}, which TensorFlow did not have{strict}"
+
+
+def failure(sidecar: Sidecar) -> Failure | None:
+    """Return the error that ended a program, or None where none did."""
+    error = next((e for e in sidecar.errors if e.where == _ENDED), None)
+    if error is None:
+        return None
+    raised = sidecar.frame(error.raised[0]) if error.raised else None
+    return Failure(
+        error=error,
+        at="" if raised is None else line_text(raised),
+        missing=_missing(sidecar, error.message),
+        is_strict=_is_strict(sidecar),
+    )
+
+
+def _missing(sidecar: Sidecar, message: str) -> str:
+    """Return the first GPU that an error about devices names and the program did not have."""
+    if not _NO_DEVICE.search(message):
+        return ""
+    there = " ".join(machine_of(sidecar).devices)
+    known = set(_GPU.findall(there))
+    named = [number for number in _GPU.findall(message) if number not in known]
+    return f"GPU:{named[0]}" if named else ""
+
+
+def _is_strict(sidecar: Sidecar) -> bool:
+    if ran_in_sessions_alone(sidecar):
+        return not any(config.soft_placement for config in sidecar.session_configs)
+    return (sidecar.devices or {}).get("soft_device_placement") is False

@@ -1,0 +1,126 @@
+"""What a program can do about what a library makes: the library's lines are not to be edited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.evidence.places import library_of, line_text, lines_text
+from traceanalyzer.evidence.retyping import variable_fix
+from traceanalyzer.model import Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.sidecar.document import Frame
+
+__all__ = ["MAP_THE_LAYER", "PREPROCESSING", "around", "fixes_of_variables"]
+
+MAP_THE_LAYER: Final = (
+    "dataset = dataset.map(lambda x, y: (layer(x), y), "
+    "num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
+)
+# Files of Keras 3 whose layers work on strings or look keys up.
+PREPROCESSING: Final = (
+    "keras/src/layers/preprocessing/text_vectorization.py",
+    "keras/src/layers/preprocessing/index_lookup.py",
+    "keras/src/layers/preprocessing/hashing.py",
+    "keras/src/layers/preprocessing/hashed_crossing.py",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Switch:
+    """What avoids ops of a library.
+
+    Attributes:
+        folders: Where the library makes them: parts of paths.
+        ops: The op types; none for all.
+        text: What to do.
+        code: The code to write.
+    """
+
+    folders: tuple[str, ...]
+    ops: frozenset[str] = frozenset()
+    text: str
+    code: str
+
+
+_SWITCHES: Final = (
+    _Switch(
+        folders=("keras/",),
+        ops=frozenset(
+            {
+                "ResizeArea",
+                "ResizeBicubic",
+                "ResizeBicubicGrad",
+                "ScaleAndTranslate",
+                "ScaleAndTranslateGrad",
+            }
+        ),
+        text=(
+            'Give the layer `interpolation="bilinear"` or `"nearest"`, without `antialias`: these '
+            "have GPU kernels. The pixels differ a little."
+        ),
+        code='interpolation="bilinear"',
+    ),
+    _Switch(
+        folders=("keras/src/layers/preprocessing/", "keras/layers/preprocessing/"),
+        text=(
+            "Take the layer out of the model and call it in the input pipeline, ahead of the "
+            "model; on a GPU machine the pipeline runs beside the step."
+        ),
+        code=MAP_THE_LAYER,
+    ),
+    _Switch(
+        folders=("keras/src/metrics/", "keras/metrics/"),
+        text="Compute the metric once an epoch instead of in each step of `fit`.",
+        code="model.compile(..., metrics=[])  # and metric.update_state(y, model.predict(x))",
+    ),
+)
+
+
+def around(op: str, frame: Frame) -> Fix:
+    """Return what can be done about an op that a library makes at a line.
+
+    Args:
+        op: The op type.
+        frame: The library's line.
+    """
+    library = library_of(frame)
+    inside = f"{library} makes the op itself ({line_text(frame)}, in `{frame.code}`)."
+    path = frame.file.replace("\\", "/")
+    for switch in _SWITCHES:
+        if any(f"/{folder}" in path for folder in switch.folders) and op in (switch.ops or {op}):
+            return Fix(text=f"{inside} {switch.text}", code=switch.code)
+    return Fix(
+        text=(
+            f"{inside} Your code has no line to change; see whether {library} has an option or a "
+            "newer version that avoids the op, or call that part outside of the step."
+        )
+    )
+
+
+def fixes_of_variables(dtype: str, held: Iterable[Held]) -> Iterator[Fix]:
+    """Walk what to do about variables of a type that a GPU cannot hold, or not compute with.
+
+    Variables that different types suit have a fix each, with the lines that make them.
+
+    Args:
+        dtype: Their type.
+        held: What holds ops with them: it tells who made them, and which types suit their users.
+    """
+    alike: dict[tuple[str, ...] | None, list[Held]] = {}
+    inside: dict[Frame, None] = {}
+    for each in held:
+        if each.made_in is None:
+            alike.setdefault(each.types, []).append(each)
+        else:
+            inside[each.made_in] = None
+    for types, variables in alike.items():
+        fix = variable_fix(dtype, types)
+        lines = lines_text([v.made_at or v.frame for v in variables])
+        is_one = len(alike) == 1 and not inside
+        yield fix if is_one or not lines else replace(fix, text=f"At {lines}: {fix.text}")
+    yield from (around("VarHandleOp", frame) for frame in list(inside)[:1])

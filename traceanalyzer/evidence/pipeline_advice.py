@@ -1,0 +1,31 @@
+"""What helps ops that run inside an input pipeline: they stay on the CPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.evidence.places import runs_for_dataset
+from traceanalyzer.model import Fix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
+
+__all__ = ["FASTER", "all_in_pipelines"]
+
+FASTER: Final = Fix(
+    text=(
+        "If the model waits for input, make the pipeline faster rather than move it: parallel "
+        "calls and a prefetch at its end."
+    ),
+    code=(
+        "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
+    ),
+)
+
+
+def all_in_pipelines(members: Iterable[tuple[Subject, Held]]) -> bool:
+    """Return whether all of these ops run in functions that input pipelines call."""
+    return all(runs_for_dataset(subject, held) for subject, held in members)

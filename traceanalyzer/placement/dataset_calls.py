@@ -1,0 +1,133 @@
+"""What tf.data places the functions of a dataset under.
+
+See `CapturedFunction::Instantiate` (core/data/captured_function.cc): a function that a dataset
+calls is a function of several devices like any other. Elements, and tensors that it captured, are
+where the dataset is; a captured resource is where it lives. The dataset's device, a CPU as a rule,
+is the function's default device. Two kinds have none, so that their ops prefer a GPU: what reduces
+a dataset (data/reduce_dataset_op.cc), and the scan that AutoGraph makes of `for x in dataset` in a
+`tf.function` (`use_default_device` of ScanDataset).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.placement.calls import Call
+from traceanalyzer.placement.nodes import is_dataset
+from traceanalyzer.placement.op_definitions import AttributesError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from traceanalyzer.placement.op_definitions import Argument, OpDefinition
+    from traceanalyzer.sidecar.document import Attributes, Sidecar
+
+__all__ = ["dataset_calls", "functions_of_datasets", "functions_of_steps", "is_of_dataset"]
+
+# `StructuredFunctionWrapper` names functions after the method (data/ops/structured_function.py).
+_OF_DATASETS: Final = "__inference_Dataset_"
+_REDUCES: Final = "ReduceDataset"
+_ONE_CAPTURE_LIST: Final = ("other_arguments", "other_args")
+
+
+def dataset_calls(
+    definition: OpDefinition, attributes: Attributes, inputs: Sequence[str], device: str
+) -> Iterator[tuple[str, Call]]:
+    """Walk the functions that a dataset calls, each with what it is placed under.
+
+    The arguments of a call are those that the function captured, the last ones it has.
+
+    Args:
+        definition: The op that makes the dataset, or reduces one.
+        attributes: Its attributes.
+        inputs: Where each of its inputs is if that is a resource, "" for others.
+        device: The dataset's device.
+    """
+    has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
+    default = "" if has_none else device
+    for name, attribute in definition.attributes.items():
+        value = attributes.get(name)
+        called = value.get("func") if isinstance(value, dict) else None
+        if attribute.type == "func" and isinstance(called, str):
+            captured = tuple(_captured(definition, name, attributes, inputs))
+            yield called, Call(default, captured, frozenset(), results=device)
+
+
+def _captured(
+    definition: OpDefinition, function: str, attributes: Attributes, inputs: Sequence[str]
+) -> Iterator[str]:
+    """Walk where the tensors are that a function captured: an argument of the op lists them."""
+    lists = {f"{function}_{words}" for words in _ONE_CAPTURE_LIST}
+    named = {argument.name for argument in definition.inputs}
+    wanted = lists & named or {*_ONE_CAPTURE_LIST} & named
+    at = 0
+    for argument in definition.inputs:
+        count = _count(definition, argument, attributes)
+        if argument.name in wanted:
+            yield from inputs[at : at + count]
+        at += count
+
+
+def _count(definition: OpDefinition, argument: Argument, attributes: Attributes) -> int:
+    try:
+        return len(definition.types_of(argument, attributes))
+    except AttributesError:
+        return 1
+
+
+def is_of_dataset(function: str) -> bool:
+    """Return whether a function is one that tf.data made of what `map` and the like are given."""
+    return function.startswith(_OF_DATASETS)
+
+
+def functions_of_datasets(sidecar: Sidecar) -> frozenset[str]:
+    """Return the functions that datasets of a program call, by what was recorded or their names."""
+    eager = (
+        sidecar.attribute_set(signature.attributes)
+        for signature in sidecar.signatures
+        if is_dataset(signature.op)
+    )
+    found = {name for attributes in eager for name in _called(attributes)}
+    for function in sidecar.functions:
+        for instance in function.instances:
+            graph = instance.input
+            datasets = {op for op in set(graph.ops) if is_dataset(op)}
+            for op, at in zip(graph.ops, graph.attributes, strict=True) if datasets else ():
+                if op in datasets:
+                    found.update(_called(sidecar.attribute_set(at)))
+    return frozenset(found) | {f.name for f in sidecar.functions if is_of_dataset(f.name)}
+
+
+def functions_of_steps(sidecar: Sidecar) -> frozenset[str]:
+    """Return the functions of datasets that compute for a step, and do not only feed it.
+
+    A `tf.function` that loops over a dataset, or reduces one, hands its own work to tf.data: what
+    reduces the dataset, and the datasets that the function itself makes on the way to that. A
+    dataset that was made outside, and is handed to the function, is its input.
+    """
+    found = {
+        name
+        for signature in sidecar.signatures
+        if signature.op == _REDUCES
+        for name in _called(sidecar.attribute_set(signature.attributes))
+    }
+    for function in sidecar.functions:
+        for instance in function.instances:
+            graph = instance.input
+            left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
+            seen = set(left)
+            while left:
+                node = left.pop()
+                found.update(_called(sidecar.attribute_set(graph.attributes[node])))
+                for source, _ in graph.sources(node):
+                    if source not in seen and is_dataset(graph.ops[source]):
+                        seen.add(source)
+                        left.append(source)
+    return frozenset(found)
+
+
+def _called(attributes: Attributes) -> Iterator[str]:
+    for value in attributes.values():
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, dict) and isinstance(name := each.get("func"), str):
+                yield name

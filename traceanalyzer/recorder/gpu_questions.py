@@ -1,0 +1,75 @@
+"""Lines of the program that ask TensorFlow which GPUs there are: it may do otherwise with some."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
+
+from .frames import is_user_file, place
+from .patches import Patches
+from .tracebacks import unseen
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+__all__ = ["GpuQuestions"]
+
+# What `tf.config` and `tf.test` put between the program and the functions replaced here.
+_BETWEEN = tuple(
+    os.path.join("tensorflow", "python", *parts)
+    for parts in (
+        ("framework", "config.py"),
+        ("framework", "test_util.py"),
+        ("util", "deprecation.py"),
+    )
+)
+_MOST = 20
+
+
+class GpuQuestions:
+    """Notes the lines.
+
+    Attributes:
+        places: File and line of each.
+    """
+
+    def __init__(self) -> None:
+        """Prepare; nothing is replaced yet."""
+        self.places: List[Tuple[str, int]] = []
+        self._patches = Patches()
+
+    def install(self) -> None:
+        """Replace what `tf.config` and `tf.test` ask."""
+        context = importlib.import_module("tensorflow.python.eager.context").Context
+        local = importlib.import_module("tensorflow.python.client.device_lib")
+        for owner, name in (
+            (context, "list_physical_devices"),
+            (context, "list_logical_devices"),
+            (local, "list_local_devices"),
+        ):
+            self._patches.replace(owner, name, self._asked(getattr(owner, name)))
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._patches.undo()
+
+    def _asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def asked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            with contextlib.suppress(Exception):  # ours, not the program's
+                self._note(sys._getframe(1))  # noqa: SLF001
+            with unseen:
+                return original(*args, **kwargs)
+
+        return asked
+
+    def _note(self, frame: Optional[FrameType]) -> None:
+        while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):
+            frame = frame.f_back
+        if frame is None or not is_user_file(frame.f_code.co_filename):
+            return
+        found = place(frame)
+        if found is not None and len(self.places) < _MOST and found[:2] not in self.places:
+            self.places.append(found[:2])

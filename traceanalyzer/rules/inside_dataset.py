@@ -1,0 +1,122 @@
+"""A training step hands its own work to tf.data.
+
+## What it detects
+
+Ops that ran on the CPU because a `tf.function` builds a dataset and reduces it, or loops over it:
+what `map`, `filter` and the like call there computes for the step, but tf.data runs it. Metrics
+that search a dataset of candidates do this.
+
+## Why it happens
+
+tf.data places what a dataset calls on the CPU unless it asks for another device
+(`CapturedFunction::Instantiate`, captured_function.cc): it expects to prepare input while the GPU
+works. Here the GPU waits instead. Variables on the GPU stay there, so each call copies their values
+to the CPU. The function given to `reduce` and the body of `for x in dataset` are not affected: they
+run on the GPU.
+
+## How to fix it
+
+Move the work out of `map` into the loop over the dataset or into the function given to `reduce`, or
+ask for the GPU in the mapped function with `tf.device`. Where all elements fit into one tensor,
+compute on that tensor without a dataset.
+
+## How sure it is
+
+Certain: the capture recorded the dataset, the functions it calls, and what their ops ask for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.evidence.examples import held, subject
+from traceanalyzer.evidence.places import is_alone, line_evidence, ops_text
+from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.held import Held
+
+
+def _recognises(_: Subject, held: Held) -> Mark | None:
+    if not (held.hold is Hold.DEFAULT_DEVICE and held.link == "own" and held.for_step):
+        return None
+    where = SidecarWhere(sidecar=f"function {held.function}")
+    text = "a dataset that is reduced within a function calls it, and its default is the CPU"
+    return Mark(scope="", evidence=(line_evidence("default_device", text, None, where),))
+
+
+def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
+    return Words(
+        title=f"The step runs {ops_text(members)} inside tf.data, on the CPU",
+        why=(
+            "A function of the program builds a dataset and reduces it or loops over it, so these "
+            "ops are part of that function's own work. tf.data places what `map` and the like call "
+            "on the CPU. Unless the dataset prefetches, the GPU waits meanwhile, and each call "
+            "copies the variables it reads to the CPU."
+        ),
+        harm="harmful",
+        fixes=(
+            Fix(
+                text=(
+                    "Move the work from the mapped function into the loop over the dataset, or "
+                    "into the function given to `reduce`: these run on the GPU."
+                ),
+                code="for batch in dataset:  # in the tf.function\n    ...  # what `map` called",
+            ),
+            Fix(
+                text="Or ask for the GPU in the mapped function.",
+                code='with tf.device("/GPU:0"):\n    ...',
+                checked=is_alone(members),
+            ),
+            Fix(
+                text=(
+                    "If all elements fit into one tensor, compute on that tensor at once, without "
+                    "a dataset."
+                ),
+            ),
+        ),
+    )
+
+
+RULE = Rule(
+    id="inside_dataset",
+    title="Computed inside a dataset",
+    documentation=__doc__,
+    recognises=_recognises,
+    words=_words,
+    blocker_examples=(
+        BlockerExample(
+            title="an op that a step's own dataset maps",
+            subject=subject("MatMul", function="Dataset_map_scores"),
+            held=held(
+                "default_device",
+                "MatMul",
+                function="__inference_Dataset_map_scores_12",
+                for_step=True,
+            ),
+            fires=True,
+        ),
+        BlockerExample(
+            title="an op that the input pipeline maps",
+            subject=subject("MatMul", function="tf.data"),
+            held=held("default_device", "MatMul", function="__inference_Dataset_map_f_12"),
+            fires=False,
+        ),
+        BlockerExample(
+            title="an op of a step's own dataset that has no GPU kernel",
+            subject=subject("StringLength", function="Dataset_map_scores"),
+            held=held(
+                "no_kernel",
+                "StringLength",
+                function="__inference_Dataset_map_scores_12",
+                for_step=True,
+            ),
+            fires=False,
+        ),
+    ),
+)

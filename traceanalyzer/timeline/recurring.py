@@ -1,0 +1,73 @@
+"""Which ops run in each step, and which only now and then: set-up, checkpoints, the start of a fit.
+
+An op of a function counts as running whenever the function does: at host tracer level 2 an op that
+became cheap leaves no event, though it runs each time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.tables.host_tables import HostTables
+
+__all__ = ["Recurring", "recurring"]
+
+_FEWEST_STEPS: Final = 3  # of less, nothing tells what recurs
+_RARE: Final = 4  # what runs beside fewer than a fourth of the steps belongs to none
+
+
+class Recurring(NamedTuple):
+    """How the ops of a host relate to its steps; one entry a row of its op table.
+
+    Attributes:
+        is_rare: Whether an op is seen in one step at most, and beside few: not part of each step.
+        is_outside: Whether it is seen outside all steps.
+    """
+
+    is_rare: NDArray[np.bool_]
+    is_outside: NDArray[np.bool_]
+
+
+def recurring(tables: HostTables) -> Recurring:
+    """Find the ops of a host that are not part of each step; none where steps are unknown."""
+    ops, lanes = tables.ops, tables.lanes
+    steps = tables.steps.sort_values("start_ps", kind="stable")
+    none = np.zeros(len(ops), np.bool_)
+    if len(steps) < _FEWEST_STEPS or lanes is None or ops.empty:
+        return Recurring(none, none)
+    starts = steps["start_ps"].to_numpy(np.int64)
+    # Of steps that overlap, as those of two threads do, any that is not over counts.
+    ends = np.maximum.accumulate(starts + steps["duration_ps"].to_numpy(np.int64))
+    known = lanes.row >= 0
+    of_row = _groups(ops)
+    group = of_row[lanes.row[known]]
+    at = lanes.start_ps[known]
+    slot = np.searchsorted(starts, at, side="right") - 1
+    is_inside = (slot >= 0) & (at < ends[slot])
+    size = len(ops)
+    beside = _distinct(group, slot, size)
+    inside = _distinct(group[is_inside], slot[is_inside], size)
+    is_rare = (beside > 0) & (inside <= 1) & (beside <= max(1, len(steps) // _RARE))
+    return Recurring(is_rare[of_row], (is_rare & (inside == 0))[of_row])
+
+
+def _groups(ops: pd.DataFrame) -> NDArray[np.int64]:
+    """Return what each row runs with: the ops of its function; an eager op runs by itself."""
+    functions, _ = pd.factorize(ops["function"].astype(str))
+    alone = ops["is_eager"].to_numpy(bool)
+    keys = np.where(alone, np.arange(len(ops)) + len(ops), functions)
+    codes, _ = pd.factorize(keys)
+    return codes.astype(np.int64)
+
+
+def _distinct(group: NDArray[np.int64], slot: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return in how many different slots each group is seen."""
+    slots = int(slot.max(initial=0)) + 2  # the one before the first step is -1
+    pairs = np.unique(group * slots + slot + 1)
+    return np.bincount(pairs // slots, minlength=size)

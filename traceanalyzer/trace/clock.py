@@ -1,0 +1,106 @@
+"""Puts the times of a trace on a clock on which they fit 64 bits.
+
+`XLine.timestamp_ns` counts from the UNIX epoch by its definition. TensorFlow subtracts the start of
+the profile before it writes a file; other writers do not, and a date in picoseconds wraps 64 bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.trace.columns import NO_STAT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from traceanalyzer.trace.columns import Plane, Trace
+
+__all__ = ["LONGEST_PS", "on_one_clock"]
+
+LONGEST_PS: Final = 2**57
+"""40 hours: no event of a profile lasts longer, or is further from the others."""
+_LONGEST_NS: Final = LONGEST_PS // 1000
+
+
+def on_one_clock(trace: Trace, near_ns: int = 0) -> Trace:
+    """Return the trace with times that can be added and subtracted without overflow.
+
+    Times that fit stay as they are. Others count from the first event. An event whose time is
+    impossible (see `LONGEST_PS`) is left out and counted in `Trace.impossible_events`.
+
+    Args:
+        trace: The trace as decoded, its times wrapped to 64 bits.
+        near_ns: The clock of another host of the run, taken for this one where its times fit.
+    """
+    if all(_fits(plane) for plane in trace.planes):
+        return trace
+    at_ns = [_rough_ns(plane) for plane in trace.planes]
+    every_ns = np.concatenate(at_ns)
+    middle_ns = float(np.partition(every_ns, len(every_ns) // 2)[len(every_ns) // 2])
+    origin_ns = next((ns for ns in (0, near_ns) if abs(middle_ns - ns) <= _LONGEST_NS / 2), None)
+    if origin_ns is None:
+        near = np.abs(every_ns - middle_ns) <= _LONGEST_NS / 2
+        origin_ns = min(max(int(every_ns[near].min()), -(2**63)), 2**63 - 1)
+    planes = []
+    impossible = 0
+    for plane, at in zip(trace.planes, at_ns, strict=True):
+        possible = np.abs(at - origin_ns) <= _LONGEST_NS
+        possible &= (plane.duration_ps >= 0) & (plane.duration_ps <= LONGEST_PS)
+        impossible += int(np.count_nonzero(~possible))
+        planes.append(_only(_moved(plane, origin_ns), possible))
+    return replace(trace, planes=tuple(planes), origin_ns=origin_ns, impossible_events=impossible)
+
+
+def _fits(plane: Plane) -> bool:
+    if not len(plane):
+        return True
+    at_ns = plane.lines.timestamp_ns[np.diff(plane.lines.event_begin) > 0]
+    return bool(
+        at_ns.min() >= -_LONGEST_NS
+        and at_ns.max() <= _LONGEST_NS
+        and plane.start_ps.min() >= -LONGEST_PS
+        and plane.start_ps.max() <= LONGEST_PS
+        and plane.duration_ps.min() >= 0
+        and plane.duration_ps.max() <= LONGEST_PS
+    )
+
+
+def _offsets(plane: Plane) -> NDArray[np.int64]:
+    """Return when each event starts on its line: subtracting undoes the wrapped addition."""
+    return plane.start_ps - (plane.lines.timestamp_ns * 1000)[plane.line_of]
+
+
+def _rough_ns(plane: Plane) -> NDArray[np.float64]:
+    """Return when each event starts, to a microsecond; float64, which does not wrap."""
+    at_ns: NDArray[np.float64] = plane.lines.timestamp_ns.astype(np.float64)[plane.line_of]
+    return at_ns + _offsets(plane) / 1000
+
+
+def _moved(plane: Plane, origin_ns: int) -> Plane:
+    # What does not fit wraps; these events are left out.
+    moved_ns = plane.lines.timestamp_ns - np.int64(origin_ns)
+    lines = replace(plane.lines, timestamp_ns=moved_ns)
+    start_ps = _offsets(plane) + (moved_ns * 1000)[plane.line_of]
+    return replace(plane, lines=lines, start_ps=start_ps)
+
+
+def _only(plane: Plane, chosen: NDArray[np.bool_]) -> Plane:
+    """Return a plane with some of its events."""
+    if chosen.all():
+        return plane
+    left_out = np.repeat(~chosen, np.diff(plane.stat_begin))
+    own = plane.stats.id[plane.stat_begin[0] : plane.stat_begin[-1]]
+    own[left_out] = NO_STAT[own.dtype]  # they now follow those of the event before
+    kept = np.concatenate([[0], np.cumsum(chosen)])
+    return replace(
+        plane,
+        lines=replace(plane.lines, event_begin=kept[plane.lines.event_begin]),
+        metadata_id=plane.metadata_id[chosen],
+        start_ps=plane.start_ps[chosen],
+        duration_ps=plane.duration_ps[chosen],
+        occurrences=None if plane.occurrences is None else plane.occurrences[chosen],
+        stat_begin=np.append(plane.stat_begin[:-1][chosen], plane.stat_begin[-1]),
+    )
