@@ -164,7 +164,8 @@ def fills(auto: AutoWindow) -> None:
     """Let the set-up take the memory that it may."""
     call(auto, 1, "__inference_init_3")
     assert auto.looked(Load(heap_bytes=SET_UP_BYTES - 1)) is None
-    assert auto.looked(Load(heap_bytes=SET_UP_BYTES)) == End(f"until it held {SET_UP_BYTES >> 20} MB in memory")
+    ended = auto.looked(Load(heap_bytes=SET_UP_BYTES))
+    assert ended == End(f"until it held {SET_UP_BYTES >> 20} MB in memory")
 
 
 def test_after_a_set_up_that_filled_the_window_steps_are_recorded(auto: AutoWindow) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,11 +37,10 @@ from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import Note, Sidecar
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceanalyzer.model import Report
 
 BUSY = gpu(0)(stream(9, "Compute")(kernel("k", us(0, 50), "model/MatMul:MatMul")))
+RECOMMENDER = Path(__file__).resolve().parents[2] / "sample_traces" / "recommender" / "logs"
 PIPELINE = thread("tf_data_iterator", 1)(iterator("Root::Shuffle", us(0, 5)))
 
 
@@ -122,6 +122,16 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
 )
 def test_verdict(report: Any, planes: tuple[Any, ...], verdict: str) -> None:  # noqa: ANN401
     assert report(*planes).summary.verdict == verdict
+
+
+def test_without_a_gpu_it_says_what_would_stay_on_the_cpu_with_one() -> None:
+    made = assemble(ta.diagnose(ta.load(RECOMMENDER)))
+
+    assert made.on_a_gpu is not None
+    first = made.on_a_gpu.findings[0].title
+    assert f"With a GPU, 5 of 52 ops would still run on the CPU, first of all: {first}." in (
+        made.summary.verdict
+    )
 
 
 @pytest.mark.parametrize(

@@ -226,7 +226,9 @@ def _summary(
     known = [shares["certain"], shares["likely"]]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
-        verdict=verdict(run, on_cpu, shares, findings, Lost(exposed, diagnosis.costs.step_ps())),
+        verdict=verdict(
+            diagnosis, on_cpu, shares, findings, Lost(exposed, diagnosis.costs.step_ps())
+        ),
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / _PS_PER_US,
         explained=ExplainedShares(**shares),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from traceanalyzer.diagnosis import Diagnosis, OnAGpu
     from traceanalyzer.model import Finding
     from traceanalyzer.run import Run
     from traceanalyzer.sidecar.document import Note
@@ -41,7 +42,7 @@ class Lost:
 
 
 def verdict(
-    run: Run,
+    diagnosis: Diagnosis,
     on_cpu: pd.DataFrame,
     explained: Mapping[str, float | None],
     findings: Sequence[Finding],
@@ -50,13 +51,17 @@ def verdict(
     """Say what takes most of the time, what costs most of that, and how much was recorded.
 
     Args:
-        run: The run.
+        diagnosis: What is known of the run, and of the same on a machine with a GPU.
         on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
         explained: Shares of their time by certainty.
         findings: What the rules found, the dearest first.
         lost: What of each step these ops take.
     """
-    said = _of_program(run, on_cpu, explained, findings, lost) + _recorded(run)
+    run = diagnosis.run
+    said = _of_program(run, on_cpu, explained, findings, lost)
+    if diagnosis.on_a_gpu is not None and diagnosis.on_a_gpu.replayed:
+        said += f" {_with_a_gpu(diagnosis.on_a_gpu)}"
+    said += _recorded(run)
     notes = (note for h in run.hosts if h.sidecar for note in h.sidecar.notes)
     elsewhere = next(filter(_is_work, notes), None)
     if elsewhere is None:
@@ -177,6 +182,19 @@ def _without_gpu(run: Run, findings: Sequence[Finding], ran: str) -> str:
     described = any(h.tables.facts.accelerators for h in run.hosts)
     although = ", although the machine has one" if described else ""
     return f"As far as the trace shows, TensorFlow used no GPU{although}: {ran}"
+
+
+def _with_a_gpu(there: OnAGpu) -> str:
+    """Say how many of the replayed ops would run on the CPU of a machine with a GPU."""
+    when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
+    if not there.subjects:
+        none = "no op outside the input pipeline would run on the CPU"
+        return f"{when}, {none} ({there.replayed:,} replayed)."
+    ops = f"{len(there.subjects):,} of {counted(there.replayed, 'op')}"
+    harmful = (f for f in there.findings if f.harm == "harmful")
+    first = next((f for f in harmful if not there.subjects.keys().isdisjoint(f.op_ids)), None)
+    most = "" if first is None else f", first of all: {first.title}"
+    return f"{when}, {ops} would still run on the CPU{most}."
 
 
 def _doubt(run: Run, unknown: pd.DataFrame) -> str:
