@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.evidence.kernel_types import definition_of
@@ -40,7 +41,7 @@ class VariableUses:
         """Return the types that a variable could have for all its uses to be on a GPU.
 
         Returns:
-            The best first; None where no use was recorded.
+            The best first; None where no use was recorded, or too many to check each.
         """
         return _types(resource.dtype, self._of_resource(resource))
 
@@ -116,7 +117,10 @@ def _types(dtype: str, uses: Iterable[_Use]) -> tuple[str, ...] | None:
     types = [target.dtype for target in TARGETS.get(dtype, ())]
     newest = load(supported()[-1])
     found: list[set[str]] = []
-    for _, use in zip(range(_MOST), uses, strict=False):
+    checked = list(islice(uses, _MOST + 1))
+    if len(checked) > _MOST:
+        return None
+    for use in checked:
         if newest.kernels(use.op):
             suits = {t for t in types if works_as(use.op, use.attributes, (use.name,), t)}
             found += [suits] if suits else []
