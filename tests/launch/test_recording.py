@@ -102,7 +102,7 @@ def test_leaves_a_run_the_evidence_and_the_page(folder: Path, without: Callable[
     recorded, verdict, page = done.ours
     assert recorded.startswith("recorded ")
     assert f"in traceanalyzer-logs/plugins/profile/{trace.parent.name}, " in recorded
-    assert verdict.startswith("TensorFlow had no GPU: ")
+    assert "TensorFlow had no GPU: " in verdict
     assert page == "the report: traceanalyzer-report.html"
     assert (folder / "traceanalyzer-report.html").stat().st_size > 10_000
     assert path_beside(trace).is_file()
