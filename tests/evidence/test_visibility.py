@@ -85,6 +85,14 @@ def test_else_a_session_tells_nothing(configs: tuple[SessionConfig, ...], assign
     assert obstacles(found) == ()
 
 
+def test_sessions_that_found_no_gpu_had_none() -> None:
+    found = sidecar(config(device_count={}, device_types=("CPU",)))
+
+    assert saw_no_gpu(found)
+    assert obstacles(found) == ()  # the program did not ask for that
+    assert not saw_no_gpu(sidecar(config(device_count={}, device_types=("CPU", "GPU"))))
+
+
 def test_what_is_done_outside_of_sessions_has_the_devices_of_the_program() -> None:
     with_gpu = [*_LOGICAL, {"name": "/device:GPU:0", "type": "GPU"}]
     found = sidecar(config(), devices={"context_made": True, "logical": with_gpu})

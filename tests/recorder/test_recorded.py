@@ -577,6 +577,7 @@ def test_a_session_without_a_configuration_has_that_of_the_program(recorded: Rec
     (found,) = recorded.of_kind("session_config")
     assert not found["is_own"]
     assert (found["is_local"], found["soft_placement"]) == (True, True)
+    assert found["device_types"] == ["CPU"]
     assert found["device_count"]["CPU"] == 1
 
 

@@ -73,6 +73,7 @@ def sample() -> Sidecar:
                 is_own=True,
                 is_local=True,
                 soft_placement=False,
+                device_types=("CPU",),
                 device_count={"GPU": 0},
                 memory_fraction=0.5,
                 rewrites={"remapping": "OFF", "optimizers": ["pruning"]},

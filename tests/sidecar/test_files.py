@@ -183,7 +183,7 @@ class TestDamage:
     def test_a_key_that_is_missing_is_told(self, file: Path) -> None:
         may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
         may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
-        may_be_missing |= {"session_configs", "memory_fraction", "kernels"}
+        may_be_missing |= {"session_configs", "device_types", "memory_fraction", "kernels"}
         may_be_missing |= {"command", "frame_texts", "shapes", "libraries", "library"}
         may_be_missing |= {"scope_origins", "visibility"}
         may_be_missing |= {"attributes"}  # of a graph

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from traceanalyzer.model import Certainty
-    from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
+    from traceanalyzer.sidecar.document import Frame, SessionConfig, Sidecar, VisibilityChoice
 
 __all__ = [
     "Obstacle",
@@ -91,20 +91,25 @@ def ran_in_sessions_alone(sidecar: Sidecar) -> bool:
 
 
 def _sessions_have_no_gpu(sidecar: Sidecar) -> bool:
-    """Return whether every session that was seen was told to have none, and none has used one.
-
-    A session in the process makes devices of its own, at most as many as it is told to
-    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc; a server's were
-    made with the server).
-    """
-    told = all(
-        config.is_own and config.is_local and config.device_count.get("GPU") == 0
+    """Return whether no session that was seen had a GPU, and none has used one."""
+    had_none = all(
+        _is_told_to_have_none(config) or (config.device_types and "GPU" not in config.device_types)
         for config in sidecar.session_configs
     )
     graph = sidecar.function(SESSION)
     instances = () if graph is None else graph.instances
     used = any("/device:GPU:" in device for each in instances for device in each.assigned)
-    return bool(sidecar.session_configs) and told and not used
+    return bool(sidecar.session_configs) and had_none and not used
+
+
+def _is_told_to_have_none(config: SessionConfig) -> bool:
+    """Return whether the program wants a session without a GPU.
+
+    A session in the process makes devices of its own, at most as many as it is told to
+    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc; a server's were
+    made with the server).
+    """
+    return config.is_own and config.is_local and config.device_count.get("GPU") == 0
 
 
 def obstacles(sidecar: Sidecar) -> tuple[Obstacle, ...]:
@@ -127,7 +132,7 @@ def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
         )
     yield from _hidden_by_config(sidecar, devices)
     yield from _hidden_by_variable(sidecar, environment)
-    if _sessions_have_no_gpu(sidecar):
+    if _sessions_have_no_gpu(sidecar) and all(map(_is_told_to_have_none, sidecar.session_configs)):
         yield Obstacle(
             reason="hidden_by_session",
             text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",

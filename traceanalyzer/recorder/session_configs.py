@@ -51,9 +51,11 @@ class SessionConfigs:
 
 def _facts(session: Any) -> Dict[str, Any]:  # noqa: ANN401 - a BaseSession
     config = session._config  # noqa: SLF001 - what the program gave it, or the default
-    target = session._target  # noqa: SLF001 - bytes
+    is_local = not session._target  # noqa: SLF001 - bytes
+    devices = session.list_devices() if is_local else ()  # a server would have to be asked
     return {
-        "is_local": not target,
+        "is_local": is_local,
+        "device_types": sorted({device.device_type for device in devices}),
         "soft_placement": config.allow_soft_placement,
         "log_placement": config.log_device_placement,
         "device_count": dict(sorted(config.device_count.items())[:_MOST_NAMES]),

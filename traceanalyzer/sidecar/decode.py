@@ -207,6 +207,7 @@ class Decoder:
             is_local=_flag(record, "is_local"),
             soft_placement=_flag(record, "soft_placement"),
             log_placement=_flag(record, "log_placement"),
+            device_types=tuple(_texts(record, "device_types")) if "device_types" in record else (),
             device_count={key: _whole(value, key) for key, value in counts.items()},
             memory_fraction=_number_or_none(record, "memory_fraction"),
             rewrites=_object(record.get("rewrites"), "rewrites"),

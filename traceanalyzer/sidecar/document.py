@@ -20,7 +20,7 @@ refuses another `format` or `version` and ignores keys it does not know.
              "handler": FRAME or -1, "call": text | null}],
  "visibility": [{"how": text, "value": text, "is_outright": bool,
                  "frame": FRAME or -1}],                                          may be missing
- "session_configs": [{"is_own": bool, "is_local": bool,
+ "session_configs": [{"is_own": bool, "is_local": bool, "device_types": [text],
                       "soft_placement": bool, "log_placement": bool,
                       "device_count": {device type: int}, "memory_fraction": float | null,
                       "rewrites": {option: text | number | bool | [text]}}],        may be missing
@@ -271,6 +271,7 @@ class SessionConfig:
         is_local: Whether they ran in the program's own process, not on a server.
         soft_placement: `allow_soft_placement`.
         log_placement: `log_device_placement`.
+        device_types: Types of the devices that they had; empty where that is unknown.
         device_count: `device_count`: at most how many devices of a type they had.
         memory_fraction: Which part of a GPU's memory they were given; None where that was not set.
         rewrites: What was set of the optimizers' options (`RewriterConfig`): a choice by its name,
@@ -281,6 +282,7 @@ class SessionConfig:
     is_local: bool
     soft_placement: bool
     log_placement: bool = False
+    device_types: tuple[str, ...] = ()
     device_count: Mapping[str, int] = field(default_factory=dict)
     memory_fraction: float | None = None
     rewrites: Mapping[str, Json] = field(default_factory=dict)
