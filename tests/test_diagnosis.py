@@ -303,7 +303,7 @@ _NO_GPU: dict[str, Any] = {"gpu_used": False, "gpu_witness": "", "accelerators":
 
 def test_a_program_that_hides_the_gpu_has_every_op_on_the_cpu_of_a_gpu_machine_too() -> None:
     line = Frame(file="train.py", line=3, code="<module>", is_user=True, text="os.environ[...] = 1")
-    choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="-1", is_outright=True, frame=0)
+    choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="-1", manner="outright", frame=0)
     sidecar = Sidecar(
         tool="", host="h", complete=True, visibility=(choice,), frames=(line,), devices={}
     )
@@ -317,6 +317,31 @@ def test_a_program_that_hides_the_gpu_has_every_op_on_the_cpu_of_a_gpu_machine_t
     assert "train.py:3" in found.title
     assert [fix.code for fix in found.fixes] == ["os.environ[...] = 1"]
     assert "unset" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("manner", "words"),
+    [("unless_set", "not set already"), ("condition", "condition"), ("computed", "computed")],
+)
+def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
+    manner: str, words: str
+) -> None:
+    line = Frame(file="train.py", line=3, code="<module>", is_user=True)
+    choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="", manner=manner, frame=0)
+    devices = {"context_made": True, "logical": [{"name": "/device:CPU:0", "type": "CPU"}]}
+    sidecar = Sidecar(
+        tool="", host="h", complete=True, visibility=(choice,), frames=(line,), devices=devices
+    )
+    report = assemble(diagnose(captured(run_of({}, {}, **_NO_GPU), sidecar, (None, None))))
+
+    here = next(f for f in report.findings if f.cause == "no_gpu_visible")
+    assert (here.sub_reason, here.certainty) == (None, "certain")
+    assert "train.py" not in here.title
+    assert report.on_a_gpu is not None
+    (there,) = report.on_a_gpu.findings
+    assert there.certainty in {"likely", "possible"}
+    assert words in there.why
+    assert "on a machine with a GPU as on this one" not in there.why
 
 
 def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:

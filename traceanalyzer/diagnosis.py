@@ -186,10 +186,10 @@ def _on_a_gpu(
     ordered = _most_expensive_first(found, run, costs)
     return OnAGpu(
         machine=analysis.machine,
-        findings=ordered if hidden is None else (hidden, *ordered),
+        findings=_with_hidden(ordered, hidden),
         replayed=analysis.replayed,
         not_replayed=analysis.not_replayed,
-        hides_gpus=hidden is not None,
+        hides_gpus=hidden is not None and hidden.certainty != "possible",
         unexplained=tuple(s.op_id for s in analysis.subjects if s.op_id not in explained),
         program_differs=tuple(
             dict.fromkeys(
@@ -203,6 +203,16 @@ def _on_a_gpu(
         on_host={subject.op_id: subject for subject in analysis.on_host},
         replaced=analysis.replaced,
     )
+
+
+def _with_hidden(findings: tuple[Finding, ...], hidden: Finding | None) -> tuple[Finding, ...]:
+    """Return findings with that of a hidden GPU: first, or last where it is no more than possible.
+
+    It would make all others void.
+    """
+    if hidden is None:
+        return findings
+    return (*findings, hidden) if hidden.certainty == "possible" else (hidden, *findings)
 
 
 def _redirected(finding: Finding, run: Run) -> Finding:

@@ -21,6 +21,7 @@ from traceanalyzer.sidecar.document import (
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
+CALL = "tf.config.set_visible_devices"
 _LOGICAL = [{"name": "/device:CPU:0", "type": "CPU"}]
 
 
@@ -64,7 +65,9 @@ def test_sessions_that_are_told_to_have_no_gpu_have_none() -> None:
 def test_a_program_that_asks_which_gpus_there_are_may_give_its_sessions_one() -> None:
     asks = {"context_made": False, "gpu_questions": [["train.py", 3]]}
     (obstacle,) = obstacles(sidecar(config(), devices=asks))
-    assert obstacle.certainty == "likely"
+    assert obstacle.certainty == "possible"
+    (obstacle,) = obstacles(sidecar(config()))
+    assert (obstacle.certainty, bool(obstacle.proviso)) == ("likely", True)
 
 
 @pytest.mark.parametrize(
@@ -107,48 +110,39 @@ def test_of_a_program_that_was_killed_nothing_is_sure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "value", "is_outright", "found"),
+    ("how", "value", "manner", "found"),
     [
-        ("tf.config.set_visible_devices", "[]", True, [("hidden_by_config", "certain")]),
-        ("tf.config.set_visible_devices", "[]", False, [("hidden_by_config", "likely")]),
-        ("tf.config.set_visible_devices", "['/physical_device:GPU:0']", True, []),
-        ("CUDA_VISIBLE_DEVICES", "-1", True, [("hidden_by_script", "certain")]),
-        ("CUDA_VISIBLE_DEVICES", "", False, [("hidden_by_script", "likely")]),
-        ("CUDA_VISIBLE_DEVICES", "1", True, []),
-        ("CUDA_VISIBLE_DEVICES", "GPU-8932f937", True, []),
+        (CALL, "[]", "outright", [("hidden_by_config", "certain")]),
+        (CALL, "[]", "condition", [("hidden_by_config", "likely")]),
+        # The list is empty on a machine without a GPU, whatever the program does with one.
+        (CALL, "[]", "computed", []),
+        (CALL, "[]", "no_source", [("hidden_by_config", "possible")]),
+        (CALL, "['/physical_device:GPU:0']", "outright", []),
+        ("CUDA_VISIBLE_DEVICES", "-1", "outright", [("hidden_by_script", "certain")]),
+        ("CUDA_VISIBLE_DEVICES", "-1", "unless_set", [("hidden_by_script", "likely")]),
+        ("CUDA_VISIBLE_DEVICES", "", "condition", [("hidden_by_script", "likely")]),
+        ("CUDA_VISIBLE_DEVICES", "", "computed", [("hidden_by_script", "possible")]),
+        ("CUDA_VISIBLE_DEVICES", "1", "outright", []),
+        ("CUDA_VISIBLE_DEVICES", "GPU-8932f937", "outright", []),
     ],
 )
 def test_a_program_that_hides_the_gpu_of_any_machine_is_known_with_its_line(
-    how: str, value: str, found: list[tuple[str, str]], *, is_outright: bool
+    how: str, value: str, manner: str, found: list[tuple[str, str]]
 ) -> None:
     line = Frame(file="train.py", line=3, code="<module>", is_user=True)
-    choice = VisibilityChoice(how=how, value=value, is_outright=is_outright, frame=0)
+    choice = VisibilityChoice(how=how, value=value, manner=manner, frame=0)
     known = replace(sidecar(), visibility=(choice,), frames=(line,))
 
     assert [(o.reason, o.certainty) for o in of_the_program(known)] == found
     assert all(obstacle.frame == line for obstacle in of_the_program(known))
+    assert all(bool(o.proviso) is (o.certainty != "certain") for o in of_the_program(known))
 
 
-@pytest.mark.parametrize(
-    ("text", "is_known"),
-    [
-        # Empty on a machine without a GPU, whatever the program does with one.
-        ('tf.config.set_visible_devices(gpus[:1], "GPU")', False),
-        ("tf.config.set_visible_devices(devices=gpus)", False),
-        ('    tf.config.set_visible_devices([], "GPU")', True),
-        ("tf.config.set_visible_devices(tf.config.list_physical_devices('CPU'))", True),
-        ("tf.config.set_visible_devices(", True),  # the rest is on the next line
-        ("hide_gpus()", True),
-    ],
-)
-def test_a_line_that_takes_gpus_from_a_list_hides_none(text: str, *, is_known: bool) -> None:
-    line = Frame(file="train.py", line=3, code="<module>", is_user=True, text=text)
-    choice = VisibilityChoice(
-        how="tf.config.set_visible_devices", value="[]", is_outright=False, frame=0
-    )
-    known = replace(sidecar(), visibility=(choice,), frames=(line,))
-
-    assert bool(obstacles(known)) is is_known
+def test_a_condition_of_a_program_that_asks_for_gpus_may_be_that_there_is_none() -> None:
+    choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="", manner="condition", frame=-1)
+    asks = {"context_made": True, "gpu_questions": [["train.py", 3]]}
+    (obstacle,) = of_the_program(replace(sidecar(devices=asks), visibility=(choice,)))
+    assert obstacle.certainty == "possible"
 
 
 def test_a_variable_of_the_users_shell_is_none_of_the_programs_doing() -> None:

@@ -66,6 +66,28 @@ def test_what_may_be_placed_otherwise_is_another_function(
     assert not repeated.is_repeated("__inference_Dataset_map_f_50", graph)
 
 
+def read_of(variable: tf.Variable) -> tf.Graph:
+    return graph_of(lambda _: variable + variable)
+
+
+def test_what_reads_another_variable_is_another_function() -> None:
+    """Without a GPU all variables are on the CPU, and only one may be with one."""
+    found = RepeatedFunctions()
+    first, second, other_type = tf.Variable(1.0), tf.Variable(1.0), tf.Variable(1)
+    for number in range(4):
+        is_repeated = found.is_repeated(f"__inference_Dataset_map_f_{number}", read_of(first))
+        assert is_repeated is (number == 3)
+    assert not found.is_repeated("__inference_Dataset_map_f_50", read_of(second))
+    assert not found.is_repeated("__inference_Dataset_map_f_60", read_of(other_type))
+
+
+def test_what_computes_with_another_type_is_another_function() -> None:
+    repeated = RepeatedFunctions()
+    for number, to in enumerate([tf.float64] * 3 + [tf.int64]):
+        graph = graph_of(lambda x, to=to: tf.cast(x, to))
+        assert not repeated.is_repeated(f"__inference_Dataset_map_f_{number}", graph)
+
+
 def test_a_function_of_no_dataset_is_always_recorded(repeated: RepeatedFunctions) -> None:
     for number in range(9):
         assert not repeated.is_repeated(f"__inference_f_{number}", graph_of(double))

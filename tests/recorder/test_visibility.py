@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tensorflow as tf
+from tensorflow.python.client import device_lib
 from tensorflow.python.eager import context
 
+from traceanalyzer.recorder.gpu_questions import GpuQuestions
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.visibility import VisibilityRecorder, watch_variable
 
@@ -27,6 +29,8 @@ def journal(tmp_path: Path) -> Journal:
 def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     mapping = type(os.environ)
     monkeypatch.setattr(mapping, "__setitem__", mapping.__setitem__)
+    monkeypatch.setattr(mapping, "__delitem__", mapping.__delitem__)
+    monkeypatch.setattr(VisibilityRecorder, "devices_made", False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     yield
     os.environ.pop("CUDA_VISIBLE_DEVICES", None)
@@ -49,6 +53,31 @@ def test_the_line_that_sets_the_variable_is_noted(
     (record,) = written(tmp_path)
     assert (record["how"], record["value"]) == ("CUDA_VISIBLE_DEVICES", "-1")
     assert record["frames"][0][0] == __file__
+
+
+def test_a_variable_that_is_unset_again_has_no_value(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "_context", None)
+    watch_variable(journal)
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    assert os.environ.pop("CUDA_VISIBLE_DEVICES") == "-1"
+    assert [record["value"] for record in written(tmp_path)] == ["-1", None]
+
+
+def test_a_list_of_devices_makes_them(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "_context", None)
+    watch_variable(journal)
+    questions = GpuQuestions()
+    questions.install()
+    try:
+        device_lib.list_local_devices()
+    finally:
+        questions.uninstall()
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    assert written(tmp_path) == []
 
 
 def test_a_variable_that_comes_too_late_is_not(journal: Journal, tmp_path: Path) -> None:

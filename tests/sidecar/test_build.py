@@ -169,6 +169,24 @@ def raised_at(file: Path, line: int) -> dict[str, Any]:
     }
 
 
+def test_a_variable_that_the_program_unset_hides_nothing(tmp_path: Path) -> None:
+    record = {"kind": "visibility", "how": "CUDA_VISIBLE_DEVICES", "frames": [MAIN]}
+    variables = {"CUDA_VISIBLE_DEVICES": "-1", "TF_GPU_ALLOCATOR": ""}
+    write_journal(
+        tmp_path,
+        *finished(
+            {**record, "value": "-1"},
+            {"kind": "environment", "variables": variables},
+            {**record, "value": None},
+        ),
+    )
+
+    found = build(tmp_path, "h")
+
+    assert found.visibility == ()
+    assert found.environment == {"variables": {"TF_GPU_ALLOCATOR": ""}}
+
+
 def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     write_journal(
         tmp_path,

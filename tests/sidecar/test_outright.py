@@ -1,4 +1,4 @@
-"""Whether a line hides the GPUs of every machine, read from its source."""
+"""How a line came to hide the GPUs of its machine, read from its source."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.sidecar.document import Frame
-from traceanalyzer.sidecar.outright import hides_outright
+from traceanalyzer.sidecar.document import (
+    COMPUTED,
+    CONDITION,
+    NO_SOURCE,
+    OUTRIGHT,
+    UNLESS_SET,
+    Frame,
+)
+from traceanalyzer.sidecar.outright import manner_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,21 +29,27 @@ def frame(folder: Path, source: str) -> Frame:
     return Frame(file=str(file), line=line, code="<module>", is_user=True)
 
 
+HIDES = 'os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # here'
+CALLS = 'tf.config.set_visible_devices([], "GPU")  # here'
+
+
 @pytest.mark.parametrize(
     "source",
     [
-        'os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # here',
-        'tf.config.set_visible_devices([], "GPU")  # here',
+        HIDES,
+        CALLS,
         'tf.config.set_visible_devices(devices=[], device_type="GPU")  # here',
         'tf.config.set_visible_devices(tf.config.list_physical_devices("CPU"))  # here',
-        'if __name__ == "__main__":\n    tf.config.set_visible_devices([], "GPU")  # here',
-        'def main():\n    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # here',
+        f'if __name__ == "__main__":\n    {CALLS}',
         'os.environ.update({"CUDA_VISIBLE_DEVICES": "-1"})  # here',
         'os.environ.update(CUDA_VISIBLE_DEVICES="-1")  # here',
+        'GPU = "-1"\nos.environ["CUDA_VISIBLE_DEVICES"] = GPU  # here',
+        f'{HIDES}\nprint(os.environ["CUDA_VISIBLE_DEVICES"])\n{CALLS[:-6]}',
+        f"def ask():\n    raise OSError\n{HIDES}",
     ],
 )
 def test_what_is_spelt_out_is_sure(tmp_path: Path, source: str) -> None:
-    assert hides_outright([frame(tmp_path, source)], "-1")
+    assert manner_of([frame(tmp_path, source)], "-1") == OUTRIGHT
 
 
 @pytest.mark.parametrize(
@@ -44,22 +57,52 @@ def test_what_is_spelt_out_is_sure(tmp_path: Path, source: str) -> None:
     [
         # On a machine without a GPU the list is empty, on another it need not be.
         'tf.config.set_visible_devices(gpus[:1], "GPU")  # here',
-        "if not gpus:\n    tf.config.set_visible_devices([], 'GPU')  # here",
+        'tf.config.set_visible_devices(\n    free[:1],  # here\n    "GPU",\n)',
         'os.environ["CUDA_VISIBLE_DEVICES"] = "0" if gpus else "-1"  # here',
         'os.environ["CUDA_VISIBLE_DEVICES"] = chosen  # here',
-        'try:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # here\nfinally:\n    pass',
+        'os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(len(gpus))))  # here',
         'os.environ["CUDA_VISIBLE_DEVICES"] = settings.get("gpu", "-1")  # here',
-        "def hide():\n    if gpus:\n        return\n    tf.config.set_visible_devices([])  # here",
-        "this is no Python  # here",
+        'os.environ.update({"CUDA_VISIBLE_DEVICES": free(), "TF_GPU_ALLOCATOR": "-1"})  # here',
+        'GPU = "-1"\nif gpus:\n    GPU = "0"\nos.environ["CUDA_VISIBLE_DEVICES"] = GPU  # here',
+        'GPU = "-1"\ndef use(GPU):\n    os.environ["CUDA_VISIBLE_DEVICES"] = GPU  # here',
     ],
 )
-def test_what_may_depend_on_the_machine_is_not(tmp_path: Path, source: str) -> None:
-    assert not hides_outright([frame(tmp_path, source)], "-1")
+def test_what_is_computed_may_depend_on_the_machine(tmp_path: Path, source: str) -> None:
+    assert manner_of([frame(tmp_path, source)], "-1") == COMPUTED
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        f"if not gpus:\n    {CALLS}",
+        f"for _ in missing:\n    {HIDES}",
+        f"try:\n    {HIDES}\nfinally:\n    pass",
+        f"def hide():\n    if gpus:\n        return\n    {CALLS}",
+        f"if gpus:\n    sys.exit(main())\n{HIDES}",
+        f'{HIDES}\nif gpus:\n    os.environ["CUDA_VISIBLE_DEVICES"] = "0"',
+        f'{HIDES}\nif gpus:\n    del os.environ["CUDA_VISIBLE_DEVICES"]',
+        f'{HIDES}\nif gpus:\n    os.environ.pop("CUDA_VISIBLE_DEVICES")',
+        f"{CALLS}\nif gpus:\n    tf.config.set_visible_devices(gpus)",
+    ],
+)
+def test_what_stands_under_a_condition_or_may_be_undone_does_too(
+    tmp_path: Path, source: str
+) -> None:
+    assert manner_of([frame(tmp_path, source)], "-1") == CONDITION
+
+
+def test_a_default_holds_where_the_variable_is_not_set(tmp_path: Path) -> None:
+    source = 'def main():\n    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # here'
+    assert manner_of([frame(tmp_path, source)], "-1") == UNLESS_SET
+
+
+def test_of_what_cannot_be_read_nothing_is_known(tmp_path: Path) -> None:
+    assert manner_of([frame(tmp_path, "this is no Python  # here")], "-1") == NO_SOURCE
+    assert manner_of([], "-1") == NO_SOURCE
 
 
 def test_a_call_under_a_condition_is_not_sure_either(tmp_path: Path) -> None:
     (tmp_path / "calling").mkdir()
-    hiding = frame(tmp_path, 'def hide():\n    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"  # here')
+    hiding = frame(tmp_path, f"def hide():\n    {HIDES}")
     calling = frame(tmp_path / "calling", "if not gpus:\n    hide()  # here")
-    assert not hides_outright([hiding, calling], "-1")
-    assert not hides_outright([], "-1")
+    assert manner_of([hiding, calling], "-1") == CONDITION

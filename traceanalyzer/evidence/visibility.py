@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.placement.program import SESSION
+from traceanalyzer.sidecar.document import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,13 +38,19 @@ _LOG_LINES: Final = (
     ("cuda_init_failed", "failed call to cuInit"),
 )
 
-_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 # CUDA takes the list up to the first entry that is no number of a device and no UUID.
 _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
-# What a line gives the call as its devices, as far as it stands on that line.
-_GIVEN: Final = re.compile(r"set_visible_devices\(\s*(?:devices\s*=\s*)?(\S.*)")
-_NO_GPU: Final = re.compile(r"""\[\s*\]|\(\s*\)|[\w.]*list_\w+_devices\(\s*(?:\w+=)?["']CPU""")
+_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
+_CERTAIN: Final[tuple[Certainty, str]] = ("certain", "")
+_LIKELY: Final = frozenset({UNLESS_SET, CONDITION})
+# What it depends on whether a line hides the GPU of a machine that has one, too.
+_PROVISOS: Final = {
+    UNLESS_SET: f"It sets {_VARIABLE} only where that is not set already, as by a shell.",
+    CONDITION: "The line stands under a condition, or another one may undo it.",
+    COMPUTED: "What the line sets is computed: from arguments, or from the GPUs that there are.",
+}
+_NO_LINE: Final = "What decides it was not recorded."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +64,7 @@ class Obstacle:
         frame: The line of the program that does it, or None.
         certainty: How sure it is that the program does the same on a machine with a GPU; None where
             the program does not do it.
+        proviso: What that depends on, in a sentence; "" where on nothing.
     """
 
     reason: str
@@ -64,6 +72,7 @@ class Obstacle:
     hides_all: bool
     frame: Frame | None = None
     certainty: Certainty | None = None
+    proviso: str = ""
 
 
 def saw_no_gpu(sidecar: Sidecar) -> bool:
@@ -131,14 +140,14 @@ def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
             hides_all=True,
         )
     yield from _hidden_by_config(sidecar, devices)
-    yield from _hidden_by_variable(sidecar, environment)
+    yield from _hidden_by_variable(sidecar, devices, environment)
     if _sessions_have_no_gpu(sidecar) and all(map(_is_told_to_have_none, sidecar.session_configs)):
         yield Obstacle(
             reason="hidden_by_session",
             text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
             hides_all=ran_in_sessions_alone(sidecar),
-            # A program that asks which GPUs there are may give its sessions one where there is.
-            certainty="likely" if devices.get("gpu_questions") else "certain",
+            certainty="possible" if devices.get("gpu_questions") else "likely",
+            proviso=_NO_LINE,  # it may give its sessions a GPU where there is one
         )
     for reason, text in _LOG_LINES:
         line = next((line for line in sidecar.log if text in line), None)
@@ -156,14 +165,17 @@ def _hidden_by_config(sidecar: Sidecar, devices: Mapping[str, Any]) -> Iterator[
     choice = _choice(sidecar, "tf.config.set_visible_devices")
     has_hidden_one = _has_gpu(devices.get("physical")) and not _has_gpu(devices.get("visible"))
     frame = None if choice is None else sidecar.frame(choice.frame)
-    hides = choice is not None and "GPU" not in choice.value and not _goes_by_a_list(choice, frame)
+    # A list of GPUs that a program makes is empty on a machine without one, whatever it does.
+    hides = choice is not None and "GPU" not in choice.value and choice.manner != COMPUTED
     if choice is not None and (hides or has_hidden_one):
+        certainty, proviso = _CERTAIN if has_hidden_one else _sure(choice, devices)
         yield Obstacle(
             reason="hidden_by_config",
             text="tf.config.set_visible_devices() leaves no GPU visible",
             hides_all=True,
             frame=frame,
-            certainty="certain" if choice.is_outright or has_hidden_one else "likely",
+            certainty=certainty,
+            proviso=proviso,
         )
     elif has_hidden_one:
         yield Obstacle(
@@ -177,31 +189,37 @@ def _hidden_by_config(sidecar: Sidecar, devices: Mapping[str, Any]) -> Iterator[
         )
 
 
-def _goes_by_a_list(choice: VisibilityChoice, frame: Frame | None) -> bool:
-    """Return whether a line takes the GPUs from a list, which is empty on a machine without one.
+def _sure(choice: VisibilityChoice, devices: Mapping[str, Any]) -> tuple[Certainty, str]:
+    """Return how sure a choice is on a machine with a GPU, and what that depends on."""
+    if choice.manner == OUTRIGHT:
+        return _CERTAIN
+    proviso = _PROVISOS.get(choice.manner, _NO_LINE)
+    is_asking = choice.manner == CONDITION and devices.get("gpu_questions")
+    return "possible" if is_asking or choice.manner not in _LIKELY else "likely", proviso
 
-    `tf.config.set_visible_devices(gpus[:1], "GPU")` hides no GPU where there is one.
-    """
-    text = "" if frame is None else frame.text or ""
-    found = _GIVEN.search(text)
-    return not choice.is_outright and found is not None and not _NO_GPU.match(found[1])
 
-
-def _hidden_by_variable(sidecar: Sidecar, environment: Mapping[str, Any]) -> Iterator[Obstacle]:
+def _hidden_by_variable(
+    sidecar: Sidecar, devices: Mapping[str, Any], environment: Mapping[str, Any]
+) -> Iterator[Obstacle]:
     choice = _choice(sidecar, _VARIABLE)
     variable = _mapping(environment.get("variables")).get(_VARIABLE)
     if choice is not None:
         variable = choice.value
     if not isinstance(variable, str) or _NAMES_A_GPU.match(variable):
         return
+    if choice is None:
+        text = f"{_VARIABLE} was {variable!r}, which hides every GPU from CUDA"
+        yield Obstacle(reason="hidden_by_env", text=text, hides_all=True)
+        return
+    certainty, proviso = _sure(choice, devices)
+    unless = ", unless it is set already" if choice.manner == UNLESS_SET else ""
     yield Obstacle(
-        reason="hidden_by_env" if choice is None else "hidden_by_script",
-        text=f"{_VARIABLE} was {variable!r}, which hides every GPU from CUDA"
-        if choice is None
-        else f"the program sets {_VARIABLE} to {variable!r}, which hides every GPU from CUDA",
+        reason="hidden_by_script",
+        text=f"the program sets {_VARIABLE} to {variable!r}{unless}: that hides every GPU",
         hides_all=True,
-        frame=None if choice is None else sidecar.frame(choice.frame),
-        certainty=None if choice is None else "certain" if choice.is_outright else "likely",
+        frame=sidecar.frame(choice.frame),
+        certainty=certainty,
+        proviso=proviso,
     )
 
 

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
-    from traceanalyzer.sidecar.document import Attributes, Sidecar
+    from traceanalyzer.sidecar.document import Attributes, Graph, Sidecar
 
 __all__ = ["dataset_calls", "functions_of_datasets", "functions_of_steps", "is_of_dataset"]
 
 # `StructuredFunctionWrapper` names functions after the method (data/ops/structured_function.py).
 _OF_DATASETS: Final = "__inference_Dataset_"
 _REDUCES: Final = "ReduceDataset"
+_PREFETCHES: Final = "PrefetchDataset"
 _ONE_CAPTURE_LIST: Final = ("other_arguments", "other_args")
 
 
@@ -101,9 +102,9 @@ def functions_of_datasets(sidecar: Sidecar) -> frozenset[str]:
 def functions_of_steps(sidecar: Sidecar) -> frozenset[str]:
     """Return the functions of datasets that compute for a step, and do not only feed it.
 
-    A `tf.function` that loops over a dataset, or reduces one, hands its own work to tf.data: what
-    reduces the dataset, and the datasets that the function itself makes on the way to that. A
-    dataset that was made outside, and is handed to the function, is its input.
+    What reduces a dataset does, and the body of a loop over one. Functions of the datasets before
+    that prepare input, but for those that are given a value of the function that makes the dataset:
+    they may search candidates for it, say. What is prefetched, or made outside, is input.
     """
     found = {
         name
@@ -111,19 +112,48 @@ def functions_of_steps(sidecar: Sidecar) -> frozenset[str]:
         if signature.op == _REDUCES
         for name in _called(sidecar.attribute_set(signature.attributes))
     }
-    for function in sidecar.functions:
-        for instance in function.instances:
-            graph = instance.input
-            left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
-            seen = set(left)
-            while left:
-                node = left.pop()
-                found.update(_called(sidecar.attribute_set(graph.attributes[node])))
-                for source, _ in graph.sources(node):
-                    if source not in seen and is_dataset(graph.ops[source]):
-                        seen.add(source)
-                        left.append(source)
+    of_datasets = functions_of_datasets(sidecar)
+    left = [f.name for f in sidecar.functions if f.name not in of_datasets] + sorted(found)
+    while left:
+        function = sidecar.function(left.pop())
+        for instance in () if function is None else function.instances:
+            new = set(_computing(instance.input, sidecar)) - found
+            found |= new
+            left += sorted(new)
     return frozenset(found)
+
+
+def _computing(graph: Graph, sidecar: Sidecar) -> Iterator[str]:
+    """Walk the functions of datasets that compute for the function whose graph this is."""
+    left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
+    seen = set(left)
+    while left:
+        node = left.pop()
+        attributes = sidecar.attribute_set(graph.attributes[node])
+        is_loop = graph.ops[node] == _REDUCES or attributes.get("use_default_device") is False
+        sources = set(_sources(graph, node))
+        if is_loop or any(_is_value(graph, source, sidecar) for source in sources):
+            yield from _called(attributes)
+        before = {at for at in sources - seen if is_dataset(graph.ops[at])}
+        seen |= before
+        left += sorted(at for at in before if graph.ops[at] != _PREFETCHES)
+
+
+def _sources(graph: Graph, node: int) -> Iterator[int]:
+    """Walk where the inputs of a node come from, past the ends of inlined functions."""
+    for source, _ in graph.sources(node):
+        if graph.ops[source] == "Identity":
+            yield from _sources(graph, source)
+        else:
+            yield source
+
+
+def _is_value(graph: Graph, node: int, sidecar: Sidecar) -> bool:
+    """Return whether a node's output is computed in the function, or one of its arguments."""
+    if graph.ops[node] == "_Arg":
+        attributes = sidecar.attribute_set(graph.attributes[node])
+        return attributes.get("T") not in {"resource", "variant"}
+    return not is_dataset(graph.ops[node]) and any(graph.sources(node))
 
 
 def _called(attributes: Attributes) -> Iterator[str]:

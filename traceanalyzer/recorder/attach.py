@@ -148,6 +148,7 @@ class Evidence:
     def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: ANN401, FBT001
         """A session of TensorFlow 1 was made; perhaps with a configuration of its own."""
         self._dumps.has_session()
+        self._visibility.makes_devices()
         self._session_configs.made(session, is_own=is_configured)
 
     def finish(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Tuple
 from .frames import is_user_file, place
 from .patches import Patches
 from .tracebacks import unseen
+from .visibility import VisibilityRecorder
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -58,6 +59,7 @@ class GpuQuestions:
 
     def _asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def asked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            VisibilityRecorder.makes_devices()
             with contextlib.suppress(Exception):  # ours, not the program's
                 self._note(sys._getframe(1))  # noqa: SLF001
             with unseen:

@@ -52,10 +52,19 @@ def _contents(graph: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - a FuncGraph
     ops = graph.get_operations()
     return (
         tuple([(op.name, op.type, op.device) for op in ops]),
-        tuple([tensor.dtype for tensor in graph.inputs]),
-        tuple([getattr(tensor, "device", None) for tensor in graph.external_captures]),
+        tuple([tensor.dtype for op in ops for tensor in op.outputs]),
+        tuple([_captured(tensor) for tensor in graph.external_captures]),
         tuple([_line(op.traceback) for op in ops]),
     )
+
+
+def _captured(tensor: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - of a graph or an EagerTensor
+    """Return what decides where a captured tensor is: of a resource, which one it is.
+
+    Without a GPU all are on the CPU, so their devices tell nothing.
+    """
+    number = tensor._id if tensor.dtype.name == "resource" else None  # noqa: SLF001
+    return tensor.dtype, getattr(tensor, "device", None), number
 
 
 def _line(traceback: Any) -> Optional[Tuple[str, int]]:  # noqa: ANN401 - a StackTrace or None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Iterator, List
+from typing import TYPE_CHECKING, Any, ClassVar, Iterator, List, Optional
 
 from .frames import is_user_file, place
 from .loaded import loaded
@@ -29,9 +29,12 @@ _MOST_FRAMES = 20
 
 
 def watch_variable(journal: Journal) -> None:
-    """Journal each line that sets `CUDA_VISIBLE_DEVICES`; CUDA reads it when it is first used."""
+    """Journal each line that sets or unsets `CUDA_VISIBLE_DEVICES`.
+
+    CUDA reads it when it is first used.
+    """
     mapping = type(os.environ)
-    original = mapping.__setitem__
+    original, delete = mapping.__setitem__, mapping.__delitem__
 
     def set_item(self: Any, key: Any, value: Any) -> None:  # noqa: ANN401 - whatever is given
         with unseen:
@@ -39,11 +42,24 @@ def watch_variable(journal: Journal) -> None:
         if key == VARIABLE and not _has_devices():
             _write(journal, VARIABLE, str(value))
 
+    def delete_item(self: Any, key: Any) -> None:  # noqa: ANN401 - whatever is given
+        with unseen:
+            delete(self, key)
+        if key == VARIABLE and not _has_devices():
+            _write(journal, VARIABLE, None)
+
     mapping.__setitem__ = set_item  # type: ignore[method-assign]
+    mapping.__delitem__ = delete_item  # type: ignore[method-assign]
 
 
 class VisibilityRecorder:
-    """Journals calls of `tf.config.set_visible_devices` that concern GPUs."""
+    """Journals calls of `tf.config.set_visible_devices` that concern GPUs.
+
+    Attributes:
+        devices_made: Whether TensorFlow looked for devices, if only for a list or a session.
+    """
+
+    devices_made: ClassVar[bool] = False  # of the process
 
     def __init__(self, journal: Journal) -> None:
         """Prepare; nothing is replaced yet."""
@@ -67,15 +83,21 @@ class VisibilityRecorder:
 
         self._patches.replace(context.Context, "set_visible_devices", set_visible_devices)
 
+    @classmethod
+    def makes_devices(cls) -> None:
+        """Note that TensorFlow looks for devices: CUDA has read its variables then."""
+        cls.devices_made = True
+
     def uninstall(self) -> None:
         """Put everything back."""
         self._patches.undo()
 
 
-def _write(journal: Journal, how: str, value: str) -> None:
+def _write(journal: Journal, how: str, value: Optional[str]) -> None:
     with contextlib.suppress(Exception):  # ours, not the program's
         frames = [[*found, 1] for found in _lines(sys._getframe(2))]  # noqa: SLF001
-        journal.write("visibility", how=how, value=value[:_LONGEST], frames=frames[:_MOST_FRAMES])
+        kept = None if value is None else value[:_LONGEST]
+        journal.write("visibility", how=how, value=kept, frames=frames[:_MOST_FRAMES])
 
 
 def _lines(frame: FrameType | None) -> Iterator[List[Any]]:
@@ -90,6 +112,8 @@ def _lines(frame: FrameType | None) -> Iterator[List[Any]]:
 
 def _has_devices() -> bool:
     """Tell whether TensorFlow has listed the GPUs already: the variable then comes too late."""
+    if VisibilityRecorder.devices_made:
+        return True
     try:
         current = loaded("tensorflow.python.eager.context")._context  # noqa: SLF001
     except ImportError:

@@ -1,18 +1,18 @@
-"""A training step hands its own work to tf.data.
+"""A function computes in the functions of a dataset.
 
 ## What it detects
 
-Ops that ran on the CPU because a `tf.function` builds a dataset and reduces it, or loops over it:
-what `map`, `filter` and the like call there computes for the step, but tf.data runs it. Metrics
-that search a dataset of candidates do this.
+Ops that ran on the CPU because a `tf.function` builds a dataset and reduces it, or loops over it,
+and gives `map`, `filter` and the like a value of its own: they may compute for the function, but
+tf.data runs them. Metrics that search a dataset of candidates do this.
 
 ## Why it happens
 
 tf.data places what a dataset calls on the CPU unless it asks for another device
 (`CapturedFunction::Instantiate`, captured_function.cc): it expects to prepare input while the GPU
-works. Here the GPU waits instead. Variables on the GPU stay there, so each call copies their values
-to the CPU. The function given to `reduce` and the body of `for x in dataset` are not affected: they
-run on the GPU.
+works. If the function needs the results of its own `map` to go on, the GPU waits instead. Variables
+on the GPU stay there, so each call copies their values to the CPU. The function given to `reduce`
+and the body of `for x in dataset` are not affected: they run on the GPU.
 
 ## How to fix it
 
@@ -22,7 +22,9 @@ compute on that tensor without a dataset.
 
 ## How sure it is
 
-Certain: the capture recorded the dataset, the functions it calls, and what their ops ask for.
+Likely: the capture recorded the dataset, the functions it calls, and the values they are given. It
+does not tell whether they search for the function or prepare its input. Functions that are given no
+value, or whose results are prefetched, count as input.
 """
 
 from __future__ import annotations
@@ -46,18 +48,23 @@ def _recognises(_: Subject, held: Held) -> Mark | None:
     if not (held.hold is Hold.DEFAULT_DEVICE and held.link == "own" and held.for_step):
         return None
     where = SidecarWhere(sidecar=f"function {held.function}")
-    text = "a dataset that is reduced within a function calls it, and its default is the CPU"
-    return Mark(scope="", evidence=(line_evidence("default_device", text, None, where),))
+    text = (
+        "a dataset that is reduced within a function calls it with a value of that function, and "
+        "its default is the CPU"
+    )
+    evidence = line_evidence("default_device", text, None, where)
+    return Mark(scope="", evidence=(evidence,), certainty="likely")
 
 
 def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     return Words(
-        title=f"The step runs {ops_text(members)} inside tf.data, on the CPU",
+        title=f"{ops_text(members)} in a dataset that a function reduces, on the CPU",
         why=(
-            "A function of the program builds a dataset and reduces it or loops over it, so these "
-            "ops are part of that function's own work. tf.data places what `map` and the like call "
-            "on the CPU. Unless the dataset prefetches, the GPU waits meanwhile, and each call "
-            "copies the variables it reads to the CPU."
+            "A function of the program builds a dataset, gives the functions of `map` and the like "
+            "a value of its own, and reduces the dataset or loops over it. tf.data places what "
+            "they call on the CPU. If they compute for the function, as in a search, the GPU "
+            "waits for them unless the dataset runs ahead, and each call copies the variables it "
+            "reads to the CPU. If they prepare its input, that is by design."
         ),
         harm="harmful",
         fixes=(

@@ -20,8 +20,9 @@ TensorFlow 2, every op then runs on the CPU without a word, even under `tf.devic
 ## How to fix it
 
 Undo what hides it, or install what is missing: the finding names it where a capture recorded it.
-A program that hides the GPU from itself does so on every machine: remove the line that the finding
-names.
+A program that hides the GPU from itself by a constant does so on every machine: remove the line
+that the finding names. Where the line computes what it sets, stands under a condition or gives a
+default, the program may do otherwise on a machine with a GPU.
 Otherwise ask TensorFlow what it sees: `tf.config.list_physical_devices("GPU")`. What it prints to
 stderr when it is imported says why a GPU was not taken.
 
@@ -141,8 +142,12 @@ def _recorded(
     required: Sequence[tuple[Sidecar, Failure]],
 ) -> Finding:
     """Return the finding of a captured program, whose devices are known."""
-    known = list(dict.fromkeys(o for sidecar in captured for o in obstacles(sidecar)))
-    first = known[0] if known else None
+    every = dict.fromkeys(o for sidecar in captured for o in obstacles(sidecar))
+    # A program may have hidden GPUs because there are none: where none is known, that is no cause.
+    has_gpu = any(sidecar.gpus for sidecar in captured)
+    doubted = [o for o in every if o.proviso and not has_gpu and o.frame is not None]
+    known = [*(o for o in every if o not in doubted), *doubted]
+    first = next((o for o in known if o not in doubted), None)
     title = "TensorFlow had no GPU: every op ran on the CPU"
     if first is not None:
         title = f"TensorFlow had no GPU: {_TITLES[first.reason]}{_at(first)}"
@@ -194,7 +199,7 @@ def hidden_there(op_ids: tuple[str, ...], sidecars: Sequence[Sidecar]) -> Findin
     known = list(dict.fromkeys(o for sidecar in sidecars for o in of_the_program(sidecar)))
     if not known:
         return None
-    first = next((o for o in known if o.certainty == "certain"), known[0])
+    first = min(known, key=lambda o: _ORDER.index(o.certainty or "possible"))
     sure = first.certainty == "certain"
     return Finding(
         cause=RULE.id,
@@ -204,12 +209,14 @@ def hidden_there(op_ids: tuple[str, ...], sidecars: Sequence[Sidecar]) -> Findin
         harm="harmful",
         title=(
             f"Every op {'would' if sure else 'may'} be on the CPU there too: "
-            f"{_TITLES[first.reason]}{_at(first)}"
+            f"{(_TITLES if sure else _UNSURE)[first.reason]}{_at(first)}"
         ),
         why=(
             "The program hides the GPU from TensorFlow, on a machine with a GPU as on this one. "
-            + ("" if sure else "Whether the line does so there too depends on what decides it. ")
-            + "The other findings of this section hold once it no longer does."
+            "The other findings of this section hold once it no longer does."
+            if sure
+            else "The program left no GPU visible on this machine. It may do otherwise on one that "
+            f"has a GPU. {first.proviso} The other findings of this section hold if it does."
         ),
         op_ids=op_ids,
         evidence=tuple(map(_obstacle_evidence, known)),
@@ -232,7 +239,10 @@ def _fix(obstacle: Obstacle) -> Fix:
     frame = obstacle.frame
     if frame is None:
         return fix
-    return Fix(text=f"Remove {line_text(frame)}, which hides the GPU.", code=frame.text)
+    text = f"Remove {line_text(frame)}, which hides the GPU."
+    if obstacle.proviso:
+        text = f"See that {line_text(frame)} does not hide the GPU where there is one."
+    return Fix(text=text, code=frame.text)
 
 
 _LISTED: Final = Evidence(
@@ -251,6 +261,12 @@ _TITLES: Final = {
     "driver_not_found": "no driver was found",
     "cuda_init_failed": "CUDA could not be started",
 }
+_UNSURE: Final = {
+    "hidden_by_config": "the program may hide the GPU",
+    "hidden_by_session": "its sessions may be told to have none",
+    "hidden_by_script": "the program may set CUDA_VISIBLE_DEVICES to hide the GPU",
+}
+_ORDER: Final = ("certain", "likely", "possible")
 _ASK: Final = Fix(
     text="Ask TensorFlow which GPUs it sees, and read what it prints when imported.",
     code=("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),

@@ -21,7 +21,7 @@ from traceanalyzer.sidecar.document import (
 from traceanalyzer.sidecar.dumps import read_dumps
 from traceanalyzer.sidecar.journal import read_journal
 from traceanalyzer.sidecar.limits import bounded
-from traceanalyzer.sidecar.outright import hides_outright
+from traceanalyzer.sidecar.outright import manner_of
 from traceanalyzer.sidecar.pools import Pools, facts
 from traceanalyzer.trace.printable import printable
 from traceanalyzer.trace.profile_options import profile_options_in
@@ -93,7 +93,8 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     dumped = read_dumps(work / GRAPHS, pools.attributes, [d.name for d in definitions])
     eager = pools.eager(journal.last.get("eager", {}))
     errors = [pools.error(record) for record in journal.many["error"]]
-    visibility = [pools.visibility(record) for record in _last_of_each_way(journal)]
+    choices = _last_of_each_way(journal)
+    visibility = [pools.visibility(r) for r in choices if r.get("value") is not None]
     decoder = Decoder(
         strings=pools.strings,
         frames=pools.frames,
@@ -110,7 +111,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         host=host,
         complete="finished" in journal.last,
         command=None if command is None else without_secrets(command),
-        environment=_facts(journal, "environment"),
+        environment=_environment(journal, choices),
         devices=_facts(journal, "devices"),
         gpus=tuple(facts(gpu) for gpu in gpus),
         log=tuple(log),
@@ -121,7 +122,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         ),
         errors=reader.all_of(errors, decoder.error),
         visibility=reader.all_of(
-            (_with_outright(record, decoder.frames) for record in visibility),
+            (_with_manner(record, decoder.frames) for record in visibility),
             decoder.visibility_choice,
         ),
         session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
@@ -180,14 +181,27 @@ def _facts(journal: Journal, kind: str) -> _Object | None:
 
 
 def _last_of_each_way(journal: Journal) -> Iterable[_Object]:
-    """Return the last record of each way to choose visible GPUs: it decides."""
+    """Return the last record of each way to choose visible GPUs: it decides.
+
+    That of a variable which the program unset has no value.
+    """
     return {str(record.get("how")): record for record in journal.many["visibility"]}.values()
 
 
-def _with_outright(record: _Object, frames: Sequence[Frame]) -> _Object:
+def _environment(journal: Journal, choices: Iterable[_Object]) -> _Object | None:
+    """Return what the program ran with, without variables that it unset before they counted."""
+    found = _facts(journal, "environment")
+    given = None if found is None else found.get("variables")
+    if found is None or not isinstance(given, dict):
+        return found
+    unset = {record.get("how") for record in choices if record.get("value") is None}
+    return {**found, "variables": {k: v for k, v in given.items() if k not in unset}}
+
+
+def _with_manner(record: _Object, frames: Sequence[Frame]) -> _Object:
     numbers = record["frames"] if isinstance(record["frames"], list) else []
     running = [frames[at] for at in numbers if isinstance(at, int) and at != UNKNOWN]
-    return {**record, "is_outright": hides_outright(running, str(record.get("value")))}
+    return {**record, "manner": manner_of(running, str(record.get("value")))}
 
 
 def _kernels(journal: Journal) -> list[Json]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from traceanalyzer.sidecar.document import (
     LARGEST,
+    NO_SOURCE,
     OF_ANOTHER,
     OF_MACHINE,
     UNKNOWN,
@@ -195,7 +196,7 @@ class Decoder:
         return VisibilityChoice(
             how=_text(record, "how"),
             value=_text(record, "value"),
-            is_outright=_flag(record, "is_outright"),
+            manner=_text_or_none(record, "manner") or NO_SOURCE,
             frame=_index(record, "frame", len(self.frames)),
         )
 

@@ -18,7 +18,7 @@ refuses another `format` or `version` and ignores keys it does not know.
  "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported" | "program",
              "type": text, "message": text, "raised": [FRAME, innermost first],
              "handler": FRAME or -1, "call": text | null}],
- "visibility": [{"how": text, "value": text, "is_outright": bool,
+ "visibility": [{"how": text, "value": text, "manner": text,
                  "frame": FRAME or -1}],                                          may be missing
  "session_configs": [{"is_own": bool, "is_local": bool, "device_types": [text],
                       "soft_placement": bool, "log_placement": bool,
@@ -124,6 +124,11 @@ UNKNOWN: Final = -1  # an index that points to nothing
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 LARGEST: Final = 2**63 - 1  # of an integer
+OUTRIGHT: Final = "outright"  # manners of a choice of visible GPUs
+UNLESS_SET: Final = "unless_set"
+CONDITION: Final = "condition"
+COMPUTED: Final = "computed"
+NO_SOURCE: Final = "no_source"
 _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 # A value of JSON; in attributes encoded as VALUE above.
@@ -252,13 +257,15 @@ class VisibilityChoice:
     Attributes:
         how: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`.
         value: The variable's value, or the names of the devices, as a Python list.
-        is_outright: Whether the source shows that the line chooses no GPU whatever the machine has.
+        manner: How it came to choose no GPU, as far as the source shows: `outright`, whatever the
+            machine has; where the variable is not set already (`unless_set`); under a `condition`;
+            by what it `computed`; or `no_source`.
         frame: The line, or -1.
     """
 
     how: str
     value: str
-    is_outright: bool
+    manner: str
     frame: int
 
 

@@ -1,7 +1,7 @@
-"""Whether a line that hides GPUs does so on every machine, as far as the source shows.
+"""How a line came to hide the GPUs, as far as the source shows: it may not do so everywhere.
 
-A line that stands under an `if` may depend on the GPUs there are; so may a list that another line
-made. Only what is spelt out on the line, with nothing to decide around it, is sure.
+A line that stands under an `if` may depend on the GPUs there are, and so may what is computed. Only
+what is spelt out, with nothing to decide around it and nothing in its file to undo it, is sure.
 """
 
 from __future__ import annotations
@@ -9,46 +9,68 @@ from __future__ import annotations
 import ast
 from importlib.util import decode_source
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from traceanalyzer.sidecar.document import COMPUTED, CONDITION, NO_SOURCE, OUTRIGHT, UNLESS_SET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.sidecar.document import Frame
 
-__all__ = ["hides_outright"]
+__all__ = ["manner_of"]
 
 _CALL: Final = "set_visible_devices"
+_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})
-_DECIDES: Final = (ast.If, ast.IfExp, ast.Try, ast.While, ast.Match, ast.BoolOp, ast.ListComp)
+_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PLAIN: Final = (*_FUNCTIONS, ast.ClassDef, ast.With)  # what is in them runs if they do
+_DECIDES: Final = (
+    *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.For, ast.While, ast.Match, ast.BoolOp),
+    *(ast.comprehension, ast.Lambda, ast.ExceptHandler, ast.AsyncFor),
+)
+_EXITS: Final = frozenset({"exit", "_exit", "quit", "abort"})
 
 
-def hides_outright(frames: Sequence[Frame], value: str) -> bool:
-    """Return whether the innermost line hides every GPU whatever the machine has.
+class _Line(NamedTuple):
+    """A line that was running: its file's tree, and the statements around it, outermost first."""
+
+    tree: ast.Module
+    around: list[ast.AST]
+
+
+def manner_of(frames: Sequence[Frame], value: str) -> str:
+    """Return how the innermost line hides every GPU: a manner of `VisibilityChoice`.
 
     Args:
         frames: The lines that were running, innermost first.
         value: What the line set, of an environment variable.
     """
-    found = [_around(frame) for frame in frames]
-    if not found or any(each is None for each in found):
-        return False
-    around = [nodes for nodes in found if nodes is not None]
-    if any(_may_return_before(nodes) for nodes in around):
-        return False
-    deciding = [node for nodes in around for node in (*nodes, *ast.walk(nodes[-1]))]
-    if any(isinstance(node, _DECIDES) and not _is_main(node) for node in deciding):
-        return False
-    return any(_is_spelt(node, value) for node in ast.walk(around[0][-1]))
+    lines = [line for frame in frames if (line := _read(frame)) is not None]
+    if not lines or len(lines) < len(frames):
+        return NO_SOURCE
+    tree, around = lines[0]
+    inner = list(ast.walk(around[-1]))
+    is_default = any(_is_default(node, tree, value) for node in inner)
+    if not is_default and not any(_is_spelt(node, tree, value) for node in inner):
+        return COMPUTED
+    if any(map(_decides, lines)) or any(_may_leave_before(line) for line in lines):
+        return CONDITION
+    may_choose = _is_call if any(map(_is_call, inner)) else _may_set
+    trees = {frame.file: line.tree for frame, line in zip(frames, lines, strict=True)}
+    times = sum(may_choose(node) for each in trees.values() for node in ast.walk(each))
+    if times > 1:  # one that did not run here may run there
+        return CONDITION
+    return UNLESS_SET if is_default else OUTRIGHT
 
 
-def _around(frame: Frame) -> list[ast.AST] | None:
-    """Return the statements around a line, outermost first; None where there are none."""
+def _read(frame: Frame) -> _Line | None:
     try:
         tree = ast.parse(decode_source(Path(frame.file).read_bytes()))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
-    return list(_statements(tree, frame.line)) or None
+    around = list(_statements(tree, frame.line))
+    return _Line(tree, around) if around else None
 
 
 def _statements(node: ast.AST, line: int) -> Iterator[ast.AST]:
@@ -60,36 +82,110 @@ def _statements(node: ast.AST, line: int) -> Iterator[ast.AST]:
             yield from _statements(child, line)
 
 
-def _may_return_before(nodes: Sequence[ast.AST]) -> bool:
-    """Return whether a function around a statement may return ahead of it: a condition, too."""
-    functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    first = getattr(nodes[-1], "lineno", 0)
-    return any(
-        isinstance(node, ast.Return) and node.lineno < first
-        for function in functions[-1:]
-        for node in ast.walk(function)
+def _decides(line: _Line) -> bool:
+    """Return whether something around a line, or in it, decides whether it is reached."""
+    *outer, last = line.around
+    return any(not isinstance(n, _PLAIN) and not _is_main(n) for n in outer) or any(
+        isinstance(node, _DECIDES) and not _is_main(node) for node in ast.walk(last)
     )
+
+
+def _may_leave_before(line: _Line) -> bool:
+    """Return whether what runs ahead of a line may end its function, or the program."""
+    functions = [node for node in line.around if isinstance(node, _FUNCTIONS)]
+    first = getattr(line.around[-1], "lineno", 0)
+    return any(
+        getattr(node, "lineno", first) < first
+        and (isinstance(node, ast.Return | ast.Raise) or _is_exit(node))
+        for node in _within(functions[-1] if functions else line.tree)
+    )
+
+
+def _within(node: ast.AST) -> Iterator[ast.AST]:
+    """Walk what is in a function or module, but not in the functions that it defines."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (*_FUNCTIONS, ast.Lambda)):
+            yield child
+            yield from _within(child)
+
+
+def _is_exit(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name in _EXITS
+    return False
+
+
+def _is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == _CALL
+
+
+def _may_set(node: ast.AST) -> bool:
+    """Return whether an expression may set the variable, or unset it."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="CUDA_VISIBLE_DEVICES"), ctx=context):
+            return not isinstance(context, ast.Load)
+        case ast.Call(func=ast.Attribute(attr="setdefault" | "pop" | "putenv" | "unsetenv")):
+            return any(_is_constant(each, _VARIABLE) for each in node.args)
+        case ast.Dict(keys=keys):
+            return any(each is not None and _is_constant(each, _VARIABLE) for each in keys)
+        case ast.keyword(arg=name):
+            return name == _VARIABLE
+    return False
 
 
 def _is_main(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
 
 
-def _is_spelt(node: ast.AST, value: str) -> bool:
+def _is_default(node: ast.AST, tree: ast.Module, value: str) -> bool:
     match node:
-        case (
-            ast.Assign(value=ast.Constant(value=text))
-            | ast.keyword(arg="CUDA_VISIBLE_DEVICES", value=ast.Constant(value=text))
-        ):
-            return text == value
-        case ast.Dict(values=values):
-            return any(isinstance(each, ast.Constant) and each.value == value for each in values)
-        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[_, ast.Constant(value=text)]):
-            return text == value
+        case ast.Call(func=ast.Attribute(attr="setdefault"), args=[key, default]):
+            return _is_constant(key, _VARIABLE) and _is_value(default, tree, value)
+    return False
+
+
+def _is_spelt(node: ast.AST, tree: ast.Module, value: str) -> bool:
+    match node:
+        case ast.Assign(targets=[ast.Subscript(slice=key)], value=given):
+            return _is_constant(key, _VARIABLE) and _is_value(given, tree, value)
+        case ast.Call(func=ast.Attribute(attr="update"), args=args, keywords=keywords):
+            pairs: list[tuple[object, ast.expr]] = [(k.arg, k.value) for k in keywords]
+            for each in args:
+                if isinstance(each, ast.Dict):
+                    names = [k.value if isinstance(k, ast.Constant) else None for k in each.keys]
+                    pairs += zip(names, each.values, strict=True)
+            return any(k == _VARIABLE and _is_value(v, tree, value) for k, v in pairs)
         case ast.Call(func=ast.Attribute(attr=attr), args=args, keywords=keywords):
             named = [keyword.value for keyword in keywords if keyword.arg == "devices"]
             return attr == _CALL and any(map(_has_no_gpu, [*args[:1], *named]))
     return False
+
+
+def _is_constant(node: ast.AST, value: str) -> bool:
+    return isinstance(node, ast.Constant) and node.value == value
+
+
+def _is_value(node: ast.AST, tree: ast.Module, value: str) -> bool:
+    """Return whether an expression is a text, or a name that the file gives that text alone."""
+    if not isinstance(node, ast.Name):
+        return _is_constant(node, value)
+    given = [
+        each.value
+        for each in tree.body
+        if isinstance(each, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
+    ]
+    return len(given) == 1 == _times_bound(tree, node.id) and _is_constant(given[0], value)
+
+
+def _times_bound(tree: ast.Module, name: str) -> int:
+    return sum(
+        (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.arg) and node.arg == name)
+        or (isinstance(node, ast.alias) and name in {node.name, node.asname, "*"})
+        for node in ast.walk(tree)
+    )
 
 
 def _has_no_gpu(node: ast.AST) -> bool:

@@ -98,7 +98,7 @@ class Pools:
         }
 
     def visibility(self, record: _Object) -> _Object:
-        """Return a journal's `visibility`, as the document's, but for whether it is outright."""
+        """Return a journal's `visibility`, as the document's, but for its manner."""
         frames = [self._frame(frame) for frame in _list(record.get("frames"))]
         return {**record, "frames": list(frames), "frame": frames[0] if frames else UNKNOWN}
 
