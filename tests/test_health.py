@@ -149,8 +149,13 @@ class TestDevices:
 
 class TestRuns:
     def test_missing_steps(self, recorded: Loader) -> None:
-        assert "steps_missing" in told(recorded(host()))
-        assert "steps_missing" not in told(recorded(host(STEP)))
+        ops = line("python")(op("a", "Neg", us(0, 5)))
+
+        assert "steps_missing" in told(recorded(host(ops)))
+        assert "steps_missing" not in told(recorded(host(STEP, ops)))
+
+    def test_without_ops_there_is_no_step_to_mark(self, recorded: Loader) -> None:
+        assert "steps_missing" not in told(recorded(host()))
 
     def test_inferred_steps(self, recorded: Loader) -> None:
         calls = (call("__inference_f_1", us(10 * k, 8)) for k in range(3))

@@ -56,7 +56,7 @@ def _of_run(run: Run) -> Iterator[Health]:
             severity="info",
             message=f"this is the run {run.name}; also there: {listed(run.other_runs)}",
         )
-    if run.steps.empty:
+    if run.steps.empty and not run.ops.empty:
         yield Health(
             id="steps_missing",
             severity="warning",
@@ -65,7 +65,7 @@ def _of_run(run: Run) -> Iterator[Health]:
                 "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
             ),
         )
-    elif run.steps["is_inferred"].all():
+    elif len(run.steps) and run.steps["is_inferred"].all():
         yield Health(
             id="steps_inferred",
             severity="info",

@@ -90,13 +90,13 @@ def test_the_second_gpu_can_be_missing_too() -> None:
 
 @pytest.mark.parametrize("ops", [(), ({"name": "Mul", "type": "Mul"},)])
 def test_a_report_leads_with_the_missing_gpu(ops: tuple[dict[str, Any], ...]) -> None:
-    run = captured(
-        Example(title="", ops=ops, facts=_NO_GPU).run(), ended(_EAGER), (None,) * len(ops)
-    )
+    sidecar = replace(ended(_EAGER), log=("x] Could not find cuda drivers on your machine",))
+    run = captured(Example(title="", ops=ops, facts=_NO_GPU).run(), sidecar, (None,) * len(ops))
     report = assemble(diagnose(run))
 
     assert report.summary.verdict.startswith("The program failed at train.py:7: it requires GPU:0")
     assert "soft placement is off" in report.summary.verdict
+    assert "Could not find cuda drivers" in report.summary.verdict
     (finding,) = report.findings
     assert (finding.sub_reason, finding.certainty) == ("gpu_required", "certain")
     assert finding.fixes[0].code == "tf.config.set_soft_device_placement(True)"

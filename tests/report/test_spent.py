@@ -60,7 +60,7 @@ def test_datasets_made_over_and_over_are_told_from_input_that_is_slow(verdict: A
     """As a loop of `predict` makes them."""
     making = [eager("MakeIterator", us(at, 70)) for at in range(20, 900, 90)]
     said = verdict(host(line("python")(FIRST, *making, LAST)))
-    assert "goes to making datasets and iterators" in said
+    assert "goes to making iterators" in said
 
 
 def test_what_the_first_call_of_a_function_costs_is_no_python_of_the_program(verdict: Any) -> None:  # noqa: ANN401

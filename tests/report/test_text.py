@@ -108,3 +108,8 @@ def test_prose() -> None:
     assert text.sentence("nothing in the trace\nmarks steps") == "Nothing in the trace marks steps."
     assert text.sentence("Done.") == "Done."
     assert text.sentence("") == ""
+
+
+def test_a_sentence_begins_with_a_capital_but_a_name_stays_as_it_is() -> None:
+    assert text.sentence("the trace shows it") == "The trace shows it."
+    assert text.sentence("utils.py:252 asks for GPUs") == "utils.py:252 asks for GPUs."

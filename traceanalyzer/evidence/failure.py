@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.places import line_text
-from traceanalyzer.evidence.visibility import ran_in_sessions_alone
+from traceanalyzer.evidence.visibility import obstacles, ran_in_sessions_alone
 from traceanalyzer.placement.program import machine_of
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ class Failure:
         at: The user's line that raised it, as `train.py:7`, or "".
         missing: The GPU that it asked for and TensorFlow did not have, as `GPU:0`, or "".
         is_strict: Whether soft placement was off, which would have used the CPU instead.
+        obstacle: What kept TensorFlow from seeing that GPU, in a sentence, or "".
     """
 
     error: CaughtError
     at: str
     missing: str
     is_strict: bool
+    obstacle: str
 
     @property
     def said(self) -> str:
@@ -66,11 +68,14 @@ def failure(sidecar: Sidecar) -> Failure | None:
     if error is None:
         return None
     raised = sidecar.frame(error.raised[0]) if error.raised else None
+    missing = _missing(sidecar, error.message)
+    obstacle = next(iter(obstacles(sidecar)), None) if missing else None
     return Failure(
         error=error,
         at="" if raised is None else line_text(raised),
-        missing=_missing(sidecar, error.message),
+        missing=missing,
         is_strict=_is_strict(sidecar),
+        obstacle="" if obstacle is None else obstacle.text,
     )
 
 

@@ -28,7 +28,7 @@ __all__ = ["Spent", "most_of_the_time", "spent"]
 
 _PROGRAM: Final = "your program, mostly Python"
 _INPUT: Final = "the input pipeline"
-_MADE: Final = "making datasets and iterators, as each call of fit, evaluate or predict does"
+_MADE: Final = "making iterators, one for each epoch, validation or call of predict"
 _RUNTIME: Final = "TensorFlow's own work around the ops"
 _READY: Final = "tracing functions and making them ready"
 _COPIES: Final = "copies between host and device"

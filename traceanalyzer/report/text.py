@@ -78,6 +78,7 @@ def op_label(name: str, op_type: str) -> str:
 
 
 _SPACES = re.compile(r"[ \t\r\n]+")
+_NAME_FIRST = re.compile(r"\w*[._/:]\w")
 
 
 def one_line(prose: str) -> str:
@@ -86,8 +87,13 @@ def one_line(prose: str) -> str:
 
 
 def sentence(words: str) -> str:
-    """Returns words as a sentence: with a capital at the start and a stop at the end."""
+    """Returns words as a sentence: with a capital at the start and a stop at the end.
+
+    A name at the start, as of a file, stays as it is.
+    """
     words = one_line(words)
+    if _NAME_FIRST.match(words):
+        return f"{words}."
     stop = "" if words.endswith((".", "!", "?", ":")) or not words else "."
     return f"{words[:1].upper()}{words[1:]}{stop}"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.failure import failure
 from traceanalyzer.report.spent import most_of_the_time
+from traceanalyzer.report.text import sentence
 from traceanalyzer.sidecar.recorded_part import recorded_part
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, figure_text
@@ -98,6 +99,8 @@ def _of_program(
     where = f" at {failed.at}" if failed.at else ""
     why = failed.requires or f"{failed.error.type}: {failed.said}"
     ended = f"The program failed{where}: {why.rstrip('.')}."
+    if failed.obstacle:
+        ended += f" {sentence(failed.obstacle)}"
     if run.ops.empty or (on_cpu.empty and not run.gpu_used):
         return f"{ended} No op was recorded before."
     if failed.missing and not run.gpu_used:
@@ -194,6 +197,8 @@ def _with_a_gpu(there: OnAGpu) -> str:
     harmful = (f for f in there.findings if f.harm == "harmful")
     first = next((f for f in harmful if not there.subjects.keys().isdisjoint(f.op_ids)), None)
     most = "" if first is None else f", first of all: {first.title}"
+    if first is None and not there.unexplained:
+        most = ", which does no harm" if len(there.subjects) == 1 else ", none of which does harm"
     return f"{when}, {ops} would still run on the CPU{most}."
 
 
