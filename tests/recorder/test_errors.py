@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import tensorflow as tf
 
 from traceanalyzer.recorder import errors
 from traceanalyzer.recorder.errors import ErrorRecorder, journal_fatal
@@ -313,6 +314,17 @@ def test_what_the_program_was_warned_of_once_it_is_not_warned_of_again(
 def test_escapes_of_all_kinds_hide_no_handler(tmp_path: Path, journal: Journal, line: str) -> None:
     program = f"{line}\ntry:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
     assert _handlers(tmp_path, journal, program) == [(line.count("\n") + 4, "<module>")]
+
+
+def test_an_error_for_want_of_a_device_is_journalled(journal: Journal) -> None:
+    recorder = ErrorRecorder(journal)  # type: ignore[arg-type]
+    recorder.install()
+    try:
+        for message in ("Cannot assign a device for operation x: ...", "x must be at least 1"):
+            tf.errors.InvalidArgumentError(None, None, message)
+    finally:
+        recorder.uninstall()
+    assert [record["where"] for record in journal.records] == ["no_device"]
 
 
 def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) -> None:

@@ -169,6 +169,26 @@ def raised_at(file: Path, line: int) -> dict[str, Any]:
     }
 
 
+def test_questions_and_scopes_are_kept_as_their_source_has_them(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(
+        'print(tf.config.list_physical_devices("GPU"))\n'
+        "HAS = has_gpu()\n"
+        'with tf.device("/CPU:0" if HAS else None):\n    pass\n'
+        'with tf.device("/CPU:0"):\n    pass\n'
+    )
+    lines = [[str(program), number, "<module>", 1] for number in (3, 5)]
+    function = {**FUNCTION, "frames": [STEP, *lines]}
+    function["scope_pool"] = [["/CPU:0", 1], ["/CPU:0", 2]]
+    asked = [[[str(program), 1], True], [[str(program), 2], True]]
+    write_journal(tmp_path, *finished(function, {"kind": "devices", "gpu_questions": asked}))
+
+    found = build(tmp_path, "h")
+
+    assert found.devices == {"gpu_questions": [[str(program), 2]]}
+    assert {found.frames[at].line for at in found.chosen} == {3}
+
+
 def test_a_variable_that_the_program_unset_hides_nothing(tmp_path: Path) -> None:
     record = {"kind": "visibility", "how": "CUDA_VISIBLE_DEVICES", "frames": [MAIN]}
     variables = {"CUDA_VISIBLE_DEVICES": "-1", "TF_GPU_ALLOCATOR": ""}

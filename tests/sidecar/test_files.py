@@ -185,7 +185,7 @@ class TestDamage:
         may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
         may_be_missing |= {"session_configs", "device_types", "memory_fraction", "kernels"}
         may_be_missing |= {"command", "frame_texts", "shapes", "libraries", "library"}
-        may_be_missing |= {"scope_origins", "visibility"}
+        may_be_missing |= {"scope_origins", "visibility", "chosen", "manner"}
         may_be_missing |= {"attributes"}  # of a graph
         # What these hold is open.
         evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})

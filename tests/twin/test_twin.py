@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +68,82 @@ def test_a_wrong_prediction_and_a_missed_op_are_found(tmp_path: Path) -> None:
     twin = _twin(program, tmp_path)
     assert [op.split()[0] for op in twin.wrong] == ["MatMul"]
     assert [op.split()[0] for op in twin.missed] == ["MatrixInverse"]
+    assert not twin.certain
+
+
+_WORK: Final = """
+import contextlib, os
+import tensorflow as tf
+x = tf.random.normal([16, 16])
+
+@tf.function
+def step(x, v):
+    return tf.linalg.matmul(x, v)
+
+def train(kind=None):
+    v = tf.Variable(tf.cast(x, kind or tf.float32))
+    for _ in range(3):
+        step(tf.cast(x, v.dtype), v)
+        tf.linalg.det(x)
+
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "source",
+    [
+        """
+        def on_the_cpu():
+            with tf.device("/cpu:0"):
+                train()
+        train() if tf.config.list_physical_devices("GPU") else on_the_cpu()
+        """,
+        """
+        kind = "GPU" if tf.test.gpu_device_name() else "CPU"
+        with tf.device(f"/{kind}:0"):
+            train()
+        """,
+        """
+        gpus = tf.config.list_logical_devices("GPU")
+        with contextlib.nullcontext() if gpus else tf.device("/cpu:0"):
+            train()
+        """,
+        "train(tf.float32 if tf.test.is_gpu_available() else tf.int32)",
+        """
+        where = "/gpu:0" if tf.config.get_visible_devices("GPU") else "/cpu:0"
+        with tf.distribute.OneDeviceStrategy(where).scope():
+            train()
+        """,
+        """
+        def on_the_cpu():
+            with tf.device("/cpu:0"):
+                train()
+        tf.config.set_soft_device_placement(False)
+        try:
+            with tf.device("/gpu:0"):
+                train()
+        except tf.errors.InvalidArgumentError:
+            on_the_cpu()
+        """,
+        # A question that the recorder does not know.
+        """
+        where = "/gpu:0" if os.environ.get("TWIN_EMULATOR") else "/cpu:0"
+        with tf.device(where):
+            train()
+        """,
+    ],
+)
+def test_what_a_program_chooses_by_the_gpus_it_finds_is_never_certain(
+    source: str, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_WORK + textwrap.dedent(source))
+    without = capture([str(program)], gpus=0, logdir=tmp_path / "0")
+    emulated = capture([str(program)], gpus=1, logdir=tmp_path / "1")
+    twin = compare(without, emulated)
+    assert twin.is_whole, twin.status
+    assert not twin.certain
 
 
 @pytest.mark.slow

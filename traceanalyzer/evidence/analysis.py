@@ -10,6 +10,7 @@ import pandas as pd
 
 from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
 from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.placement.program import machine_of, with_gpus
@@ -132,7 +133,7 @@ class _Replayed:
 
     def add(self, host: Host, sidecar: Sidecar, machine: Machine, version: str | None) -> None:
         """Sort the ops of a host by where they would be."""
-        cases = ReplayedCases(sidecar, machine)
+        cases, choices = ReplayedCases(sidecar, machine), FreeChoices(sidecar)
         self.off_the_cpu += _off_the_cpu(host, sidecar, cases.program)
         for row, record in _rows(host):
             if row.role != Role.COMPUTE:
@@ -148,11 +149,12 @@ class _Replayed:
             if gone := gone_on_a_gpu(sidecar, record.function, record.node):
                 self.replaced[row.op_id] = gone
                 continue
-            doubt = doubt_on_a_gpu(sidecar, record.function, record.node)
+            found = self.subjects if case is not None else self.on_host
+            case = case or cases.on_host(record)
             if case is not None:
-                self.subjects.append(_subject(row, record, doubted(case, doubt)))
-            elif (case := cases.on_host(record)) is not None:
-                self.on_host.append(_subject(row, record, doubted(case, doubt)))
+                doubt = doubt_on_a_gpu(sidecar, record.function, record.node)
+                case = doubted(case, doubt or choices.doubt(case))
+                found.append(_subject(row, record, case))
 
 
 def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:

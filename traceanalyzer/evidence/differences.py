@@ -27,7 +27,14 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Sidecar
 
-__all__ = ["differences", "doubt_on_a_gpu", "gone_on_a_gpu", "what_keras_compiled", "without_cudnn"]
+__all__ = [
+    "differences",
+    "doubt_on_a_gpu",
+    "gone_on_a_gpu",
+    "gpu_questions",
+    "what_keras_compiled",
+    "without_cudnn",
+]
 
 # Keras 3 makes its steps under these names (keras/src/backend/tensorflow/trainer.py, 3.0 to 3.15).
 _KERAS_STEP: Final = re.compile(r"__inference_(?:one|multi)_step_on_(?:iterator|data)_")
@@ -160,7 +167,7 @@ def differences(sidecar: Sidecar) -> Iterator[str]:
     if any(map(_KERAS_STEP.match, functions)):
         yield from _of_keras_steps(sidecar)
     yield from loops_of_keras(sidecar, _recurrent(sidecar))
-    questions = _gpu_questions(sidecar)
+    questions = gpu_questions(sidecar)
     if questions:
         yield (
             f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
@@ -174,8 +181,8 @@ def differences(sidecar: Sidecar) -> Iterator[str]:
         )
 
 
-def _gpu_questions(sidecar: Sidecar) -> list[str]:
-    """Return the lines of the program that ask for GPUs, as `train.py:3`."""
+def gpu_questions(sidecar: Sidecar) -> list[str]:
+    """Return the lines that ask for GPUs and whose answer may matter, as `train.py:3`."""
     found = (sidecar.devices or {}).get("gpu_questions")
     return [
         f"{str(place[0]).replace(chr(92), '/').rpartition('/')[2]}:{place[1]}"

@@ -13,9 +13,10 @@ from traceanalyzer.placement.program import machine_of
 if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import CaughtError, Sidecar
 
-__all__ = ["Failure", "failure"]
+__all__ = ["Failure", "failure", "went_on_after_error"]
 
 _ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
+_BY_MACHINE: Final = frozenset({"no_device", "resource_exhausted"})
 _GPU: Final = re.compile(r"\bGPU:(\d+)", re.IGNORECASE)
 # What TensorFlow 2.12 to 2.21 says of it: choosing an eager op's device, placing a graph, copying.
 _NO_DEVICE: Final = re.compile(
@@ -77,6 +78,11 @@ def failure(sidecar: Sidecar) -> Failure | None:
         is_strict=_is_strict(sidecar),
         obstacle="" if obstacle is None else obstacle.text,
     )
+
+
+def went_on_after_error(sidecar: Sidecar) -> bool:
+    """Return whether a program went on after an error that its machine's devices gave rise to."""
+    return any(error.where in _BY_MACHINE for error in sidecar.errors)
 
 
 def _missing(sidecar: Sidecar, message: str) -> str:

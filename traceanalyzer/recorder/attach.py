@@ -158,7 +158,7 @@ class Evidence:
         self._journal.write(
             "devices",
             strategies=self._strategies.names,
-            gpu_questions=self._questions.places,
+            gpu_questions=list(zip(self._questions.places, self._questions.of_script)),
             keras_models=self._models.found,
             ended_ns=time.time_ns(),
             **device_facts(),

@@ -1,4 +1,4 @@
-"""Errors that explain a placement: of `tf.config` calls, of memory that ran out, and of XLA.
+"""Errors that explain a placement: of `tf.config` calls, memory, XLA, devices that do not exist.
 
 A program may meet such an error and go on in another way: on the CPU. So the line that raised is
 noted, and the handler that will catch the error, which is found from the source of the functions
@@ -6,8 +6,8 @@ that are running: the innermost `try` around a running line whose `except` names
 
 The error that ends the program is noted too, whatever it is.
 
-Of XLA's errors those are noted that name an op which it cannot compile; programs that raise and
-catch many other InvalidArgumentErrors pay for a look at their text.
+Of XLA's errors those are noted that name an op which it cannot compile. Programs that raise and
+catch many InvalidArgumentErrors pay for a look at their text.
 """
 
 from __future__ import annotations
@@ -37,6 +37,13 @@ _MOST_ERRORS = 100
 # `XlaCompiler::CompileGraph` (tf2xla/xla_compiler.cc, `ValidateGraph`) words it so; run with
 # TensorFlow 2.12, 2.18 and 2.21, which raise InvalidArgumentError.
 _XLA = "Detected unsupported operations when trying to compile graph"
+# `EagerContext::SelectDevice` (eager/context.cc), of functions, and of their nodes
+# (colocation_graph.cc).
+_NO_DEVICE = (
+    "Could not satisfy device specification",
+    "Unable to find any devices for spec",
+    "Cannot assign a device for operation",
+)
 # Of such, Python warns when it parses an invalid one. To put its filters of warnings off meanwhile
 # would make it forget what it has warned of, and the program's other threads share them.
 _ESCAPE = re.compile(r"\\(?:N\{[^}\n]*\}|[^{}\n]|(?=[{}]))")
@@ -69,12 +76,11 @@ class ErrorRecorder:
 
         exhausted = errors_impl.ResourceExhaustedError
         self._patches.replace(
-            exhausted, "__init__", self._made(exhausted.__init__, "resource_exhausted", "")
+            exhausted, "__init__", self._made(exhausted.__init__, {"": "resource_exhausted"})
         )
         invalid = errors_impl.InvalidArgumentError
-        self._patches.replace(
-            invalid, "__init__", self._made(invalid.__init__, "xla_unsupported", _XLA)
-        )
+        kinds = {_XLA: "xla_unsupported", **dict.fromkeys(_NO_DEVICE, "no_device")}
+        self._patches.replace(invalid, "__init__", self._made(invalid.__init__, kinds))
         for name in _CONTEXT_METHODS:
             method = getattr(context.Context, name, None)
             if method is not None:
@@ -91,12 +97,14 @@ class ErrorRecorder:
         """Put everything back."""
         self._patches.undo()
 
-    def _made(self, original: Callable[..., None], where: str, said: str) -> Callable[..., None]:
-        """Return an initialiser that notes the errors whose text has `said` in it."""
+    def _made(self, original: Callable[..., None], kinds: Dict[str, str]) -> Callable[..., None]:
+        """Return an initialiser that notes errors, by the kind of what their text has in it."""
 
         def init(error: BaseException, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
             original(error, *args, **kwargs)
-            if said in str(getattr(error, "message", "")):  # `str(error)` can be dear
+            message = str(getattr(error, "message", ""))  # `str(error)` can be dear
+            where = next((kind for said, kind in kinds.items() if said in message), None)
+            if where is not None:
                 self._record(where, error, None)
 
         return init

@@ -27,6 +27,14 @@ _BETWEEN = tuple(
         ("util", "deprecation.py"),
     )
 )
+_METHODS = (
+    "list_physical_devices",
+    "list_logical_devices",
+    "get_visible_devices",
+    "get_device_details",
+    "get_memory_info",  # raises where there is no such GPU
+    "num_gpus",
+)
 _MOST = 20
 
 
@@ -35,23 +43,23 @@ class GpuQuestions:
 
     Attributes:
         places: File and line of each.
+        of_script: Of each, whether it is the script's own, or a cell's: nothing imports it.
     """
 
     def __init__(self) -> None:
         """Prepare; nothing is replaced yet."""
         self.places: List[Tuple[str, int]] = []
+        self.of_script: List[bool] = []
         self._patches = Patches()
 
     def install(self) -> None:
         """Replace what `tf.config` and `tf.test` ask."""
         context = importlib.import_module("tensorflow.python.eager.context").Context
         local = importlib.import_module("tensorflow.python.client.device_lib")
-        for owner, name in (
-            (context, "list_physical_devices"),
-            (context, "list_logical_devices"),
-            (local, "list_local_devices"),
-        ):
-            self._patches.replace(owner, name, self._asked(getattr(owner, name)))
+        for name in _METHODS:
+            self._patches.replace(context, name, self._asked(getattr(context, name)))
+        listed = local.list_local_devices
+        self._patches.replace(local, "list_local_devices", self._asked(listed))
 
     def uninstall(self) -> None:
         """Put everything back."""
@@ -75,3 +83,4 @@ class GpuQuestions:
         found = place(frame)
         if found is not None and len(self.places) < _MOST and found[:2] not in self.places:
             self.places.append(found[:2])
+            self.of_script.append(frame.f_globals.get("__name__") == "__main__")

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.sidecar.choices import may_choose, may_choose_device
 from traceanalyzer.sidecar.command_words import without_secrets
 from traceanalyzer.sidecar.decode import DamagedDocumentError, Decoder
 from traceanalyzer.sidecar.document import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias, TypeVar
 
-    from traceanalyzer.sidecar.document import Frame, Json
+    from traceanalyzer.sidecar.document import Frame, Json, Scope
     from traceanalyzer.sidecar.journal import Journal
     from traceanalyzer.sidecar.source_lines import SourceLines
 
@@ -112,7 +113,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         complete="finished" in journal.last,
         command=None if command is None else without_secrets(command),
         environment=_environment(journal, choices),
-        devices=_facts(journal, "devices"),
+        devices=_devices(journal),
         gpus=tuple(facts(gpu) for gpu in gpus),
         log=tuple(log),
         log_source=log_source,
@@ -128,6 +129,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
         frames=frames,
         scopes=decoder.scopes,
+        chosen=_chosen(decoder.scopes, decoder.frames),
         attributes=decoder.attributes,
         definitions=definitions,
         functions=dumped.functions,
@@ -202,6 +204,28 @@ def _with_manner(record: _Object, frames: Sequence[Frame]) -> _Object:
     numbers = record["frames"] if isinstance(record["frames"], list) else []
     running = [frames[at] for at in numbers if isinstance(at, int) and at != UNKNOWN]
     return {**record, "manner": manner_of(running, str(record.get("value")))}
+
+
+def _devices(journal: Journal) -> _Object | None:
+    """Return the devices; of questions which GPUs there are, those whose answer may matter."""
+    found = _facts(journal, "devices")
+    asked = None if found is None else found.get("gpu_questions")
+    if found is None or not isinstance(asked, list):
+        return found
+    places: list[Json] = []
+    for each in asked:
+        match each:
+            case [[str(file), int(line)], bool(is_script)]:
+                if may_choose(file, line, is_script=is_script):
+                    places.append([file, line])
+    return {**found, "gpu_questions": places}
+
+
+def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
+    """Return the lines of the program that may enter another scope on another machine."""
+    asking = {s.frame for s in scopes if s.origin is None and "cpu" in s.device.lower()}
+    lines = sorted(at for at in asking if at != UNKNOWN and frames[at].is_user)
+    return frozenset(at for at in lines if may_choose_device(frames[at]))
 
 
 def _kernels(journal: Journal) -> list[Json]:

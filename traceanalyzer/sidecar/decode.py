@@ -97,6 +97,9 @@ def sidecar_of(document: Json) -> Sidecar:
         else (),
         frames=_with_texts(decoder.frames, whole),
         scopes=decoder.scopes,
+        chosen=frozenset(_indices(whole, "chosen", len(decoder.frames), low=0))
+        if "chosen" in whole
+        else frozenset(),
         attributes=decoder.attributes,
         definitions=_each(whole, "definitions", decoder.definition),
         functions=_each(whole, "functions", decoder.function),

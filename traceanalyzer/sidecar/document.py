@@ -15,7 +15,8 @@ refuses another `format` or `version` and ignores keys it does not know.
                "proof": "trace" | "version" | null,
                "start_ns": int, "stop_ns": int | null, "reason": text}],
  "notes": [{"id": text, "severity": "info" | "warning", "message": text}],
- "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported" | "program",
+ "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported" | "no_device"
+                        | "program",
              "type": text, "message": text, "raised": [FRAME, innermost first],
              "handler": FRAME or -1, "call": text | null}],
  "visibility": [{"how": text, "value": text, "manner": text,
@@ -27,6 +28,7 @@ refuses another `format` or `version` and ignores keys it does not know.
  "strings": [text],                              pool of the texts in columns, marked STRING below
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
+ "chosen": [FRAME],                                                              may be missing
  "scope_origins": [index of a resource | -1 | -2 | null, one for each scope],      may be missing
  "frame_texts": [the line's text | null, one for each frame],                      may be missing
  "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
@@ -233,8 +235,8 @@ class CaughtError:
 
     Attributes:
         where: `tf.config` (a call that failed), `resource_exhausted`, `xla_unsupported` (a
-            function that XLA was to compile has an op that it cannot), or `program` (it ended the
-            program).
+            function that XLA was to compile has an op that it cannot), `no_device` (what was asked
+            for does not exist), or `program` (it ended the program).
         type: The exception's class.
         message: Its text; of a long one the first 2000 characters and the last 1000.
         raised: The user's frames that raised it, innermost first.
@@ -574,6 +576,8 @@ class Sidecar:
         session_configs: The configurations of sessions of TensorFlow 1, each distinct one once.
         frames: Pool of places in code.
         scopes: Pool of `tf.device` scopes.
+        chosen: Lines that enter a scope for a CPU, and may ask for another device on another
+            machine: what they ask for is computed, or a condition is around them.
         attributes: Pool of attribute sets.
         definitions: Functions as Python made them.
         functions: Functions as they were instantiated.
@@ -601,6 +605,7 @@ class Sidecar:
     session_configs: tuple[SessionConfig, ...] = ()
     frames: tuple[Frame, ...] = ()
     scopes: tuple[Scope, ...] = ()
+    chosen: frozenset[int] = frozenset()
     attributes: tuple[Attributes, ...] = ()
     definitions: tuple[Definition, ...] = ()
     functions: tuple[Function, ...] = ()

@@ -58,6 +58,7 @@ def document_of(sidecar: Sidecar) -> dict[str, Json]:
         "frames": [[f.file, f.line, f.code, int(f.is_user)] for f in sidecar.frames],
         "frame_texts": [f.text for f in sidecar.frames],
         "scopes": [[s.device, s.frame] for s in sidecar.scopes],
+        "chosen": [*sorted(sidecar.chosen)],
         "scope_origins": [s.origin for s in sidecar.scopes],
         "attributes": [dict(a) for a in sidecar.attributes],
         "definitions": definitions,

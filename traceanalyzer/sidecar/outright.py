@@ -7,11 +7,10 @@ what is spelt out, with nothing to decide around it and nothing in its file to u
 from __future__ import annotations
 
 import ast
-from importlib.util import decode_source
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.sidecar.document import COMPUTED, CONDITION, NO_SOURCE, OUTRIGHT, UNLESS_SET
+from traceanalyzer.sidecar.syntax import FUNCTIONS, decides, is_text, statements, syntax_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,12 +22,6 @@ __all__ = ["manner_of"]
 _CALL: Final = "set_visible_devices"
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})
-_FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
-_PLAIN: Final = (*_FUNCTIONS, ast.ClassDef, ast.With)  # what is in them runs if they do
-_DECIDES: Final = (
-    *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.For, ast.While, ast.Match, ast.BoolOp),
-    *(ast.comprehension, ast.Lambda, ast.ExceptHandler, ast.AsyncFor),
-)
 _EXITS: Final = frozenset({"exit", "_exit", "quit", "abort"})
 
 
@@ -36,7 +29,7 @@ class _Line(NamedTuple):
     """A line that was running: its file's tree, and the statements around it, outermost first."""
 
     tree: ast.Module
-    around: list[ast.AST]
+    around: Sequence[ast.AST]
 
 
 def manner_of(frames: Sequence[Frame], value: str) -> str:
@@ -65,34 +58,20 @@ def manner_of(frames: Sequence[Frame], value: str) -> str:
 
 
 def _read(frame: Frame) -> _Line | None:
-    try:
-        tree = ast.parse(decode_source(Path(frame.file).read_bytes()))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return None
-    around = list(_statements(tree, frame.line))
-    return _Line(tree, around) if around else None
-
-
-def _statements(node: ast.AST, line: int) -> Iterator[ast.AST]:
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt | ast.ExceptHandler) and (
-            child.lineno <= line <= (child.end_lineno or child.lineno)
-        ):
-            yield child
-            yield from _statements(child, line)
+    tree = syntax_of(frame.file)
+    around = [] if tree is None else list(statements(tree, frame.line))
+    return _Line(tree, around) if tree is not None and around else None
 
 
 def _decides(line: _Line) -> bool:
     """Return whether something around a line, or in it, decides whether it is reached."""
     *outer, last = line.around
-    return any(not isinstance(n, _PLAIN) and not _is_main(n) for n in outer) or any(
-        isinstance(node, _DECIDES) and not _is_main(node) for node in ast.walk(last)
-    )
+    return any(decides(node) for node in (*outer, *ast.walk(last)))
 
 
 def _may_leave_before(line: _Line) -> bool:
     """Return whether what runs ahead of a line may end its function, or the program."""
-    functions = [node for node in line.around if isinstance(node, _FUNCTIONS)]
+    functions = [node for node in line.around if isinstance(node, FUNCTIONS)]
     first = getattr(line.around[-1], "lineno", 0)
     return any(
         getattr(node, "lineno", first) < first
@@ -104,7 +83,7 @@ def _may_leave_before(line: _Line) -> bool:
 def _within(node: ast.AST) -> Iterator[ast.AST]:
     """Walk what is in a function or module, but not in the functions that it defines."""
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (*_FUNCTIONS, ast.Lambda)):
+        if not isinstance(child, (*FUNCTIONS, ast.Lambda)):
             yield child
             yield from _within(child)
 
@@ -132,10 +111,6 @@ def _may_set(node: ast.AST) -> bool:
         case ast.keyword(arg=name):
             return name == _VARIABLE
     return False
-
-
-def _is_main(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
 
 
 def _is_default(node: ast.AST, tree: ast.Module, value: str) -> bool:
@@ -167,25 +142,7 @@ def _is_constant(node: ast.AST, value: str) -> bool:
 
 
 def _is_value(node: ast.AST, tree: ast.Module, value: str) -> bool:
-    """Return whether an expression is a text, or a name that the file gives that text alone."""
-    if not isinstance(node, ast.Name):
-        return _is_constant(node, value)
-    given = [
-        each.value
-        for each in tree.body
-        if isinstance(each, ast.Assign)
-        and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
-    ]
-    return len(given) == 1 == _times_bound(tree, node.id) and _is_constant(given[0], value)
-
-
-def _times_bound(tree: ast.Module, name: str) -> int:
-    return sum(
-        (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
-        or (isinstance(node, ast.arg) and node.arg == name)
-        or (isinstance(node, ast.alias) and name in {node.name, node.asname, "*"})
-        for node in ast.walk(tree)
-    )
+    return is_text(node, tree, lambda text: text == value)
 
 
 def _has_no_gpu(node: ast.AST) -> bool:

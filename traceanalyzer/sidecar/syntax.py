@@ -1,0 +1,86 @@
+"""The syntax of the program's source, around lines that a capture recorded."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from importlib.util import decode_source
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+__all__ = ["DECIDES", "FUNCTIONS", "decides", "is_text", "own", "statements", "syntax_of"]
+
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+# What decides whether, or with which value, what is in it runs.
+DECIDES: Final = (
+    *(ast.If, ast.IfExp, ast.Try, ast.TryStar, ast.ExceptHandler, ast.Match, ast.BoolOp),
+    *(ast.For, ast.AsyncFor, ast.While, ast.comprehension, ast.Lambda),
+)
+
+
+def syntax_of(file: str) -> ast.Module | None:
+    """Return the syntax of a file or a notebook's cell, None where it cannot be read."""
+    try:
+        if file.startswith("<"):
+            source = "".join(linecache.getlines(file))
+            return ast.parse(source) if source else None
+        return ast.parse(decode_source(Path(file).read_bytes()))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+
+
+def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandler]:
+    """Walk the statements around a line, the outermost first."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.ExceptHandler) and (
+            child.lineno <= line <= (child.end_lineno or child.lineno)
+        ):
+            yield child
+            yield from statements(child, line)
+
+
+def own(statement: ast.AST) -> Iterator[ast.AST]:
+    """Walk a statement without those in it: of a `with`, what it enters."""
+    yield statement
+    for child in ast.iter_child_nodes(statement):
+        if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
+            yield from own(child)
+
+
+def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
+    """Return whether a node decides on what is in it; `if __name__ == "__main__"` does not."""
+    is_main = isinstance(node, ast.If) and "__name__" in ast.dump(node.test)
+    return isinstance(node, DECIDES) and not isinstance(node, tuple(but)) and not is_main
+
+
+def is_text(node: ast.AST, tree: ast.Module, is_it: Callable[[object], bool]) -> bool:
+    """Return whether an expression is a constant, or a name that the file gives one constant.
+
+    Args:
+        node: The expression.
+        tree: The file.
+        is_it: What must hold of the constant.
+    """
+    if isinstance(node, ast.Name):
+        given = [
+            each.value
+            for each in tree.body
+            if isinstance(each, ast.Assign)
+            and any(isinstance(t, ast.Name) and t.id == node.id for t in each.targets)
+        ]
+        if len(given) != 1 or _times_bound(tree, node.id) != 1:
+            return False
+        node = given[0]
+    return isinstance(node, ast.Constant) and is_it(node.value)
+
+
+def _times_bound(tree: ast.Module, name: str) -> int:
+    return sum(
+        (isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load))
+        or (isinstance(node, ast.arg) and node.arg == name)
+        or (isinstance(node, ast.alias) and name in {node.name, node.asname, "*"})
+        for node in ast.walk(tree)
+    )
