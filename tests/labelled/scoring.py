@@ -90,9 +90,12 @@ def on_cpu(program: LabelledProgram, run: Run) -> pd.DataFrame:
 
 
 def label_of(program: LabelledProgram, op_type: str, line: int) -> Label | None:
-    """Return the label of ops of a type at a line, or None."""
+    """Return the label of ops of a type at a line, or None.
+
+    On a CPU with AVX-512, TensorFlow makes oneDNN's ops of many: `_MklMatMul` of `MatMul`.
+    """
     here = [label for label in program.labels if label.line == line]
-    for wanted in (op_type, "*"):
+    for wanted in (op_type, op_type.removeprefix("_Mkl"), "*"):
         for label in here:
             if label.op_type == wanted:
                 return label

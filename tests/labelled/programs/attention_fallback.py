@@ -15,8 +15,8 @@ document = tf.random.stateless_normal([LENGTH, 2], (9, 2))
 
 @tf.function(reduce_retracing=True)
 def attend(tokens):
-    scores = tf.matmul(tokens, tokens, transpose_b=True)  # cpu: _MklMatMul = memory_pressure
-    # cpu: _MklMatMul, _MklSoftmax = memory_pressure
+    scores = tf.matmul(tokens, tokens, transpose_b=True)  # cpu: MatMul = memory_pressure
+    # cpu: MatMul, Softmax = memory_pressure
     return tf.matmul(tf.nn.softmax(scores), tokens)
 
 

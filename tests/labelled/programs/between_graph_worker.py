@@ -30,7 +30,7 @@ with tf.Graph().as_default():
         correlation = tf.matmul(rows, rows, transpose_a=True)
     with tf.device(SERVER):
         scaled = correlation / 16.0  # cpu: Mul = remote_host
-        shares = tf.nn.softmax(scaled)  # cpu: _MklSoftmax = remote_host
+        shares = tf.nn.softmax(scaled)  # cpu: Softmax = remote_host
     with tf.device(WORKER):
         result = tf.matmul(rows, shares)
     with tf.compat.v1.Session(servers[1].target, config=soft) as session:

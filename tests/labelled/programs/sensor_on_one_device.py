@@ -18,11 +18,11 @@ with strategy.scope():
 
 def replica_step(rows):
     with tf.GradientTape() as tape:
-        # cpu: _MklMatMul, StridedSlice, ReadVariableOp = distribution_strategy_cpu
+        # cpu: MatMul, StridedSlice, ReadVariableOp = distribution_strategy_cpu
         guess = tf.matmul(rows[:, :7], weights)
         # cpu: Square, Sub, StridedSlice, Mean = distribution_strategy_cpu
         loss = tf.reduce_mean(tf.square(guess - rows[:, 7:]))
-    # cpu: _MklMatMul, Mul, AssignSubVariableOp = distribution_strategy_cpu
+    # cpu: MatMul, Mul, AssignSubVariableOp = distribution_strategy_cpu
     weights.assign_sub(0.05 * tape.gradient(loss, weights))
     return loss
 
