@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from traceanalyzer.evidence.cases import Case
+from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.examples import held, line
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.sidecar.document import CaughtError, Sidecar
@@ -34,8 +35,10 @@ def test_what_the_program_spells_out_is_as_sure_as_it_was() -> None:
 
 
 def test_a_line_that_may_ask_for_another_device_is_named() -> None:
-    doubt = FreeChoices(replace(CAPTURED, chosen=frozenset({0}))).doubt(case())
-    assert "train.py:6" in doubt
+    captured = replace(CAPTURED, chosen=frozenset({0}))
+    assert "train.py:6" in FreeChoices(captured).doubt(case())
+    (said,) = differences(captured)
+    assert "at train.py:6 is computed" in said
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,7 @@ def test_questions_and_scopes_are_kept_as_their_source_has_them(tmp_path: Path) 
         "HAS = has_gpu()\n"
         'with tf.device("/CPU:0" if HAS else None):\n    pass\n'
         'with tf.device("/CPU:0"):\n    pass\n'
+        'HAS = has_gpu() or shutil.which("nvidia-smi")\n'
     )
     lines = [[str(program), number, "<module>", 1] for number in (3, 5)]
     function = {**FUNCTION, "frames": [STEP, *lines]}
@@ -185,7 +186,7 @@ def test_questions_and_scopes_are_kept_as_their_source_has_them(tmp_path: Path) 
 
     found = build(tmp_path, "h")
 
-    assert found.devices == {"gpu_questions": [[str(program), 2]]}
+    assert found.devices == {"gpu_questions": [[str(program), 7], [str(program), 2]]}
     assert {found.frames[at].line for at in found.chosen} == {3}
 
 

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.sidecar.choices import may_choose, may_choose_device
+from traceanalyzer.sidecar.choices import (
+    may_choose,
+    may_choose_device,
+    questions_without_tensorflow,
+)
 from traceanalyzer.sidecar.document import Frame
 
 if TYPE_CHECKING:
@@ -88,6 +92,26 @@ def test_what_another_file_can_import_may_matter(tmp_path: Path) -> None:
     place = asked(tmp_path, f"GPUS = {ASKS}")
     assert may_choose(*place, is_script=False)
     assert not may_choose(*place, is_script=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "matters"),
+    [
+        ('gpus = subprocess.run(["nvidia-smi", "-L"])  # here', True),
+        ('if os.path.exists("/dev/nvidia0"):  # here\n    train()', True),
+        ("import pynvml  # here", True),
+        ("from GPUtil import getAvailable  # here", True),
+        ("if torch.cuda.is_available():  # here\n    train()", True),
+        ("print(torch.cuda.is_available())  # here", False),
+        ('"""Run it beside nvidia-smi."""  # here', False),
+    ],
+)
+def test_gpus_are_asked_for_in_other_ways_too(
+    tmp_path: Path, source: str, *, matters: bool
+) -> None:
+    file, line = asked(tmp_path, source)
+    assert [*questions_without_tensorflow(file)] == [line]
+    assert may_choose(file, line, is_script=False) is matters
 
 
 def entered(folder: Path, source: str) -> Frame:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.failure import failure
+from traceanalyzer.evidence.places import line_text
 from traceanalyzer.evidence.recurrent import (
     Recurrent,
     doubt_in_a_loop,
@@ -44,6 +45,7 @@ _PUBLIC_NAMES: Final = {
     "ParameterServerStrategyV1": "ParameterServerStrategy",
     "ParameterServerStrategyV2": "ParameterServerStrategy",
 }
+_MOST_LINES: Final = 3  # that one sentence names
 _MOST_MODELS: Final = 20  # that the recorder looks at
 
 
@@ -172,6 +174,12 @@ def differences(sidecar: Sidecar) -> Iterator[str]:
         yield (
             f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
             "the program may do something else where there is one."
+        )
+    if sidecar.chosen:
+        lines = [line_text(sidecar.frames[at]) for at in sorted(sidecar.chosen)[:_MOST_LINES]]
+        yield (
+            f"The device that is asked for at {listed(lines)} is computed, or a condition is "
+            "around it: the program may ask for another one there."
         )
     strategies = _strategies_by_gpus(sidecar)
     if strategies:

@@ -8,7 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.sidecar.choices import may_choose, may_choose_device
+from traceanalyzer.sidecar.choices import (
+    may_choose,
+    may_choose_device,
+    questions_without_tensorflow,
+)
 from traceanalyzer.sidecar.command_words import without_secrets
 from traceanalyzer.sidecar.decode import DamagedDocumentError, Decoder
 from traceanalyzer.sidecar.document import (
@@ -113,7 +117,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         complete="finished" in journal.last,
         command=None if command is None else without_secrets(command),
         environment=_environment(journal, choices),
-        devices=_devices(journal),
+        devices=_devices(journal, decoder.frames),
         gpus=tuple(facts(gpu) for gpu in gpus),
         log=tuple(log),
         log_source=log_source,
@@ -206,13 +210,18 @@ def _with_manner(record: _Object, frames: Sequence[Frame]) -> _Object:
     return {**record, "manner": manner_of(running, str(record.get("value")))}
 
 
-def _devices(journal: Journal) -> _Object | None:
+def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
     """Return the devices; of questions which GPUs there are, those whose answer may matter."""
     found = _facts(journal, "devices")
     asked = None if found is None else found.get("gpu_questions")
     if found is None or not isinstance(asked, list):
         return found
-    places: list[Json] = []
+    places: list[Json] = [
+        [file, line]
+        for file in sorted({frame.file for frame in frames if frame.is_user})
+        for line in sorted(set(questions_without_tensorflow(file)))
+        if may_choose(file, line, is_script=False)
+    ]
     for each in asked:
         match each:
             case [[str(file), int(line)], bool(is_script)]:

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Frame
 
-__all__ = ["may_choose", "may_choose_device"]
+__all__ = ["may_choose", "may_choose_device", "questions_without_tensorflow"]
+
+# What else a program learns of GPUs from: modules, and parts of texts.
+_MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
+_TEXTS: Final = ("nvidia-smi", "/proc/driver/nvidia", "/dev/nvidia")
 
 # Calls with an answer that leave the program as it is.
 _HARMLESS: Final = frozenset(
@@ -33,6 +37,7 @@ _HARMLESS: Final = frozenset(
         *{"VirtualDeviceConfiguration", "LogicalDeviceConfiguration"},
         *{"list_physical_devices", "list_logical_devices", "list_local_devices"},
         *{"get_visible_devices", "is_gpu_available", "gpu_device_name", "is_built_with_cuda"},
+        *{"is_available", "device_count", "get_device_name"},  # of `torch.cuda`
         *{"print", "format", "join", "info", "debug", "warning", "warn"},
         *{"len", "str", "bool", "list", "enumerate"},
     }
@@ -60,6 +65,21 @@ def may_choose(file: str, line: int, *, is_script: bool) -> bool:
     asking = [s for s in around if any(getattr(node, "lineno", 0) == line for node in own(s))]
     seen: set[str] = set()
     return not asking or any(_matters(tree, each, seen, is_script=is_script) for each in asking)
+
+
+def questions_without_tensorflow(file: str) -> Iterator[int]:
+    """Walk the lines of a file that learn of GPUs in a way that the recorder does not see."""
+    tree = syntax_of(file)
+    for node in () if tree is None else ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if any(part in text for part in _TEXTS):
+                yield node.lineno
+            case ast.Import(names=names) if any(n.name.split(".")[0] in _MODULES for n in names):
+                yield node.lineno
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in _MODULES:
+                yield node.lineno
+            case ast.Attribute(value=ast.Name(id="torch"), attr="cuda"):
+                yield node.lineno
 
 
 def _matters(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+from functools import lru_cache
 from importlib.util import decode_source
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,9 +28,14 @@ def syntax_of(file: str) -> ast.Module | None:
         if file.startswith("<"):
             source = "".join(linecache.getlines(file))
             return ast.parse(source) if source else None
-        return ast.parse(decode_source(Path(file).read_bytes()))
+        return _parsed(file, Path(file).stat().st_mtime_ns)
     except (OSError, SyntaxError, ValueError, RecursionError):
         return None
+
+
+@lru_cache(maxsize=32)  # many lines of few files are looked at
+def _parsed(file: str, _changed_ns: int) -> ast.Module:
+    return ast.parse(decode_source(Path(file).read_bytes()))
 
 
 def statements(node: ast.AST, line: int) -> Iterator[ast.stmt | ast.ExceptHandler]:
