@@ -8,10 +8,10 @@ tracer level 3 (TensorFlow 2.18 and 2.21, two cores). What TensorFlow holds in m
 session ends as a file of a quarter of that size, and the conversion at its end takes 3.5 times the
 memory and 20 s a GB: a loop of 100,000 rounds in a graph is 0.9 GB of memory, a 205 MB file and
 18 s. So a session ends when the heap has grown by 512 MB: its file has at most about 150 MB; and by
-256 MB where it shows no steps, which most often is the preparation of data, element by element. With
-64 MB, a map over 300,000 elements takes 1.17 times as long as alone and not 1.3, but the graphs of
-small Keras models fill 128 MB, so that each would be two runs. An eager op takes 143 bytes of the
-file, a training step of a small convolutional network 30 kB.
+256 MB where it shows no steps, which most often is the preparation of data, element by element.
+With 64 MB, a map over 300,000 elements takes 1.17 times as long as alone and not 1.3, but the
+graphs of small Keras models fill 128 MB, so that each would be two runs. An eager op takes 143
+bytes of the file, a training step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
