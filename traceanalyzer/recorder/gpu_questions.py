@@ -18,13 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["GpuQuestions"]
 
-# What `tf.config` and `tf.test` put between the program and the functions replaced here.
+# What `tf.config`, `tf.test` and `keras.distribution` put between the program and the functions
+# replaced here.
 _BETWEEN = tuple(
-    os.path.join("tensorflow", "python", *parts)
+    os.path.join(*parts)
     for parts in (
-        ("framework", "config.py"),
-        ("framework", "test_util.py"),
-        ("util", "deprecation.py"),
+        ("tensorflow", "python", "framework", "config.py"),
+        ("tensorflow", "python", "framework", "test_util.py"),
+        ("tensorflow", "python", "util", "deprecation.py"),
+        ("keras", "src", "backend", "tensorflow", "distribution_lib.py"),
+        ("keras", "src", "distribution", "distribution_lib.py"),
     )
 )
 _METHODS = (
