@@ -4,8 +4,10 @@
     python -m tests.twin --table KEPT FOLDER... # each program in or below the folders, as a table
 
 A program is a folder with a `program.toml`, which names the `script` beside it or a `module`,
-`arguments`, `pythonpath` and `environment`; in a folder without any, each Python file. Captures are
-kept in KEPT and not made again. The exit code is 1 where a prediction is wrong or an op was missed.
+`arguments`, `pythonpath` and `environment`; in a folder without any, each Python file. Of somebody
+else's program it also names the `repository`, `path`, `commit`, what was `changed`, the
+`cpu_seconds` that it takes alone, and the `verdict` on the report's headline. Captures are kept in
+KEPT and not made again. The exit code is 1 where a prediction is wrong or an op was missed.
 """
 
 from __future__ import annotations
@@ -18,21 +20,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.twin.capturing import capture
-from tests.twin.comparing import Twin, compare
+from tests.twin.comparing import compare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tests.twin.capturing import Captured
+    from tests.twin.comparing import Twin
+
 _COLUMNS = ("right", "wrong", "certain", "missed", "untraced", "apart")
+_ABOUT = ("repository", "path", "commit", "changed")
 
 
 def _twin(
     words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, logs: Path
-) -> Twin:
-    """Capture a program both ways and return how they agree."""
+) -> tuple[Twin, Captured]:
+    """Capture a program both ways; return how they agree, and the capture without a GPU."""
     without = capture(words, gpus=0, logdir=logs / "0", environment=environment, cwd=cwd)
     emulated = capture(words, gpus=1, logdir=logs / "1", environment=environment, cwd=cwd)
-    return compare(without, emulated)
+    return compare(without, emulated), without
 
 
 def _show(twin: Twin) -> None:
@@ -44,8 +50,8 @@ def _show(twin: Twin) -> None:
             print("   ", op)
 
 
-def _programs(folder: Path) -> Iterator[tuple[str, Path, list[str], dict[str, str]]]:
-    """Walk the programs of a folder: name, working directory, words, variables."""
+def _programs(folder: Path) -> Iterator[tuple[dict[str, Any], Path, list[str], dict[str, str]]]:
+    """Walk the programs of a folder: settings, working directory, words, variables."""
     files = sorted(folder.glob("**/program.toml"))
     for file in files:
         settings: dict[str, Any] = tomllib.loads(file.read_text())
@@ -54,26 +60,36 @@ def _programs(folder: Path) -> Iterator[tuple[str, Path, list[str], dict[str, st
         words += map(str, settings.get("arguments", []))
         variables: dict[str, str] = settings.get("environment", {})
         paths = os.pathsep.join(settings.get("pythonpath", []))
-        yield settings["name"], file.parent, words, {**variables, "PYTHONPATH": paths}
+        yield settings, file.parent, words, {**variables, "PYTHONPATH": paths}
     for script in sorted(folder.glob("[!_]*.py")) if not files else ():
-        yield script.stem, folder, [script.name], {}
+        yield {"name": script.stem}, folder, [script.name], {}
 
 
 def _table(kept: Path, folders: Sequence[str]) -> int:
-    print(f"| program | {' | '.join(_COLUMNS)} | status |")
-    print("|" + " --- |" * (len(_COLUMNS) + 2))
+    columns = (*_ABOUT, *_COLUMNS, "CPU", "verdict", "status")
+    print(f"| {' | '.join(columns)} |")
+    print("|" + " --- |" * len(columns))
     totals = dict.fromkeys(_COLUMNS, 0)
-    for name, folder, words, environment in (p for f in folders for p in _programs(Path(f))):
-        twin = _twin(words, environment, folder, kept / name)
+    for settings, folder, words, environment in (p for f in folders for p in _programs(Path(f))):
+        name = settings["name"]
+        twin, captured = _twin(words, environment, folder, kept / name)
         counts = {column: len(getattr(twin, column)) for column in _COLUMNS}
-        shown = " | ".join(map(str, counts.values()))
-        print(f"| {name} | {shown} | {twin.status} |", flush=True)
+        about = {"path": name, **settings}
+        alone = settings.get("cpu_seconds")
+        cells = [
+            *(about.get(column, "") for column in _ABOUT),
+            *counts.values(),
+            f"{captured.cpu_seconds / alone:.2f}" if alone else "",
+            settings.get("verdict", ""),
+            twin.status,
+        ]
+        print(f"| {' | '.join(map(str, cells))} |", flush=True)
         for kind in ("wrong", "missed"):
             for op in getattr(twin, kind):
                 print(f"{name}: {kind}: {op}", file=sys.stderr, flush=True)
         if twin.is_whole:  # what was compared in part is no agreement
             totals = {column: totals[column] + counts[column] for column in _COLUMNS}
-    print(f"| compared as a whole | {' | '.join(map(str, totals.values()))} | |")
+    print("compared as a whole: " + ", ".join(f"{n} {column}" for column, n in totals.items()))
     return totals["wrong"] + totals["missed"]
 
 
@@ -85,7 +101,7 @@ def main(words: Sequence[str]) -> int:
     if words[0] == "--table":
         return 1 if _table(Path(words[1]), words[2:]) else 0
     with tempfile.TemporaryDirectory(prefix="twin-") as folder:
-        twin = _twin(words, {}, None, Path(folder))
+        twin, _ = _twin(words, {}, None, Path(folder))
     _show(twin)
     return 1 if twin.wrong or twin.missed else 0
 

@@ -191,7 +191,10 @@ def _with_a_gpu(there: OnAGpu) -> str:
     """Say how many of the replayed ops would run on the CPU of a machine with a GPU."""
     when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
     if not there.subjects:
-        none = "no op outside the input pipeline would run on the CPU"
+        none = "no recorded op outside the input pipeline would run on the CPU"
+        if there.not_replayed:
+            none = f"none of the {counted(there.replayed, 'op')} replayed would run on the CPU"
+            return f"{when}, {none}; {len(there.not_replayed):,} could not be replayed."
         return f"{when}, {none} ({there.replayed:,} replayed)."
     ops = f"{len(there.subjects):,} of {counted(there.replayed, 'op')}"
     harmful = (f for f in there.findings if f.harm == "harmful")
