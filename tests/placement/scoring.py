@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+import pytest
+
 from tests.emulator.oracle import the_oracle
 from tests.workloads import WORKLOADS
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import pytest
 
     from tests.emulator.oracle import Outcome, PlacerRun
     from tests.workloads import Workload
@@ -27,6 +27,7 @@ __all__ = [
     "functions_of",
     "on_host",
     "short",
+    "skip_without_half_precision",
     "table",
     "totals",
 ]
@@ -98,6 +99,12 @@ def short(device: str) -> str:
 def emulated(workload: Workload) -> Outcome:
     """Run a workload on emulated GPUs, once for all that look at it."""
     return the_oracle().run(workload.path, gpus=workload.gpus)
+
+
+def skip_without_half_precision(workload: Workload) -> None:
+    """Skip a test of a program that this machine's CPU cannot run to its end under the emulator."""
+    if "Op does not support N5Eigen4halfE inputs" in emulated(workload).error:
+        pytest.skip("without AVX-512, the CPU under the emulated GPU cannot convolve halves")
 
 
 def functions_of(runs: Iterable[PlacerRun]) -> frozenset[str]:

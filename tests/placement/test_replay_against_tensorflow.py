@@ -21,6 +21,7 @@ from tests.placement.scoring import (
     emulated,
     functions_of,
     on_host,
+    skip_without_half_precision,
     table,
     totals,
 )
@@ -41,8 +42,6 @@ PLACED_ANEW: Final = (
 )
 KNOWN_LIMITS: Final = {("session_variables_v1", "Identity"): PLACED_ANEW}
 """By workload and op type: why TensorFlow places such nodes elsewhere."""
-
-_NO_HALF = "Op does not support N5Eigen4halfE inputs"
 
 each_workload = pytest.mark.parametrize(
     "workload",
@@ -117,11 +116,8 @@ def test_the_program_ran_to_its_end_under_tensorflow(workload: Workload) -> None
     outcome = emulated(workload)
     if workload.stops:
         assert f"cannot compute {workload.stops}" in outcome.error
-    elif _NO_HALF in outcome.error:
-        pytest.skip(
-            "without AVX-512, the CPU under the emulated GPU cannot convolve half precision"
-        )
     else:
+        skip_without_half_precision(workload)
         assert outcome.exit_code == 0, outcome.error or outcome.stderr
     assert any(not run.is_eager_op for run in outcome.runs)
 

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 
 from tests.captured import Program, run_captured
-from tests.placement.scoring import BOUND, Miss, asked_for, emulated, on_host, table, totals
+from tests.placement.scoring import (
+    BOUND,
+    Miss,
+    asked_for,
+    emulated,
+    on_host,
+    skip_without_half_precision,
+    table,
+    totals,
+)
 from tests.workloads import FAST, WORKLOADS, Workload
 from traceanalyzer.placement.program import SESSION, machine_of, place_program, with_gpus
 from traceanalyzer.sidecar.files import read
@@ -304,6 +313,7 @@ def test_each_node_elsewhere_is_explained(
 def test_each_eager_op_elsewhere_is_explained(
     workload: Workload, look: Callable[[Workload], Compared]
 ) -> None:
+    skip_without_half_precision(workload)
     elsewhere = look(workload).eager_misses
     assert bool(elsewhere) is (workload.name in EAGER_LIMITS), elsewhere
 
