@@ -162,7 +162,7 @@ def test_a_session_does_not_wait_for_ever(auto: AutoWindow, clock: Clock) -> Non
 
 def fills(auto: AutoWindow) -> None:
     """Let the set-up take the memory that it may."""
-    call(auto, 1, "__inference_init_3")
+    call(auto, 2, "__inference_init_3")
     assert auto.looked(Load(heap_bytes=SET_UP_BYTES - 1)) is None
     ended = auto.looked(Load(heap_bytes=SET_UP_BYTES))
     assert ended == End(f"until it held {SET_UP_BYTES >> 20} MB in memory")
@@ -183,7 +183,34 @@ def test_memory_that_the_program_itself_took_does_not_end_the_recording(
     assert isinstance(auto.written(1 << 20), Begin)
     assert auto.looked(Load(heap_bytes=SET_UP_BYTES)) is None
     assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
-    assert auto.written(1 << 20) is None
+    assert auto.written(100 << 20) is None
+
+
+def test_nor_does_that_of_its_steps(auto: AutoWindow) -> None:
+    """A step on large images keeps more than the bound until its gradients are computed."""
+    call(auto, 10)
+    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
+    assert isinstance(auto.written(1 << 20), Begin)
+    assert auto.looked(Load(heap_bytes=HEAP_BYTES)) is None
+
+
+def test_training_goes_on_after_a_recording_that_only_its_tensors_filled(auto: AutoWindow) -> None:
+    call(auto, 3, "__inference_train_function_7")
+    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
+    assert isinstance(auto.written(1 << 20), Begin)
+    assert not auto.over
+
+
+def test_graphs_that_are_traced_do_not_count(auto: AutoWindow) -> None:
+    assert auto.looked(Load(heap_bytes=4 * SET_UP_BYTES, is_tracing=True)) is None
+    assert auto.looked(Load(heap_bytes=5 * SET_UP_BYTES - 1)) is None
+    assert isinstance(auto.looked(Load(heap_bytes=5 * SET_UP_BYTES)), End)
+
+
+def test_nor_what_the_first_call_of_a_function_makes_of_them(auto: AutoWindow) -> None:
+    call(auto, 1)
+    assert auto.looked(Load(heap_bytes=4 * SET_UP_BYTES)) is None
+    assert isinstance(auto.looked(Load(eager_ops=1, heap_bytes=5 * SET_UP_BYTES)), End)
 
 
 def test_a_set_up_with_a_large_trace_is_left_alone(auto: AutoWindow) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "FramePool",
     "is_library_file",
     "is_plumbing",
+    "is_tracing",
     "is_user_file",
     "known_files",
     "library_frame",
@@ -136,6 +137,20 @@ def library_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
             innermost = innermost or frame
         frame = frame.f_back
     return innermost
+
+
+def is_tracing() -> bool:
+    """Return whether TensorFlow traces a Python function in some thread now.
+
+    All that does so comes through `func_graph_from_py_func` of python/framework/func_graph.py.
+    """
+    for frame in sys._current_frames().values():  # noqa: SLF001 - documented
+        above: Optional[FrameType] = frame
+        while above is not None:
+            if above.f_code.co_name == "func_graph_from_py_func":
+                return True
+            above = above.f_back
+    return False
 
 
 def place(frame: Optional[FrameType]) -> Optional[Tuple[str, int, str]]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 
 from .cooperation import ProgramWatch, ScriptSession
 from .ending import shielded, watch_signals
+from .frames import is_tracing
 from .memory import HeapGrowth, free_share, give_back
 from .processes import note_other_starts
 from .profiler import Profiler, ProfilerError, native_profiler
@@ -331,7 +332,8 @@ class Recording:
         if self._session is None:
             return Load(evidence.eager_ops)
         heap_bytes = self._session.heap.bytes()
-        return Load(evidence.eager_ops, heap_bytes, free_share(), evidence.signatures)
+        signatures = evidence.signatures
+        return Load(evidence.eager_ops, heap_bytes, free_share(), signatures, is_tracing())
 
     # --------------------------------------------------------------------- notes
 

@@ -8,10 +8,12 @@ tracer level 3 (TensorFlow 2.18 and 2.21, two cores). What TensorFlow holds in m
 session ends as a file of a quarter of that size, and the conversion at its end takes 3.5 times the
 memory and 20 s a GB: a loop of 100,000 rounds in a graph is 0.9 GB of memory, a 205 MB file and
 18 s. So a session ends when the heap has grown by 512 MB: its file has at most about 150 MB; and by
-256 MB where it shows no steps, which most often is the preparation of data, element by element.
-With 64 MB, a map over 300,000 elements takes 1.17 times as long as alone and not 1.3, but the
-graphs of small Keras models fill 128 MB, so that each would be two runs. An eager op takes 143
-bytes of the file, a training step of a small convolutional network 30 kB.
+64 MB where it shows no steps, which most often is the preparation of data, element by element: a
+map over 300,000 elements then takes 1.17 times as long as alone, with 256 MB 1.3 times. What the
+heap grows by while a function is traced and first called is the program's graphs, 530 MB of Keras'
+MobileNetV2, and not counted. The tensors of a program count, since nothing tells them apart: if the
+trace that was written is too small for what was counted, recording begins again, with more allowed.
+An eager op takes 143 bytes of the file, a training step of a small convolutional network 30 kB.
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ WHOLE_S = 20.0  # a program that ends within this is recorded whole
 LOOK_EVERY_S = 0.25
 LOOK_FOR_EAGER_S = 1.0
 HEAP_BYTES = 512 << 20
-SET_UP_BYTES = 256 << 20  # of a session that shows no steps
+SET_UP_BYTES = 64 << 20  # of a session that shows no steps
+GRAPHS_BYTES = 512 << 20  # not counted, at most
 EAGER_OPS = 200_000
 EAGER_LOOP_OPS = 50_000  # of a session that shows no function: each op takes a third longer
 LEAST_FREE = 0.1  # of the machine's memory
@@ -64,12 +67,14 @@ class Load(NamedTuple):
         signatures: Distinct eager ops of the whole program.
         heap_bytes: Growth of the heap since then.
         free: Share of the machine's memory that is available.
+        is_tracing: Some thread is tracing a function.
     """
 
     eager_ops: int = 0
     heap_bytes: int = 0
     free: float = 1.0
     signatures: int = 0
+    is_tracing: bool = False
 
 
 class Begin(NamedTuple):
@@ -202,7 +207,10 @@ class AutoWindow(Window):
         self._steps_at = 0.0
         self._begins_with_steps = False
         self._called_at = 0.0  # when one of the functions that rank so was last called
-        self._is_heap_ours = True  # as far as the size of a trace has not shown otherwise
+        self._allowed_bytes = 0  # once a trace was too small for the memory; 0 before
+        self._ended_at_bytes = 0  # the last session, if for its memory
+        self._heap_bytes = self._graphs_bytes = self._eager_ops = 0  # at the last look
+        self._is_first_call = False  # the last call of a function was its first
         self._signatures = 0  # distinct ones at the last look, and the ops up to the newest
         self._ops_before = 0
 
@@ -222,18 +230,26 @@ class AutoWindow(Window):
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
         if self._rank == _SET_UP and self._repeats(load):
             self._found(_EAGER)
-        is_set_up = self._rank == _SET_UP and self._is_heap_ours
-        heap = SET_UP_BYTES if is_set_up else HEAP_BYTES
+        load = load._replace(heap_bytes=self._counted_bytes(load))
+        most = self._allowed_bytes or (SET_UP_BYTES if self._rank == _SET_UP else HEAP_BYTES)
         ops = EAGER_OPS if self._rank > _EAGER else EAGER_LOOP_OPS
-        reason = _bound_reached(load, heap, ops) or self._enough()
-        return self._close(reason) if reason else None
+        reason = _bound_reached(load, most, ops) or self._enough()
+        if reason is None:
+            return None
+        self._ended_at_bytes = most if load.heap_bytes >= most else 0
+        return self._close(reason)
 
     def written(self, size: int) -> Action:
-        """Go on where the set-up's memory was the program's own: its trace is small."""
-        if self._rank != _SET_UP or size * _HEAP_PER_BYTE >= SET_UP_BYTES or not self._is_heap_ours:
+        """Go on where the memory was the program's own: the trace is small."""
+        ended_at = self._ended_at_bytes
+        if size * _HEAP_PER_BYTE >= ended_at:
             return None
-        self._is_heap_ours = False
-        return self._begin("from where the program had taken much memory")
+        self._allowed_bytes = HEAP_BYTES if ended_at < HEAP_BYTES else 4 * ended_at
+        self.over = False
+        reason = "from where the program had taken much memory"
+        return (
+            self._begin(reason) if self._rank == _SET_UP else self._begin_with(self._rank, reason)
+        )
 
     def next_look_s(self) -> Optional[float]:
         """Look while recording, and now and then while an eager loop may begin."""
@@ -243,11 +259,24 @@ class AutoWindow(Window):
         """Say so."""
         return "TensorFlow was imported, but no op was run"
 
+    def _begin(self, reason: str) -> Begin:
+        self._heap_bytes = self._graphs_bytes = self._ended_at_bytes = 0
+        return super()._begin(reason)
+
+    def _counted_bytes(self, load: Load) -> int:
+        """Return by how much the heap has grown, but for the graphs of the program."""
+        is_first_call = self._is_first_call and load.eager_ops == self._eager_ops
+        if load.is_tracing or is_first_call:
+            self._graphs_bytes += max(0, load.heap_bytes - self._heap_bytes)
+        self._heap_bytes, self._eager_ops = load.heap_bytes, load.eager_ops
+        return load.heap_bytes - min(self._graphs_bytes, GRAPHS_BYTES)
+
     def _label_of(self, definition: str) -> str:
         # Training and evaluation are functions of one name.
         return definition if _KERAS_STEP.search(definition) else super()._label_of(definition)
 
     def _counted(self, label: str, count: int) -> Action:
+        self._is_first_call = count == 1
         rank = self._ranks.get(label)
         is_new = rank is None
         if rank is None or rank > self._rank:
