@@ -51,6 +51,13 @@ def test_python_between_ops_is_named_before_the_ops(verdict: Any) -> None:  # no
     assert "2 ops ran on the CPU" in said
 
 
+def test_nothing_is_said_of_a_program_whose_call_had_not_ended(verdict: Any) -> None:  # noqa: ANN401
+    """The thread of the call has no event yet; the one that runs the op has."""
+    before = line("python")(op("a", "MatMul", us(0, 10)), event("Wait", us(10, 90)))
+    said = verdict(host(before, line("work")(executor(us(100, 900))(op("b", "Eig", us(100, 900))))))
+    assert said.startswith("As far as the trace shows, TensorFlow used no GPU")
+
+
 def test_nothing_comes_before_ops_that_take_most(verdict: Any) -> None:  # noqa: ANN401
     said = verdict(host(line("python")(op("a", "MatMul", us(0, 900)), LAST)))
     assert said.startswith("As far as the trace shows, TensorFlow used no GPU")

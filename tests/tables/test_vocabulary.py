@@ -48,7 +48,7 @@ from traceanalyzer.tables.vocabulary import (
             "Iterator::Root::Zip[0]::Range[12]",
             "",
             Kind.STAGE,
-            "Iterator::Root::Zip[0]::Range[12]",
+            "Iterator::Root::Zip[0]::Range",
             "Iterator::Range",
         ),
         ("EagerExecute: MatMul", "", Kind.OTHER, "", ""),

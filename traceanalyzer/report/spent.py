@@ -51,6 +51,7 @@ _PART_OF: Final[Mapping[Phase, str]] = {
 _NAMED: Final = frozenset({_READY, _PROGRAM, _INPUT, _MADE, _RUNTIME, _COPIES})
 _PS_PER_US: Final = 1e6
 _LEAST_NAMED: Final = 0.1  # of the time: a second part that is worth a word
+_LEAST_KNOWN: Final = 0.5  # of the time from a host's first event to its last
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,8 @@ def spent(run: Run) -> Spent | None:
     """Return where the time of a run went, for the host and device that were idle the most.
 
     Returns:
-        None where nothing tells.
+        None where nothing tells, or of too little: of a call that was under way when the recording
+        ended, the trace holds no event.
     """
     found = [_of(host, parts) for host in run.hosts for parts in _timelines(host)]
     known = [each for each in found if each.total_ps > 0]
@@ -80,9 +82,11 @@ def spent(run: Run) -> Spent | None:
 
 
 def _timelines(host: Host) -> list[Parts]:
-    devices = [device.parts for device in host.timeline.devices]
-    program = [] if host.timeline.program is None else [host.timeline.program]
-    return devices or program
+    program = host.timeline.program
+    if program is None:
+        return [device.parts for device in host.timeline.devices]
+    known_ps = int((program.end_ps - program.start_ps).sum())
+    return [program] if known_ps > _LEAST_KNOWN * (host.end_ps - host.start_ps) else []
 
 
 def _of(host: Host, parts: Parts) -> Spent:
@@ -153,7 +157,8 @@ def most_of_the_time(run: Run) -> str:
     texts = [f"{part} ({_of_total(ps, found)})" for part, ps in named.items()]
     how_much = "Most" if 2 * sum(named.values()) > found.total_ps else "The largest part"
     start = f"{how_much} of the {_time(found.total_ps)} recorded"
-    ops = f"{_time(found.cpu_ops_ps)} ({percent_text(found.cpu_ops_ps / found.total_ps)})"
+    ops_ps = found.cpu_ops_ps
+    ops = f"{_time(ops_ps)} ({percent_text(ops_ps / found.total_ps)})" if ops_ps else "nothing"
     if found.parts_ps[_DEVICE]:
         device = "GPU" if run.gpu_used else "device"
         return (

@@ -129,7 +129,7 @@ def _of_what_ran(
             f"The trace holds {counted(compiled, 'XLA op')}, compiled for the accelerator, and no "
             f"TensorFlow op is seen on a CPU: there is no placement to explain{doubt}."
         )
-    ran = f"{counted(len(on_cpu), 'op')} ran on the CPU"
+    ran = f"{counted(len(on_cpu), 'op') if len(on_cpu) else 'no op'} ran on the CPU"
     took = _time(int(on_cpu["host_self_ps"].sum()))
     facts = [h.tables.facts for h in run.hosts]
     if any(f.pluggable_used for f in facts):
@@ -138,7 +138,9 @@ def _of_what_ran(
             f"({took}){doubt}."
         )
     if not run.gpu_used and not any("TPU" in name for f in facts for name in f.accelerators):
-        return f"{most_of_the_time(run)}{_without_gpu(run, findings, ran)} ({took}){doubt}."
+        most = most_of_the_time(run)
+        also = "" if most or on_cpu.empty else f" ({took})"  # what they take is told with the most
+        return f"{most}{_without_gpu(run, findings, ran)}{also}{doubt}."
     if on_cpu.empty:
         rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
         said = f"No computation of the model is seen on the CPU: {rest}{doubt}."

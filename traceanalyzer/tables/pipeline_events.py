@@ -17,7 +17,7 @@ import numpy as np
 
 from traceanalyzer.tables import compiled
 from traceanalyzer.tables.nesting import sum_by
-from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, Kind
+from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 from traceanalyzer.trace.columns import Selected
 
 if TYPE_CHECKING:
@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Calls", "Requests", "Spans", "StageEvents", "parent_path", "stage_events"]
 
-_PREFIX: Final = "Iterator::"
-_INDEX: Final = re.compile(r"\[\d+\]")
-# Stages whose inputs are different datasets, told apart by their index. Elsewhere an index counts
-# the times that a stage began anew: epochs of a repeat, files of an interleave.
-_SEVERAL_INPUTS: Final = re.compile(r"Zip|Concatenate|DirectedInterleave|ChooseFastest\w*")
 # cache_dataset_ops.cc: the iterator of a cache in memory hands over to another, named as a sibling.
 _CACHE: Final = ("MemoryCacheImpl", "MemoryCache::MemoryCacheImpl")
 # Stages that make elements ahead, on threads of their own (the kernels' files of the same names).
@@ -225,17 +220,9 @@ def _paths(
 
 def _path(name: str) -> tuple[str, bool]:
     """Return a stage's path, and whether it left out an index that counts new beginnings."""
-    parts = name.removeprefix(_PREFIX).split("::")
-    kept = []
-    is_anew = False
-    for part in parts:
-        plain = _INDEX.sub("", part)
-        if _SEVERAL_INPUTS.fullmatch(plain):
-            kept.append(part)
-        else:
-            is_anew = is_anew or plain != part
-            kept.append(plain)
-    path = "::".join(kept)
+    told = name.removeprefix(STAGE)
+    path = without_counts(told)
+    is_anew = path != told
     return path.replace(*_CACHE) if "MemoryCache::" not in path else path, is_anew
 
 

@@ -30,12 +30,14 @@ __all__ = [
     "Kind",
     "Names",
     "Role",
+    "STAGE",
     "classify",
     "is_derived_line",
     "is_eager_executor_line",
     "is_pipeline_line",
     "op_and_type",
     "role_of_type",
+    "without_counts",
 ]
 
 HOST_PLANE: Final = "/host:CPU"
@@ -57,7 +59,11 @@ _EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
 # a server does for eager ops of others is called alike: `EagerService:Enqueue`
 # (eager_service_impl.cc).
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
-_STAGE: Final = "Iterator::"
+STAGE: Final = "Iterator::"
+_INDEX: Final = re.compile(r"\[\d+\]")
+# Stages whose inputs are different datasets, told apart by their index. Elsewhere an index counts
+# the times that a stage began anew: epochs of a repeat, files of an interleave.
+_SEVERAL_INPUTS: Final = re.compile(r"(?:Zip|Concatenate|DirectedInterleave|ChooseFastest\w*)\[")
 _REDUCES: Final = "tf_data_reduce_dataset"  # reduce_dataset_op.cc
 
 # Lines that post-processing adds; their events repeat others. Ids from 0xdeadbeef up, which older
@@ -204,7 +210,7 @@ def classify(plane: Plane) -> Names:
         is_unnamed=_mask(n == f"{t}:{t}" for n, t in zip(plane.names, types, strict=True)),
         is_executor=_mask(n == EXECUTOR for n in plane.names),
         is_pipeline=_mask(
-            n.startswith(_STAGE)
+            n.startswith(STAGE)
             or CAPTURED_FUNCTION.fullmatch(n) is not None
             or GET_NEXT.fullmatch(n) is not None
             for n in plane.names
@@ -212,10 +218,16 @@ def classify(plane: Plane) -> Names:
     )
 
 
+def without_counts(path: str) -> str:
+    """Return a stage's path without the indices that count how often a stage began anew."""
+    parts = path.split("::")
+    return "::".join(p if _SEVERAL_INPUTS.match(p) else _INDEX.sub("", p) for p in parts)
+
+
 def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
-    if name.startswith(_STAGE):
-        stage = display_name or _STAGE + re.sub(r"\[\d+\]$", "", name.rpartition("::")[2])
-        return Kind.STAGE, name, stage
+    if name.startswith(STAGE):
+        stage = display_name or STAGE + _INDEX.sub("", name.rpartition("::")[2])
+        return Kind.STAGE, without_counts(name), stage
     if eager := _EAGER.fullmatch(name):
         called = eager[1]
         if called.startswith("__"):
