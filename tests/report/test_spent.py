@@ -51,6 +51,15 @@ def test_python_between_ops_is_named_before_the_ops(verdict: Any) -> None:  # no
     assert "2 ops ran on the CPU" in said
 
 
+def test_where_python_runs_a_step_op_by_op_a_function_is_advised(verdict: Any) -> None:  # noqa: ANN401
+    def steps(ops: int) -> Any:  # noqa: ANN401 - an iterator of events
+        for step in range(30):
+            yield from (eager(f"Op{n}", us(1000 * step + 30 * n, 8)) for n in range(ops))
+
+    assert "the 25 ops of a step one by one" in verdict(host(line("python")(steps(25))))
+    assert "@tf.function" not in verdict(host(line("python")(steps(3))))
+
+
 def test_nothing_is_said_of_a_program_whose_call_had_not_ended(verdict: Any) -> None:  # noqa: ANN401
     """The thread of the call has no event yet; the one that runs the op has."""
     before = line("python")(op("a", "MatMul", us(0, 10)), event("Wait", us(10, 90)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.report.text import duration
+from traceanalyzer.tables.eager_loop import eager_loop
 from traceanalyzer.tables.lanes import Doing
 from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.vocabulary import Role
@@ -163,9 +164,21 @@ def most_of_the_time(run: Run) -> str:
         device = "GPU" if run.gpu_used else "device"
         return (
             f"{start}, the {device} waits for {' and '.join(texts)}; it waits {ops} for ops on "
-            "the CPU. "
+            f"the CPU. {_eager(run, most)}"
         )
-    return f"{start} goes to {' and '.join(texts)}; ops on the CPU take {ops}. "
+    return f"{start} goes to {' and '.join(texts)}; ops on the CPU take {ops}. {_eager(run, most)}"
+
+
+def _eager(run: Run, most: str) -> str:
+    """Say that Python runs a step op by op, where what is around the ops takes most."""
+    loop = eager_loop(run.ops, run.steps) if most in {_PROGRAM, _RUNTIME} else None
+    if loop is None:
+        return ""
+    place = f" ({loop.place})" if loop.place else ""
+    return (
+        f"Python runs the {loop.ops} ops of a step one by one{place}; a function decorated with "
+        "@tf.function would run them as one graph. "
+    )
 
 
 def _of_total(ps: int, found: Spent) -> str:
