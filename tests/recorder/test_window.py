@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.recorder.window import (
-    HEAP_BYTES,
-    SET_UP_BYTES,
-    AutoWindow,
-    Begin,
-    End,
-    Load,
-    StepsWindow,
-    TimeWindow,
-    WholeWindow,
-    window_of,
-)
+from traceanalyzer.recorder.asked_windows import StepsWindow, TimeWindow, WholeWindow, window_of
+from traceanalyzer.recorder.auto_window import HEAP_BYTES, SET_UP_BYTES, AutoWindow
+from traceanalyzer.recorder.window import Begin, End, Load
 
 STEP = "__inference_step_12"
 
@@ -360,3 +351,33 @@ def test_no_window_outgrows_the_machine(clock: Clock, asked: dict[str, object]) 
     assert isinstance(window.used() or window.called(STEP), Begin)
     assert window.looked(Load(eager_ops=10**7)) is None
     assert isinstance(window.looked(Load(heap_bytes=2 << 30)), End)
+
+
+# --------------------------------------------------- what the program does later
+
+
+def is_called_later(auto: AutoWindow, clock: Clock, name: str, seconds: int) -> None:
+    """Record a training, and have a function be called after that for some seconds."""
+    auto.opened()
+    call(auto, 10, "__inference_train_function_7")
+    clock.now += 30
+    assert isinstance(auto.looked(Load()), End)
+    for _ in range(seconds + 1):
+        call(auto, 1, name)
+        clock.now += 1
+
+
+def test_work_after_the_recording_is_told(auto: AutoWindow, clock: Clock) -> None:
+    is_called_later(auto, clock, "__inference_predict_function_9", 90)
+    assert auto.missed() == (
+        "not recorded: predict_function, which the program then called 91 times in 90 s; "
+        "--after 30s records from there"
+    )
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("train", 90), ("predict", 20)])
+def test_more_of_the_same_is_nothing_missed_nor_is_little(
+    auto: AutoWindow, clock: Clock, name: str, seconds: int
+) -> None:
+    is_called_later(auto, clock, f"__inference_{name}_function_7", seconds)
+    assert auto.missed() is None

@@ -250,9 +250,10 @@ def test_memory_held_is_no_time_busy(report: Any) -> None:  # noqa: ANN401
     assert (device.kernels, device.busy_us) == (1, 50.0)
 
 
-def test_work_in_other_processes_is_said_to_be_missing() -> None:
+@pytest.mark.parametrize("kind", ["work_of_child_processes", "work_after_the_recording"])
+def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
     note = Note(
-        id="work_of_child_processes",
+        id=kind,
         severity="warning",
         message="not recorded: processes that used 8 s; do it here",
     )

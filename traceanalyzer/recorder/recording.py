@@ -10,13 +10,14 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
 
+from .asked_windows import window_of
 from .cooperation import ProgramWatch, ScriptSession
 from .ending import shielded, watch_signals
 from .frames import is_tracing
 from .memory import HeapGrowth, free_share, give_back
 from .processes import note_other_starts
 from .profiler import Profiler, ProfilerError, native_profiler
-from .window import Action, Begin, End, Load, window_of
+from .window import Action, Begin, End, Load
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -149,7 +150,7 @@ class Recording:
                 again = self._window.written(self._end_session(action.reason))
                 if isinstance(again, Begin):
                     self._begin_session(again.reason)
-            self._is_idle = self._window.over
+            self._is_idle = self._window.over and not self._window.counts_on
             self._evidence.count_eager_ops(on=self._window.awaits_eager_ops)
             self._look_if_needed()
 
@@ -340,6 +341,9 @@ class Recording:
     def _tell_what_is_missing(self, *, was_over: bool) -> None:
         if not was_over and not self._index:
             self._journal.note("no_trace", "warning", f"no trace: {self._window.why_nothing()}")
+        missed = self._window.missed()
+        if missed:
+            self._journal.note("work_after_the_recording", "warning", missed)
         note_other_starts(self._journal)
 
     @contextlib.contextmanager

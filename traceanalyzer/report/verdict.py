@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Lost", "verdict"]
 
 _NO_GPU: Final = "no_gpu_visible"
+_OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 _NOT_TOLD: Final = "why is not told by the trace"
 _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
 
@@ -64,11 +65,8 @@ def verdict(
         said += f" {_with_a_gpu(diagnosis.on_a_gpu)}"
     said += _recorded(run)
     notes = (note for h in run.hosts if h.sidecar for note in h.sidecar.notes)
-    elsewhere = next(filter(_is_work, notes), None)
-    if elsewhere is None:
-        return said
-    message = elsewhere.message.partition(";")[0]
-    return f"{said} {message[:1].upper()}{message[1:]}."
+    messages = dict.fromkeys(n.message.partition(";")[0] for n in notes if _is_of_other_work(n))
+    return " ".join([said, *(f"{m[:1].upper()}{m[1:]}." for m in messages)])
 
 
 def _recorded(run: Run) -> str:
@@ -80,9 +78,9 @@ def _recorded(run: Run) -> str:
     return ""
 
 
-def _is_work(note: Note) -> bool:
-    """Return whether a note says that child processes did much of the work."""
-    return note.id == "work_of_child_processes" and note.severity == "warning"
+def _is_of_other_work(note: Note) -> bool:
+    """Return whether a note says that much of the work was not recorded."""
+    return note.severity == "warning" and note.id in _OTHER_WORK
 
 
 def _of_program(
