@@ -176,7 +176,7 @@ def _eager(run: Run, most: str) -> str:
         return ""
     place = f" ({loop.place})" if loop.place else ""
     return (
-        f"Python runs the {loop.ops} ops of a step one by one{place}; a function decorated with "
+        f"Python runs the {loop.ops:,} ops of a step one by one{place}; a function decorated with "
         "@tf.function would run them as one graph. "
     )
 
