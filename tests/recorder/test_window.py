@@ -192,6 +192,25 @@ def test_training_goes_on_after_a_recording_that_only_its_tensors_filled(auto: A
     assert not auto.over
 
 
+def test_a_few_steps_at_the_end_do_not_replace_a_recording(auto: AutoWindow, clock: Clock) -> None:
+    """As the one training step after the predictions of an agent."""
+    call(auto, 10)
+    clock.now += 30
+    assert isinstance(auto.looked(Load()), End)
+    call(auto, 2, "__inference_train_function_7")
+    clock.now += 1
+    assert auto.is_too_short()
+    clock.now += 2
+    assert not auto.is_too_short()
+
+
+def test_short_steps_after_a_long_set_up_are_kept(auto: AutoWindow, clock: Clock) -> None:
+    fills(auto)
+    assert call(auto, 2)
+    clock.now += 1
+    assert not auto.is_too_short()
+
+
 def test_graphs_that_are_traced_do_not_count(auto: AutoWindow) -> None:
     assert auto.looked(Load(heap_bytes=4 * SET_UP_BYTES, is_tracing=True)) is None
     assert auto.looked(Load(heap_bytes=5 * SET_UP_BYTES - 1)) is None

@@ -75,6 +75,7 @@ class AutoWindow(Window):
         self._begins_with_steps = False
         self._called_at = 0.0  # when one of the functions that rank so was last called
         self._opened = self._recorded_s = 0.0
+        self._kept_rank = _SET_UP  # of the last session that was kept
         self._recorded: Set[str] = set()  # functions that were called again and again by then
         self._later: Dict[str, List[float]] = {}  # since it ended: calls, time of first and last
         self._allowed_bytes = 0  # once a trace was too small for the memory; 0 before
@@ -102,6 +103,11 @@ class AutoWindow(Window):
             found[0] += 1
             found[2] = now
         return None if self.over else super().called(definition)
+
+    def is_too_short(self) -> bool:
+        """Return whether the session has shown few steps, while one with others is kept."""
+        is_short = self.recording and self._elapsed() < LEAST_STEPS_S
+        return is_short and self._kept_rank > _SET_UP
 
     def missed(self) -> Optional[str]:
         """Say which function that was not recorded was called for longer than was recorded."""
@@ -142,7 +148,7 @@ class AutoWindow(Window):
         if size * _HEAP_PER_BYTE >= ended_at:
             return None
         self._allowed_bytes = HEAP_BYTES if ended_at < HEAP_BYTES else 4 * ended_at
-        self.over = False
+        self.over, self._kept_rank = False, _SET_UP
         reason = "from where the program had taken much memory"
         return (
             self._begin(reason) if self._rank == _SET_UP else self._begin_with(self._rank, reason)
@@ -241,6 +247,7 @@ class AutoWindow(Window):
 
     def _close(self, reason: str) -> End:
         self._recorded_s = self._elapsed()
+        self._kept_rank = self._rank
         self._recorded = set(self._ranks)
         self._later.clear()
         ended = self._end(reason)

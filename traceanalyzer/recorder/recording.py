@@ -112,7 +112,10 @@ class Recording:
             self._is_ending = reason in _ENDS
             self._wake.set()
             self._wanted = None
-            self._end_session(_ENDS.get(reason, reason))
+            if self._window.is_too_short():
+                self._drop_session("shorter than the one before")
+            else:
+                self._end_session(_ENDS.get(reason, reason))
             self._end_script()
             self._watch.undo()
             self._tell_what_is_missing(was_over=was_over)
@@ -192,7 +195,7 @@ class Recording:
 
     def _begin_session(self, reason: str) -> None:
         if self._session is not None:
-            self._drop_session()
+            self._drop_session("since it showed only the program's start")
         if not self._is_used or self._scripts or self._profiler is None:
             self._wanted = reason
             return
@@ -249,7 +252,7 @@ class Recording:
                 thread.start()
         return os.path.getsize(written.path) if written else 0
 
-    def _drop_session(self) -> None:
+    def _drop_session(self, why: str) -> None:
         session, self._session = self._session, None
         if session is None or self._profiler is None:
             return
@@ -263,7 +266,7 @@ class Recording:
             proof=None,
             start_ns=session.start_ns,
             stop_ns=time.time_ns(),
-            reason=f"{session.reason}; dropped, since it showed only the program's start",
+            reason=f"{session.reason}; dropped, {why}",
         )
         self._evidence.session_stopped()
 

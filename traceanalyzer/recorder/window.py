@@ -128,6 +128,10 @@ class Window:
         """Say why nothing was recorded of a program that used TensorFlow."""
         return "nothing was recorded"
 
+    def is_too_short(self) -> bool:
+        """Return whether the session under way shows less than one that is kept."""
+        return False
+
     def missed(self) -> Optional[str]:
         """Say what else the program did for longer than was recorded, if it did."""
         return None
