@@ -51,6 +51,8 @@ _PART_OF: Final[Mapping[Phase, str]] = {
 }
 _NAMED: Final = frozenset({_READY, _PROGRAM, _INPUT, _MADE, _RUNTIME, _COPIES})
 _PS_PER_US: Final = 1e6
+_AROUND_OPS: Final = (_PROGRAM, _RUNTIME)  # what a graph saves
+_LEAST_AROUND: Final = 0.2  # of the time: worth a word beside ops that take more
 _LEAST_NAMED: Final = 0.1  # of the time: a second part that is worth a word
 _LEAST_KNOWN: Final = 0.5  # of the time from a host's first event to its last
 
@@ -141,15 +143,20 @@ def most_of_the_time(run: Run) -> str:
     """Say what takes most of the recorded time and what ops on the CPU are of it.
 
     Returns:
-        A sentence with a space behind it; "" where ops on the CPU or a device take most, or close
-        to it, or nothing tells.
+        A sentence or two with a space behind; "" where ops on the CPU or a device take most, or
+        close to it, or nothing tells.
     """
     found = spent(run)
     most = _UNKNOWN if found is None else next(iter(found.parts_ps))
-    if found is None or most in {_OPS, _DEVICE, _UNKNOWN}:
+    if found is None or most in {_DEVICE, _UNKNOWN}:
         return ""
-    if 2 * found.cpu_ops_ps >= found.parts_ps[most]:
-        return ""  # ops on the CPU are a cost of the same order
+    ops_ps = found.cpu_ops_ps
+    ops = f"{_time(ops_ps)} ({percent_text(ops_ps / found.total_ps)})" if ops_ps else "nothing"
+    if 2 * ops_ps >= found.parts_ps[most]:  # a cost of the same order
+        around_ps = sum(found.parts_ps[part] for part in _AROUND_OPS)
+        loop = _eager(run) if around_ps >= _LEAST_AROUND * found.total_ps else ""
+        return f"Ops on the CPU take {ops} of the time recorded. {loop}" if loop else ""
+    loop = _eager(run) if most in _AROUND_OPS else ""
     named = {
         part: ps
         for part, ps in list(found.parts_ps.items())[:2]
@@ -158,20 +165,18 @@ def most_of_the_time(run: Run) -> str:
     texts = [f"{part} ({_of_total(ps, found)})" for part, ps in named.items()]
     how_much = "Most" if 2 * sum(named.values()) > found.total_ps else "The largest part"
     start = f"{how_much} of the {_time(found.total_ps)} recorded"
-    ops_ps = found.cpu_ops_ps
-    ops = f"{_time(ops_ps)} ({percent_text(ops_ps / found.total_ps)})" if ops_ps else "nothing"
     if found.parts_ps[_DEVICE]:
         device = "GPU" if run.gpu_used else "device"
         return (
             f"{start}, the {device} waits for {' and '.join(texts)}; it waits {ops} for ops on "
-            f"the CPU. {_eager(run, most)}"
+            f"the CPU. {loop}"
         )
-    return f"{start} goes to {' and '.join(texts)}; ops on the CPU take {ops}. {_eager(run, most)}"
+    return f"{start} goes to {' and '.join(texts)}; ops on the CPU take {ops}. {loop}"
 
 
-def _eager(run: Run, most: str) -> str:
-    """Say that Python runs a step op by op, where what is around the ops takes most."""
-    loop = eager_loop(run.ops, run.steps) if most in {_PROGRAM, _RUNTIME} else None
+def _eager(run: Run) -> str:
+    """Say that Python runs a step op by op, if it does."""
+    loop = eager_loop(run.ops, run.steps)
     if loop is None:
         return ""
     place = f" ({loop.place})" if loop.place else ""
