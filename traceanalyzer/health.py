@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import OpRecord
+    from traceanalyzer.tables.tracer import TracerFacts
 
 __all__ = ["trace_health"]
 
@@ -220,6 +221,13 @@ def _first(texts: tuple[str, ...]) -> list[str]:
     return shown
 
 
+def _ran_nothing(facts: TracerFacts) -> bool:
+    """Return whether a trace holds no events although host threads were recorded."""
+    is_known = facts.host_level_source != "assumed" and facts.host_level >= _OP_LEVEL
+    has_events = facts.has_host_plane or any(facts.accelerators.values())
+    return is_known and not has_events
+
+
 def _tracers(host: Host) -> Iterator[Health]:
     facts = host.tables.facts
     if facts.unread_planes:
@@ -229,7 +237,13 @@ def _tracers(host: Host) -> Iterator[Health]:
             message=f"{host.name}: not read, as no table has a place for it: "
             + listed(facts.unread_planes),
         )
-    if not facts.has_host_plane:
+    if _ran_nothing(facts):
+        yield Health(
+            id="no_host_events",
+            severity="info",
+            message=f"{host.name}: no op ran while the trace was recorded",
+        )
+    elif not facts.has_host_plane:
         yield Health(
             id="no_host_plane",
             severity="warning",

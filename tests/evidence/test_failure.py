@@ -14,7 +14,8 @@ from traceanalyzer.evidence.failure import failure
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.rules import Example
-from traceanalyzer.sidecar.document import CaughtError, Frame, SessionConfig, Sidecar
+from traceanalyzer.sidecar.document import CaughtError, Frame, Scope, SessionConfig, Sidecar
+from traceanalyzer.wording import counted
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}
 _GPU = {"name": "/device:GPU:0", "type": "GPU"}
@@ -113,7 +114,45 @@ def test_a_session_that_fails_for_want_of_a_gpu_is_told_its_own_switch() -> None
 
     (finding,) = assemble(diagnose(run)).findings
 
-    assert "allow_soft_placement" in str(finding.fixes[0].code)
+    assert finding.fixes[0].code == "config.allow_soft_placement = True"  # other options stay
+
+    plain = replace(sidecar, session_configs=(replace(config, is_own=False),))
+    run = captured(Example(title="", ops=(), facts=_NO_GPU).run(), plain, ())
+    (finding,) = assemble(diagnose(run)).findings
+    assert "Session(config=" in str(finding.fixes[0].code)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("profile_options", "no_host_events"), ("assumed", "no_host_plane")],
+)
+def test_a_trace_without_events_is_not_one_without_host_threads(source: str, said: str) -> None:
+    """Where the recorded options say that host threads were recorded, none ran an op."""
+    facts = {**_NO_GPU, "has_host_plane": False, "host_level": 2, "host_level_source": source}
+    run = captured(Example(title="", ops=(), facts=facts).run(), ended(_EAGER), ())
+    found = {health.id for health in trace_health(run)}
+    assert found & {"no_host_events", "no_host_plane"} == {said}
+
+
+@pytest.mark.parametrize(
+    ("message", "scopes", "gpus"),
+    [
+        (_EAGER, (), 1),
+        ("Unable to find any devices for spec /device:GPU:1", (), 2),
+        (_EAGER, ("/device:GPU:0", "/gpu:3"), 4),
+        ("labels and data differ", ("/gpu:3",), 1),
+    ],
+)
+def test_a_machine_with_the_gpus_that_were_missing_is_assumed(
+    message: str, scopes: tuple[str, ...], gpus: int
+) -> None:
+    asked = tuple(Scope(device=device, frame=-1) for device in scopes)
+    run = captured(
+        Example(title="", ops=(), facts=_NO_GPU).run(), replace(ended(message), scopes=asked), ()
+    )
+    found = diagnose(run).on_a_gpu
+    assert found is not None
+    assert f"a machine with {counted(gpus, 'GPU')} " in found.assumption
 
 
 def test_any_other_error_is_said_with_its_line_and_limits_what_is_known() -> None:

@@ -84,15 +84,9 @@ EAGER_LIMITS: Final = {
 }
 """By workload: why some of its eager ops are elsewhere."""
 
-GROWN_GRAPH: Final = (
-    "a session's graph that grows is placed anew, and of a sidecar's session graphs the first"
-    " alone is placed on another machine"
-)
 OTHER_NODES: Final = {
     "mirrored_gpus": "one replica instead of two",
-    "queues_v1": GROWN_GRAPH,
     "recurrent_as_it_comes": "Keras takes cuDNN's op for a GRU where there is a GPU",
-    "session_variables_v1": GROWN_GRAPH,
 }
 """By workload: why some of TensorFlow's nodes are not among ours."""
 

@@ -291,6 +291,19 @@ class TestWhereTheFunctionIsNotKnown:
 
         assert told(GraphNodes(book.sidecar()).find_in_any("mm", "MatMul")) == (14, "/CPU:0", CPU)
 
+    def test_a_session_whose_graph_grew(self) -> None:
+        """A dump shows the device that a variable kept in place of the requested one."""
+        book = Book()
+        book.define("", node("v", "VariableV2", line=3))
+        book.instance("unknown_graph", node("v", "VariableV2"), ran=())
+        grown = (node("v", "VariableV2", asked=CPU), node("mm", "MatMul"))
+        book.instance("unknown_graph", *grown, ran=(cpu_partition(*grown),))
+        (graphs,) = book.sidecar().functions
+        placed = [replace(i, assigned=(CPU,) * len(i.input)) for i in graphs.instances]
+        sidecar = book.sidecar(functions=(replace(graphs, instances=tuple(placed)),))
+
+        assert told(GraphNodes(sidecar).find_in_any("v", "VariableV2"))[:2] == (3, "")
+
     def test_a_function_that_may_as_well_be_meant(self) -> None:
         book = Book()
         book.define("", node("mul", "Mul", line=14))

@@ -10,6 +10,7 @@ import pandas as pd
 
 from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
 from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.evidence.failure import gpus_required
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, parse_device
@@ -92,7 +93,7 @@ _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it wa
 # What was found of the runs that are still in use.
 _FOUND: WeakKeyDictionary[Run, tuple[Subject, ...]] = WeakKeyDictionary()
 # The fields of an analysis but for the run, which would keep itself in use.
-_ON_A_GPU: WeakKeyDictionary[Run, dict[int, dict[str, Any] | None]] = WeakKeyDictionary()
+_ON_A_GPU: WeakKeyDictionary[Run, dict[str, Any] | None] = WeakKeyDictionary()
 
 
 def analyse(run: Run) -> Analysis:
@@ -107,16 +108,19 @@ def analyse(run: Run) -> Analysis:
     return Analysis(run=run, machine=None, subjects=subjects)
 
 
-def analyse_on_a_gpu(run: Run, gpus: int = 1) -> Analysis | None:
+def analyse_on_a_gpu(run: Run) -> Analysis | None:
     """Find what would keep the ops of a run from GPUs that its machine did not have.
+
+    One GPU is assumed, or as many as a program needs that failed for want of one.
 
     Returns:
         None where it had one, or nothing was captured beside the trace.
     """
-    known = _ON_A_GPU.setdefault(run, {})
-    if gpus not in known:
-        known[gpus] = None if run.gpu_used else _replayed_on_a_gpu(run, gpus)
-    found = known[gpus]
+    if run not in _ON_A_GPU:
+        required = [gpus_required(h.sidecar) for h in run.hosts if h.sidecar is not None]
+        gpus = max([1, *required])
+        _ON_A_GPU[run] = None if run.gpu_used else _replayed_on_a_gpu(run, gpus)
+    found = _ON_A_GPU[run]
     return None if found is None else Analysis(run=run, **found)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from traceanalyzer.evidence.held import Held, HeldFinder
 from traceanalyzer.placement.blockers import Blocker, BlockerFinder, Hold
 from traceanalyzer.placement.devices import CPU, GPU, parse_device
 from traceanalyzer.placement.eager_blockers import eager_blockers
+from traceanalyzer.placement.grown_graphs import newest
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.pinning import pinned_of
@@ -85,6 +86,22 @@ class Case:
     library: Frame | None = None
 
 
+class _Blocking(NamedTuple):
+    """What holds a node of a graph.
+
+    Attributes:
+        held: What does, in the order in which it bites.
+        follows: The nodes that it follows.
+        is_complete: Whether the node moves without all that.
+        doubt: What is not sure about an earlier graph that placed a part of this one, or "".
+    """
+
+    held: tuple[Held, ...]
+    follows: tuple[str, ...]
+    is_complete: bool
+    doubt: str
+
+
 class ReplayedCases:
     """Finds cases in a replayed program.
 
@@ -107,6 +124,7 @@ class ReplayedCases:
         self._held = HeldFinder(sidecar, self.program.kernels.registry)
         self._finders: dict[int, tuple[BlockerFinder, Reasons]] = {}
         self._pinned: dict[int, Mapping[int, bool]] = {}
+        self._ways: dict[str, list[FunctionPlacement]] = {}
 
     def of(self, op_type: str, record: OpRecord) -> Case | None:
         """Return the case of an op, or None where the replay does not put it on the CPU.
@@ -121,8 +139,10 @@ class ReplayedCases:
         if record.signatures:
             found = [self._of_signature(number) for number in record.signatures]
         else:
-            ways = self.program.functions.get(record.function or SESSION, ())
-            found = [self._of_node(op_type, way, record.node) for way in ways]
+            ways = self._ways_of(record)
+            found = [self._of_node(way, record.node) for way in ways]
+            if self.program.functions.get(record.function or SESSION) and not ways:
+                return Case(type=op_type, doubt="its node is not in the graph that was recorded")
         on_cpu = [case for case in found if case is not None]
         if on_cpu:
             most = max(on_cpu, key=lambda case: len(case.held))
@@ -144,12 +164,26 @@ class ReplayedCases:
         if record.signatures:
             found = [self._signature_on_host(number) for number in record.signatures]
         else:
-            ways = self.program.functions.get(record.function or SESSION, ())
-            found = [self._node_on_host(way, record.node) for way in ways]
+            found = [self._node_on_host(way, record.node) for way in self._ways_of(record)]
         cases = [case for case in found if case is not None]
         if not cases or len(cases) < len(found):
             return None
         return max(cases, key=lambda case: bool(case.doubt))
+
+    def _ways_of(self, record: OpRecord) -> list[FunctionPlacement]:
+        """Return the placements of the graphs that hold a node.
+
+        Of a session's graph that grew, only the newest counts.
+        """
+        function = record.function or SESSION
+        if function not in self._ways:
+            ways = self.program.functions.get(function, ())
+            graphs = [way.placement.nodes.graph for way in ways]
+            left = newest(graphs) if function == SESSION else range(len(ways))
+            self._ways[function] = [ways[at] for at in left]
+        return [
+            way for way in self._ways[function] if way.placement.nodes.graph.index(record.node) >= 0
+        ]
 
     def _signature_on_host(self, number: int) -> Case | None:
         placed = self.program.eager[number]
@@ -205,23 +239,19 @@ class ReplayedCases:
             library=self._sidecar.frame(signature.library),
         )
 
-    def _of_node(self, op_type: str, way: FunctionPlacement, name: str) -> Case | None:
+    def _of_node(self, way: FunctionPlacement, name: str) -> Case | None:
         placement = way.placement
         node = placement.nodes.graph.index(name)
-        if node < 0:
-            return Case(type=op_type, doubt="its node is not in the graph that was recorded")
         if not placement.devices[node] or parse_device(placement.devices[node]).type != CPU:
             return None if self._is_own else self._of_pinned(way, node)
-        finder, reasons = self._tools(way)
-        blocking = finder.of(node)
+        _, reasons = self._tools(way)
+        blocking = self._blocking(way, node)
         disagreement = self._disagreement(way, node)
-        doubt = reasons.doubt(node) or way.doubt or disagreement
+        doubt = reasons.doubt(node) or way.doubt or disagreement or blocking.doubt
         return Case(
             type=placement.nodes.graph.ops[node],
-            held=without_copies(
-                [held for b in blocking.found for held in self._held.of_node(way, node, b)]
-            ),
-            follows=tuple(placement.nodes.graph.names[f] for f in blocking.follows),
+            held=without_copies(blocking.held),
+            follows=blocking.follows,
             basis="replay",
             certainty=self._certainty(doubt, is_complete=blocking.is_complete),
             doubt=doubt,
@@ -230,6 +260,26 @@ class ReplayedCases:
             kernels=tuple(kind for kind, _ in placement.nodes.support[node].types),
             library=self._held.library_of(way, node),
         )
+
+    def _blocking(self, way: FunctionPlacement, node: int) -> _Blocking:
+        """Find what holds a node; for a device kept from an earlier graph, what held it there."""
+        finder, _ = self._tools(way)
+        own = finder.of(node)
+        held: list[Held] = []
+        follows = [way.placement.nodes.graph.names[f] for f in own.follows]
+        is_complete, doubt = own.is_complete, ""
+        for blocker in own.found:
+            if blocker.hold is not Hold.ASSIGNED or blocker.node not in way.kept:
+                held += self._held.of_node(way, node, blocker)
+                continue
+            earlier, at = way.kept[blocker.node]
+            before = self._blocking(earlier, at)
+            link = self._held.link(way, node, blocker.node)
+            held += before.held if link == "own" else [replace(h, link=link) for h in before.held]
+            follows += before.follows
+            is_complete &= before.is_complete
+            doubt = doubt or self._disagreement(earlier, at) or before.doubt
+        return _Blocking(tuple(held), tuple(follows), is_complete, doubt)
 
     def _of_pinned(self, way: FunctionPlacement, node: int) -> Case | None:
         """Return the case of a node that an optimizer of the graph takes to the host afterwards.

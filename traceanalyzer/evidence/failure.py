@@ -13,7 +13,7 @@ from traceanalyzer.placement.program import machine_of
 if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import CaughtError, Sidecar
 
-__all__ = ["Failure", "failure", "went_on_after_error"]
+__all__ = ["Failure", "failure", "gpus_required", "went_on_after_error"]
 
 _ENDED: Final = "program"  # `CaughtError.where` of an error that ended the program
 _BY_MACHINE: Final = frozenset({"no_device", "resource_exhausted"})
@@ -26,6 +26,7 @@ _NO_DEVICE: Final = re.compile(
 )
 _OF_GRAPHS: Final = "Graph execution error:"  # says nothing, and comes first
 _LONGEST: Final = 200
+_MOST_GPUS: Final = 64  # that a machine is taken to have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,16 @@ def failure(sidecar: Sidecar) -> Failure | None:
         is_strict=_is_strict(sidecar),
         obstacle="" if obstacle is None else obstacle.text,
     )
+
+
+def gpus_required(sidecar: Sidecar) -> int:
+    """Return how many GPUs a program needs that failed for want of one; 0 for any other."""
+    failed = failure(sidecar)
+    if failed is None or not failed.missing:
+        return 0
+    named = [failed.missing, *(scope.device for scope in sidecar.scopes)]
+    highest = max(int(number) for text in named for number in _GPU.findall(text))
+    return min(highest + 1, _MOST_GPUS)
 
 
 def went_on_after_error(sidecar: Sidecar) -> bool:

@@ -197,7 +197,7 @@ class HeldFinder:
         resource = self._resource(placed, blocker)
         return Held(
             hold=blocker.hold,
-            link=self._link(placed, node, blocker.node),
+            link=self.link(placed, node, blocker.node),
             type=graph.ops[blocker.node],
             name=graph.names[blocker.node],
             function=_recorded_name(placed.function),
@@ -366,7 +366,8 @@ class HeldFinder:
             return self._sidecar.resource_of(bound[index])
         return None
 
-    def _link(self, placed: FunctionPlacement, node: int, holder: int) -> Link:
+    def link(self, placed: FunctionPlacement, node: int, holder: int) -> Link:
+        """Return how a node is tied to the one that holds it."""
         if holder == node:
             return "own"
         placement = placed.placement

@@ -71,17 +71,15 @@ class Neighbourhoods:
         number = {at: k for k, at in enumerate(whole)}
         setting, changes = placement.setting, placement.changes
         fixed = {number[at]: placement.devices[at] for at in around if placement.devices[at]}
-        spelt = placement.nodes.graph.devices
-        asked = {
-            at: changes.requests.get(at, "" if at in setting.assigned else spelt[at])
-            for at in around
-        }
+        graph = placement.nodes.graph
+        asked = {at: changes.requests.get(at, setting.requested(graph, at)) for at in around}
         placed = place(
             self._cut(whole, number, inside),
             replace(
                 setting,
                 assigned={**_renumbered(setting.assigned, number), **fixed},
                 guessed=_renumbered(setting.guessed, number),
+                kept=frozenset(number[at] for at in setting.kept if at in number),
             ),
             replace(
                 changes,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from traceanalyzer.placement.nodes import Nodes
+    from traceanalyzer.sidecar.document import Graph
 
 __all__ = ["NO_CHANGES", "Changes", "Decision", "Failure", "Placement", "Setting", "place"]
 
@@ -73,6 +74,8 @@ class Setting:
         assigned: Devices of the nodes that have one before the placer runs.
         guessed: Of these, the nodes whose device is a guess, and why: what follows them is in
             doubt.
+        kept: Of the assigned nodes, those that the session placed in an earlier graph. Their device
+            in the graph is still the requested one.
     """
 
     machine: Machine
@@ -80,6 +83,15 @@ class Setting:
     soft: bool = True
     assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
     guessed: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    kept: frozenset[int] = frozenset()
+
+    def requested(self, graph: Graph, node: int) -> str:
+        """Return what the program asks for a node (`Node::requested_device`).
+
+        A dump shows the device of an assigned node in place of the requested one.
+        """
+        is_bound = node in self.assigned and node not in self.kept
+        return "" if is_bound else graph.devices[node]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,13 +203,8 @@ class _Run:
         )
 
     def _requested(self, node: int) -> str:
-        """Return what the program asks for a node (`Node::requested_device`)."""
         changed = self._changes.requests.get(node)
-        if changed is not None:
-            return changed
-        if node in self._setting.assigned:
-            return ""  # a dump shows the device that it is assigned to in its place
-        return self._nodes.graph.devices[node]
+        return self._setting.requested(self._nodes.graph, node) if changed is None else changed
 
     def _singletons(self) -> Groups:
         """See `ColocationGraph::InitializeMembers`."""

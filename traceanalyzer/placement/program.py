@@ -7,6 +7,7 @@ the devices that its arguments are bound to; then the functions that those call.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.arguments import ON_HOST, argument_nodes, as_bound, as_recorded
@@ -20,6 +21,7 @@ from traceanalyzer.placement.eager import (
     EagerSetting,
     place_eager,
 )
+from traceanalyzer.placement.grown_graphs import kept_nodes, with_kept, with_requests
 from traceanalyzer.placement.kernels import DEFAULT, Kernel
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
@@ -66,6 +68,8 @@ class FunctionPlacement:
         call: The signature that calls it, or None: a function calls it, or nothing recorded does.
         placement: Where its nodes are.
         doubt: What is not known about its call, or "".
+        kept: Of a session's graph that grew, the nodes that keep their device: each with the
+            earlier placement that gave it, and its node there.
     """
 
     function: str
@@ -73,6 +77,9 @@ class FunctionPlacement:
     call: int | None
     placement: Placement
     doubt: str
+    kept: Mapping[int, tuple[FunctionPlacement, int]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -361,6 +368,9 @@ class _Program:
         belongs to a call is told by where they were; if that leaves several, by what TensorFlow
         made of them.
         """
+        if function.name == SESSION:
+            yield from self._of_session(function, calls[0])
+            return
         if self.asked is not None:
             for call in calls if function.instances else ():
                 at = self._instance_of(function, call)
@@ -376,6 +386,28 @@ class _Program:
                     break
             if best is not None:
                 yield best
+
+    def _of_session(self, function: Function, call: Call) -> list[FunctionPlacement]:
+        """Place the graphs of sessions in order: one that grew keeps what was placed before.
+
+        On the program's own machine what was kept is known, on another the replay gave it.
+        """
+        ways: list[FunctionPlacement] = []
+        asking = replace(function, instances=with_requests(function.instances))
+        for at, first_placed in enumerate(kept_nodes(function.instances)):
+            way = self._placed(asking, at, call)
+            kept = {node: (ways[f.instance], f.node) for node, f in first_placed.items()}
+            if kept:
+                recorded = function.instances[at].input.devices if self.asked is None else ()
+                placement = way.placement
+                setting = with_kept(
+                    placement.setting,
+                    {node: (earlier.placement, its) for node, (earlier, its) in kept.items()},
+                    recorded,
+                )
+                way = replace(way, placement=place(placement.nodes, setting), kept=kept)
+            ways.append(way)
+        return ways
 
     def _instance_of(self, function: Function, call: Call) -> int:
         if len(function.instances) == 1 or call.signature is None:

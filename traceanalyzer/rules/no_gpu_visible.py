@@ -159,8 +159,7 @@ def _recorded(
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
         errors.append(raised_evidence(sidecar, failed.error, failed.said))
         if failed.is_strict:
-            in_sessions = ran_in_sessions_alone(sidecar)
-            fixes.insert(0, _SOFT_IN_SESSIONS if in_sessions else _SOFT)
+            fixes.insert(0, _soft_placement(sidecar))
     listed = () if all(map(ran_in_sessions_alone, captured)) else (_LISTED,)
     return Finding(
         cause=RULE.id,
@@ -245,6 +244,14 @@ def _fix(obstacle: Obstacle) -> Fix:
     return Fix(text=text, code=frame.text)
 
 
+def _soft_placement(sidecar: Sidecar) -> Fix:
+    """Return how to switch soft placement on, with the other options left as they are."""
+    if not ran_in_sessions_alone(sidecar):
+        return _SOFT
+    has_config = any(config.is_own for config in sidecar.session_configs)
+    return _SOFT_IN_CONFIG if has_config else _SOFT_IN_SESSIONS
+
+
 _LISTED: Final = Evidence(
     kind="devices",
     text="tf.config.list_logical_devices() of the program has no GPU",
@@ -278,6 +285,13 @@ _SOFT: Final = Fix(
 _SOFT_IN_SESSIONS: Final = Fix(
     text=_SOFT.text,
     code="tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(allow_soft_placement=True))",
+)
+_SOFT_IN_CONFIG: Final = Fix(
+    text=(
+        f"{_SOFT.text} Set this in the ConfigProto that the session is given; its other options "
+        "can stay."
+    ),
+    code="config.allow_soft_placement = True",
 )
 _INSTALL: Final = Fix(
     text="On Linux, install TensorFlow together with the CUDA libraries it needs.",

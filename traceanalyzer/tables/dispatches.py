@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["Dispatches", "dispatches"]
+__all__ = ["SESSION_RUN", "Dispatches", "dispatches"]
 
 # polymorphic_function/function_type_utils.py and atomic_function.py: what a function is called
 # forwards under a tape has a name of its own, and so has its gradient.
@@ -26,8 +26,9 @@ _DEFINITION: Final = re.compile(
 )
 # pjit.cc, of JAX: a call of the jitted function.
 _JITTED: Final = re.compile(r"PjitFunction\((.*)\)", re.DOTALL)
-# direct_session.cc: what TensorFlow 1 runs a graph with.
-_SESSION_RUN: Final = "SessionRun"
+SESSION_RUN: Final = "SessionRun"
+"""What TensorFlow 1 runs a graph with (direct_session.cc)."""
+
 # Of the call of a tf.function in Python (polymorphic_function.py, __call__), whatever its name.
 _CALL_STAT: Final = "tf_function_call"
 _TRACED: Final = "traced"
@@ -153,7 +154,7 @@ def _of_names(
             if names.type[i] != _CONSTANT:
                 label_of[i] = labels.of(names.type[i])
             continue
-        if name == _SESSION_RUN:
+        if name == SESSION_RUN:
             label, definition = name, name
         elif found := _JITTED.fullmatch(name):
             label, definition = found[1], name

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.dataset_calls import functions_of_steps
+from traceanalyzer.placement.grown_graphs import with_requests
 from traceanalyzer.sidecar.document import UNKNOWN
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 from traceanalyzer.tables.vocabulary import Role, role_of_type
@@ -82,6 +83,8 @@ class GraphNodes:
         self._definers: dict[str, list[str]] | None = None
         self._inlined: dict[tuple[str, str], set[tuple[str, int]]] | None = None
         self._types = NodeTypes(sidecar)
+        session = sidecar.function(_DUMPED_SESSION)
+        self._of_session = () if session is None else with_requests(session.instances)
 
     def find(self, function: str, name: str, op_type: str) -> Node | None:
         """Return the node of an op that ran in a function, or in one that it calls."""
@@ -169,13 +172,14 @@ class GraphNodes:
     ) -> Node | None:
         """Look an op up in a function, of which it is sure, or not, that it ran there."""
         instantiated = self._sidecar.function(function)
-        if instantiated is None and function == _SESSION:
-            instantiated = self._sidecar.function(_DUMPED_SESSION)
-        if instantiated is None:
+        instances = () if instantiated is None else instantiated.instances
+        if function in {_SESSION, _DUMPED_SESSION}:
+            instances = self._of_session
+        if not instances:
             return self._in_definition(function, name)
         return _agreed(
             self._in_instance(function, instance, name, op_type, is_its_own=is_its_own)
-            for instance in instantiated.instances
+            for instance in instances
         )
 
     def _in_definition(self, function: str, name: str) -> Node | None:

@@ -5,8 +5,9 @@ sequence and three times at least (`repeats`), or do so but for a little more no
 log. What makes variables is set-up: where nothing repeats so in the whole of a sequence, what comes
 after the last variable is looked at. Looked at are the programs that devices run (XLA), then the
 functions and eager ops that a thread of the program sets going, then, where the trace shows nothing
-of the host, the kernels of a stream. A loop within a function is not taken for steps: what runs
-within a call is no entry, and kernels count only where no call is seen.
+of the host, the kernels of a stream. Threads that fill queues for others come last. A loop within a
+function is not taken for steps: what runs within a call is no entry, and kernels count only where
+no call is seen.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.dispatches import Dispatches
+    from traceanalyzer.tables.session_runs import SessionRuns
     from traceanalyzer.trace.columns import Plane, Trace
 
 __all__ = ["InferredSteps", "inferred_steps"]
@@ -63,18 +65,22 @@ class _Sequence(NamedTuple):
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
     thing: str
+    fills_a_queue: bool = False  # then it serves other threads, and waits while the queue is full
 
     @property
     def took_ps(self) -> int:
         return int((self.end_ps - self.start_ps).sum())
 
 
-def inferred_steps(trace: Trace, found: Dispatches | None) -> InferredSteps | None:
+def inferred_steps(
+    trace: Trace, found: Dispatches | None, runs: SessionRuns | None = None
+) -> InferredSteps | None:
     """Infer the steps of a trace in which nothing marks them.
 
     Args:
         trace: The trace.
         found: What its host's threads set going, or None without a host plane.
+        runs: What the runs of sessions among that did, or None where there are none.
 
     Returns:
         The steps, or None where nothing repeats.
@@ -83,16 +89,16 @@ def inferred_steps(trace: Trace, found: Dispatches | None) -> InferredSteps | No
     if on_devices is not None:
         return on_devices
     if found is not None and len(found):
-        threads = sorted(_threads(found), key=lambda s: s.took_ps, reverse=True)
+        threads = sorted(_threads(found, runs), key=lambda s: (s.fills_a_queue, -s.took_ps))
         tried = (_of_sequence(s) or _after_set_up(s) for s in threads)
         return next((steps for steps in tried if steps is not None), None)
     kernels = sorted(_streams(trace), key=lambda s: s.took_ps, reverse=True)
     return _of_sequence(kernels[0]) if kernels else None
 
 
-def _threads(found: Dispatches) -> Iterator[_Sequence]:
+def _threads(found: Dispatches, runs: SessionRuns | None) -> Iterator[_Sequence]:
     for rows in found.by_line():
-        yield _Sequence(
+        sequence = _Sequence(
             found.label[rows],
             found.labels,
             found.is_call[rows],
@@ -100,6 +106,29 @@ def _threads(found: Dispatches) -> Iterator[_Sequence]:
             found.end_ps[rows],
             "ops",
         )
+        if runs is not None and runs.is_run[rows].any():
+            of_session = rows[runs.is_run[rows]]
+            fills = runs.enqueues[of_session].mean() >= _NEARLY_ALL
+            sequence = _told_apart(sequence, runs.is_run[rows], runs.op[rows])
+            sequence = sequence._replace(fills_a_queue=bool(fills))
+        yield sequence
+
+
+def _told_apart(sequence: _Sequence, is_run: NDArray[np.bool_], op: NDArray[np.int64]) -> _Sequence:
+    """Tell a session's runs apart where a loop does different ones, each once in a turn."""
+    told = np.where(is_run, op + len(sequence.labels) + 1, sequence.code)
+    _, first, inverse = np.unique(told, return_index=True, return_inverse=True)
+    code = np.empty(len(told), np.int32)
+    code[:] = inverse.reshape(-1)
+    same = repeat(code)
+    if same is None:
+        return sequence
+    turn = slice(same.begin, same.begin + same.period)
+    of_turn = code[turn][is_run[turn]]
+    if len(of_turn) < 2 or len(np.unique(of_turn)) < len(of_turn):  # noqa: PLR2004 - nothing to tell
+        return sequence
+    labels = tuple(sequence.labels[at] for at in sequence.code[first].tolist())
+    return sequence._replace(code=code, labels=labels)
 
 
 def _streams(trace: Trace) -> Iterator[_Sequence]:

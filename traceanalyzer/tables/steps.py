@@ -10,6 +10,7 @@ import pandas as pd
 
 from traceanalyzer.tables.dispatches import dispatches
 from traceanalyzer.tables.nesting import by_line, is_outermost
+from traceanalyzer.tables.session_runs import session_runs
 from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.step_kinds import once_only, step_kinds
 from traceanalyzer.tables.text_columns import filled
@@ -86,7 +87,7 @@ def step_rows(
     if table.empty:
         table = _step_lines(trace, host, found)
     if table.empty:
-        table = _inferred(trace, found, ends)
+        table = _inferred(trace, host, found, ends)
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
     table["host"] = host_name
     table["kind"] = _kinds(table, host, found)
@@ -369,8 +370,11 @@ def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
 # ------------------------------------------------------------------------------ inference
 
 
-def _inferred(trace: Trace, found: Dispatches | None, ends: _Ends) -> pd.DataFrame:
-    steps = inferred_steps(trace, found)
+def _inferred(
+    trace: Trace, host: HostOps | None, found: Dispatches | None, ends: _Ends
+) -> pd.DataFrame:
+    runs = None if host is None or found is None else session_runs(host, found)
+    steps = inferred_steps(trace, found, runs)
     if steps is None:
         return _none()
     steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))

@@ -1,0 +1,123 @@
+"""Graphs of a TensorFlow 1 session that grew between its runs.
+
+When a program adds ops, its session places the whole graph anew. Ops with state keep the device
+that they were given before (`RestoreStatefulNodes`, core/common_runtime/graph_execution_state.cc).
+A dump shows that device in place of the requested one, so it must not be taken for a request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from traceanalyzer.placement.doubts import doubts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.placement.placer import Placement, Setting
+    from traceanalyzer.sidecar.document import Graph, Instance
+
+__all__ = ["FirstPlaced", "kept_nodes", "newest", "with_kept", "with_requests"]
+
+
+class FirstPlaced(NamedTuple):
+    """Where a node was first placed.
+
+    Attributes:
+        instance: The index of the instance.
+        node: The index of the node in its graph.
+    """
+
+    instance: int
+    node: int
+
+
+def kept_nodes(instances: Sequence[Instance]) -> list[Mapping[int, FirstPlaced]]:
+    """Return the nodes of each of a session's graphs that keep the device of an earlier graph.
+
+    Args:
+        instances: The session's graphs in the order in which they were placed.
+
+    Returns:
+        For each graph, where each such node was first placed.
+    """
+    found: list[Mapping[int, FirstPlaced]] = []
+    latest: dict[str, FirstPlaced] = {}
+    for at, instance in enumerate(instances):
+        graph = instance.input
+        kept: dict[int, FirstPlaced] = {}
+        for node, (name, device) in enumerate(zip(graph.names, graph.devices, strict=True)):
+            before = latest.get(name)
+            if device and before is not None:
+                earlier = instances[before.instance]
+                was_kept = before.node in found[before.instance]
+                if (
+                    graph.ops[node] == earlier.input.ops[before.node]
+                    and device == earlier.assigned[before.node]
+                    and (was_kept or device != earlier.input.devices[before.node])
+                ):
+                    kept[node] = found[before.instance].get(before.node, before)
+        found.append(kept)
+        latest.update((name, FirstPlaced(at, node)) for node, name in enumerate(graph.names))
+    return found
+
+
+def with_requests(instances: Sequence[Instance]) -> tuple[Instance, ...]:
+    """Return a session's graphs with the requested device of each node that kept its device."""
+    return tuple(
+        _with_devices(
+            each, {n: instances[f.instance].input.devices[f.node] for n, f in kept.items()}
+        )
+        for each, kept in zip(instances, kept_nodes(instances), strict=True)
+    )
+
+
+def _with_devices(instance: Instance, changed: Mapping[int, str]) -> Instance:
+    if not changed:
+        return instance
+    graph = instance.input
+    devices = tuple(changed.get(at, device) for at, device in enumerate(graph.devices))
+    return replace(instance, input=replace(graph, devices=devices))
+
+
+def with_kept(
+    setting: Setting, kept: Mapping[int, tuple[Placement, int]], recorded: Sequence[str]
+) -> Setting:
+    """Return what a graph is placed under, with the nodes that keep their device.
+
+    Args:
+        setting: What it is placed under without them.
+        kept: Each such node, with the placement that gave it its device and its node there.
+        recorded: The devices that the graph's nodes were recorded with; empty on another machine,
+            where the earlier replay tells.
+    """
+    assigned, guessed = {}, {}
+    doubts: dict[int, Mapping[int, str]] = {}
+    for node, (earlier, at) in kept.items():
+        device = recorded[node] if recorded else earlier.devices[at]
+        if device:
+            assigned[node] = device
+        if id(earlier) not in doubts:
+            doubts[id(earlier)] = doubts_of(earlier)
+        if at in doubts[id(earlier)]:
+            guessed[node] = doubts[id(earlier)][at]
+    return replace(
+        setting,
+        assigned={**setting.assigned, **assigned},
+        guessed={**setting.guessed, **guessed},
+        kept=frozenset(assigned),
+    )
+
+
+def newest(graphs: Sequence[Graph]) -> list[int]:
+    """Return the indices of the graphs that did not grow into a later one."""
+    found: list[int] = []
+    kept: list[frozenset[tuple[str, str, str]]] = []
+    for at in reversed(range(len(graphs))):
+        graph = graphs[at]
+        nodes = frozenset(zip(graph.names, graph.ops, graph.devices, strict=True))
+        if not any(nodes <= later for later in kept):
+            found.append(at)
+            kept.append(nodes)
+    return found[::-1]
