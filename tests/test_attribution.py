@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.sidecars import Book
 from traceanalyzer.attribution import attribute
 from traceanalyzer.evidence.analysis import Analysis
 from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.examples import held, line, subject
-from traceanalyzer.rules import Example, all_rules
+from traceanalyzer.rules import CapturedExample, Example, all_rules
+from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import Subject
@@ -126,3 +128,21 @@ def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete
     (found,) = findings_of(subject("Exp", case=case)).values()
 
     assert any("tf.device" in (fix.code or "") for fix in found.fixes) is is_complete
+
+
+def test_the_argument_that_names_the_device_is_what_to_change() -> None:
+    asks = held("request", "Exp", asked="/device:CPU:0")  # by a device function, on no known line
+    case = Case(type="Exp", held=(asks,), basis="replay", certainty="certain", is_complete=True)
+    run = CapturedExample(
+        title="",
+        ops=({"name": "Exp", "type": "Exp"},),
+        sidecar=Book().sidecar(command=("traceanalyzer", "capture", "train.py", "--device=cpu")),
+        record=OpRecord(frame=None, requested_device=None),
+    ).run()
+
+    (found,), _ = attribute(
+        Analysis(run=run, machine=None, subjects=(subject("Exp", case=case),)), all_rules()
+    )
+
+    assert found.certainty == "likely"
+    assert [fix.code for fix in found.fixes] == ["--device=gpu"]
