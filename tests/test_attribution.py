@@ -146,3 +146,33 @@ def test_the_argument_that_names_the_device_is_what_to_change() -> None:
 
     assert found.certainty == "likely"
     assert [fix.code for fix in found.fixes] == ["--device=gpu"]
+
+
+def test_all_that_writes_a_summary_is_one_finding() -> None:
+    """Encoding, joining texts and the like: nothing but the summary asks for them."""
+    file = "/site-packages/tensorflow/python/ops/summary_ops_v2.py"
+    asks = {"asked": "/device:CPU:0", "scope_frame": line(792, is_user=False, file=file)}
+    holds = {
+        "Shape": (),
+        "EncodePng": (held("no_kernel", "EncodePng"),),
+        "Pack": (held("attributes", "Pack", attributes={"T": "string"}),),
+    }
+    cases = {
+        op: Case(
+            type=op, held=(*own, held("request", op, **asks)), basis="replay", certainty="certain"
+        )
+        for op, own in holds.items()
+    }
+
+    (found,) = findings_of(
+        *(subject(op, op_id=op, case=case) for op, case in cases.items())
+    ).values()
+
+    assert (found.cause, found.sub_reason) == ("library_cpu_placement", "summary")
+    assert "EncodePng" in found.title
+    assert {b.cause for b in found.blockers} == {
+        "library_cpu_placement",
+        "no_gpu_kernel",
+        "dtype_unsupported",
+    }
+    assert [fix.code for fix in found.fixes] == ["with tf.summary.record_if(step % 100 == 0): ..."]

@@ -92,7 +92,11 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
             known.append(found)
         else:
             if known:
-                key = tuple(dict.fromkeys(each.cause for each in known))
+                leading = next((each for each in known if each.mark.leads), None)
+                if leading is not None:
+                    known = [leading, *(each for each in known if each is not leading)]
+                by = known if leading is None else [leading]
+                key = tuple(dict.fromkeys(each.cause for each in by))
                 groups.setdefault(key, []).append((subject, known))
     dragged = _dragged_along(analysis)
     scopes = _scopes(groups)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceanalyzer.evidence.held import Held
     from traceanalyzer.sidecar.document import Frame
 
-__all__ = ["MAP_THE_LAYER", "PREPROCESSING", "around", "fixes_of_variables"]
+__all__ = ["MAP_THE_LAYER", "PREPROCESSING", "around", "fixes_of_variables", "switch_of"]
 
 MAP_THE_LAYER: Final = (
     "dataset = dataset.map(lambda x, y: (layer(x), y), "
@@ -78,6 +78,18 @@ _SWITCHES: Final = (
         text="Compute the metric once an epoch instead of in each step of `fit`.",
         code="model.compile(..., metrics=[])  # and metric.update_state(y, model.predict(x))",
     ),
+    # `Retrieval.call` (tasks/retrieval.py, 0.7.7); its documentation advises this too.
+    _Switch(
+        folders=(
+            "tensorflow_recommenders/layers/factorized_top_k.py",
+            "tensorflow_recommenders/metrics/factorized_top_k.py",
+        ),
+        text=(
+            "Where it is the metric `FactorizedTopK`, which searches all candidates for each "
+            "batch, leave it out of training; `evaluate` still computes it."
+        ),
+        code="loss = self.task(queries, candidates, compute_metrics=not training)",
+    ),
 )
 
 
@@ -89,17 +101,30 @@ def around(op: str, frame: Frame) -> Fix:
         frame: The library's line.
     """
     library = library_of(frame)
-    inside = f"{library} makes the op itself ({line_text(frame)}, in `{frame.code}`)."
+    return switch_of(op, frame) or Fix(
+        text=(
+            f"{_inside(frame)} Your code has no line to change; see whether {library} has an "
+            "option or a newer version that avoids the op, or call that part outside of the step."
+        )
+    )
+
+
+def switch_of(op: str, frame: Frame) -> Fix | None:
+    """Return the library's own switch that avoids an op made at a line of it; None if unknown.
+
+    Args:
+        op: The op type.
+        frame: The library's line.
+    """
     path = frame.file.replace("\\", "/")
     for switch in _SWITCHES:
         if any(f"/{folder}" in path for folder in switch.folders) and op in (switch.ops or {op}):
-            return Fix(text=f"{inside} {switch.text}", code=switch.code)
-    return Fix(
-        text=(
-            f"{inside} Your code has no line to change; see whether {library} has an option or a "
-            "newer version that avoids the op, or call that part outside of the step."
-        )
-    )
+            return Fix(text=f"{_inside(frame)} {switch.text}", code=switch.code)
+    return None
+
+
+def _inside(frame: Frame) -> str:
+    return f"{library_of(frame)} makes the op itself ({line_text(frame)}, in `{frame.code}`)."
 
 
 def fixes_of_variables(dtype: str, held: Iterable[Held]) -> Iterator[Fix]:
