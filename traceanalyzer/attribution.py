@@ -92,11 +92,7 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
             known.append(found)
         else:
             if known:
-                leading = next((each for each in known if each.mark.leads), None)
-                if leading is not None:
-                    known = [leading, *(each for each in known if each is not leading)]
-                by = known if leading is None else [leading]
-                key = tuple(dict.fromkeys(each.cause for each in by))
+                known, key = _led(known)
                 groups.setdefault(key, []).append((subject, known))
     dragged = _dragged_along(analysis)
     scopes = _scopes(groups)
@@ -109,6 +105,20 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
         except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
             failed[key[0].rule] = _log_failure(key[0].rule, error)
     return [f for f in findings if f.cause not in failed], failed
+
+
+def _led(known: list[_Recognised]) -> tuple[list[_Recognised], _Key]:
+    """Put a mark that leads ahead of the others; return them, and what their finding goes by.
+
+    Ops of one finding have blockers of the same rules: beside one that leads, that is enough.
+    """
+    leading = next((each for each in known if each.mark.leads), None)
+    if leading is None:
+        return known, tuple(dict.fromkeys(each.cause for each in known))
+    others = [each for each in known if each is not leading]
+    rules = sorted({each.rule.id for each in others})
+    key = (leading.cause, *(_Cause(rule, "", ("", 0)) for rule in rules))
+    return [leading, *others], key
 
 
 def cause_of(

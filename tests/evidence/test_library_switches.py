@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from traceanalyzer.evidence.cases import Case
@@ -43,3 +45,34 @@ def test_a_metric_that_searches_all_candidates_is_left_out_of_training() -> None
         fixes = RULE.words([(subject("TopKV2", case=case), inside)]).fixes
         assert len(fixes) == codes
         assert ("compute_metrics" in str(fixes[0].code)) is (library is not None)
+
+
+_LOOKUP = "/env/keras/src/layers/preprocessing/index_lookup.py"
+
+
+def test_a_preprocessing_layer_goes_ahead_of_the_model_and_into_the_one_that_serves() -> None:
+    fix = switch_of("LookupTableFindV2", line(855, is_user=False, file=_LOOKUP))
+    assert fix is not None
+    assert "export a second model" in fix.text
+    assert "dataset.map" in str(fix.code)
+    assert "keras.Model(raw, model(layer(raw)))" in str(fix.code)
+
+
+def test_no_model_serves_augmented_images() -> None:
+    file = "/env/keras/src/layers/preprocessing/image_preprocessing/random_crop.py"
+    fix = switch_of("StatelessRandomUniformIntV2", line(9, is_user=False, file=file))
+    assert fix is not None
+    assert "dataset.map" in str(fix.code)
+    assert "serve" not in fix.text
+
+
+@pytest.mark.parametrize(
+    ("op", "code"),
+    [("HashTableV2", "_lookup_table_from_tokens"), ("LookupTableInsertV2", "update_state")],
+)
+def test_making_such_a_layer_is_not_told_to_move_ahead_of_the_model(op: str, code: str) -> None:
+    """A lookup after the model makes a table too, and `adapt` is no part of a model."""
+    frame = replace(line(975, is_user=False, file=_LOOKUP), code=code)
+    fix = around(op, frame)
+    assert "nothing to change" in fix.text
+    assert fix.code is None

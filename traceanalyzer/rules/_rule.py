@@ -121,7 +121,7 @@ class Mark:
         evidence: What shows it.
         certainty: The most that the rule answers for.
         sub_reason: A closer name for the cause, or None.
-        leads: Whether it has one finding for all its ops, whatever else keeps some of them.
+        leads: Whether it is the cause of its ops' finding, whatever else keeps some of them.
     """
 
     scope: str

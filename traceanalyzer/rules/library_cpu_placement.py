@@ -47,7 +47,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, line, subject
-from traceanalyzer.evidence.library_switches import MAP_THE_LAYER, PREPROCESSING
+from traceanalyzer.evidence.library_switches import MAP_AND_SERVE, PREPROCESSING, SERVING
 from traceanalyzer.evidence.places import (
     device_text,
     is_of_strategy,
@@ -125,9 +125,9 @@ HABITS: Final = (
             Fix(
                 text=(
                     "Preprocess in the input pipeline, ahead of the model, and let the model take "
-                    "the numbers."
+                    "the numbers. " + SERVING
                 ),
-                code=MAP_THE_LAYER,
+                code=MAP_AND_SERVE,
             ),
         ),
     ),
