@@ -17,7 +17,13 @@ _STEP = "__inference_train_function_2753"
 _AS_RUN = f"{_FORWARD}_specialized_for_sequential_lstm_PartitionedCall_at_{_STEP}"
 
 
-def swapped(asked: str = "", *, partner: str = _FOR_GPUS, **devices: Any) -> SwappedFunctions:  # noqa: ANN401
+def swapped(
+    asked: str = "",
+    *,
+    partner: str = _FOR_GPUS,
+    nodes: tuple[str, ...] | None = ("inputs",),
+    **devices: Any,  # noqa: ANN401 - JSON
+) -> SwappedFunctions:
     """A step that calls an LSTM and its gradient under a request."""
     program = Program()
     program.eager(_STEP)
@@ -28,8 +34,12 @@ def swapped(asked: str = "", *, partner: str = _FOR_GPUS, **devices: Any) -> Swa
         call("sequential/lstm/PartitionedCall", _FORWARD, "x", T=["float"], asked=asked),
         call("PartitionedCall", _BACKWARD, "x", T=["float"], asked=asked),
     )
-    definition = Definition(name=partner, nodes=(), frames=(), scopes=())
-    sidecar = program.sidecar(definitions=(definition,), devices=devices)
+    of = {partner: (), **({} if nodes is None else {_FORWARD: nodes})}
+    definitions = tuple(
+        Definition(name=name, nodes=known, frames=(-1,) * len(known), scopes=(None,) * len(known))
+        for name, known in of.items()
+    )
+    sidecar = program.sidecar(definitions=definitions, devices=devices)
     return SwappedFunctions(sidecar, place_program(sidecar, with_gpus(machine_of(sidecar))))
 
 
@@ -48,6 +58,17 @@ def test_a_call_on_the_cpu_keeps_its_loop() -> None:
     assert not found.gone(_AS_RUN)
     assert not found.doubt(_AS_RUN)
     assert not list(found.sentences())
+
+
+def test_a_mask_may_need_the_loop_on_a_gpu_too() -> None:
+    for nodes in (("inputs", "mask"), None):  # None: not recorded
+        found = swapped(nodes=nodes)
+        assert not found.gone(_AS_RUN)
+        assert "may" in found.doubt(_AS_RUN)
+        assert not found.gone(_BACKWARD)
+        assert found.doubt(_BACKWARD)
+        (said,) = found.sentences()
+        assert "padded on the right" in said
 
 
 def test_a_call_that_was_not_recorded_leaves_a_doubt() -> None:

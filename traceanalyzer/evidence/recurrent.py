@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Json, Sidecar
 
-__all__ = ["Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
+__all__ = ["OP", "Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
 
-_OP: Final = "CudnnRNNV3"
+OP: Final = "CudnnRNNV3"
 # Before that version `dropout` ruled cuDNN out as well.
 _DROPOUT_ALLOWED_SINCE: Final = (3, 4)
 _NEEDED: Final[Mapping[str, Json]] = {
@@ -120,7 +120,7 @@ def replaced_loop(layers: Sequence[Recurrent], node: str) -> str:
     found = _layers_of(layers, node)
     if not found or any(layer.obstacle or layer.is_of_keras_2 for layer in found):
         return ""
-    return f"Keras runs {found[0].text} as one op of cuDNN ({_OP}) there, not as this loop"
+    return f"Keras runs {found[0].text} as one op of cuDNN ({OP}) there, not as this loop"
 
 
 def doubt_in_a_loop(layers: Sequence[Recurrent], node: str) -> str:
@@ -154,7 +154,7 @@ def loops_of_keras(sidecar: Sidecar, layers: Sequence[Recurrent]) -> Iterator[st
     fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
     if fused:
         yield (
-            f"With a GPU, Keras runs {listed(fused)} as one op of cuDNN each ({_OP}) instead of "
+            f"With a GPU, Keras runs {listed(fused)} as one op of cuDNN each ({OP}) instead of "
             f"the captured loop; ops of the loop are left out here. {_MASKS}, or Keras raises an "
             "error."
         )

@@ -12,8 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.evidence.recurrent import OP
 from traceanalyzer.placement.calls import calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.sidecar.document import UNKNOWN
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ _LOOP: Final = re.compile(
     r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
 )
 _FOR_GPUS: Final = re.compile(r"__\w*_gpu_(lstm|gru)_with_fallback(?:_\d+)+")
+_BACKWARD: Final = "___backward_"
+_MASK: Final = "mask"  # the argument, in both functions
 _SPECIALIZED: Final = "_specialized_for_"  # which grappler adds, and the call's node and function
 _PREVENTING: Final = {"implementation_selector": False, "disable_meta_optimizer": True}
 
@@ -50,6 +54,12 @@ class SwappedFunctions:
             sidecar: What was captured.
             program: The program, placed on the machine in question.
         """
+        self._sidecar = sidecar
+        self._loops = [
+            d.name
+            for d in sidecar.definitions
+            if _LOOP.fullmatch(d.name) and _BACKWARD not in d.name
+        ]
         names = {d.name for d in sidecar.definitions} | {f.name for f in sidecar.functions}
         self._kinds = {m[1] for m in map(_FOR_GPUS.fullmatch, names) if m is not None}
         options = (sidecar.devices or {}).get("optimizer_options")
@@ -77,26 +87,48 @@ class SwappedFunctions:
     def gone(self, function: str) -> str:
         """Return why the ops of a function are not there on that machine, or ""."""
         loop = function.partition(_SPECIALIZED)[0]
-        if not (kind := self._kind(loop)) or not self._is_on_gpus(loop):
+        kind = self._kind(loop)
+        if not kind or not self._is_on_gpus(loop) or self._is_masked(loop):
             return ""
         return f"Keras runs this {kind.upper()} as one op of cuDNN there, not as this loop"
 
     def doubt(self, function: str) -> str:
-        """Return why the ops of a function may not be there: its call was not recorded; or ""."""
+        """Return why the ops of a function may not be there, or "".
+
+        The function for GPUs has the loop too, for masks that cuDNN does not take. Or the call was
+        not recorded.
+        """
         loop = function.partition(_SPECIALIZED)[0]
-        if not self._kind(loop) or loop in self._calls:
+        if not self._kind(loop) or (loop in self._calls and not self._is_on_gpus(loop)):
+            return ""
+        if self.gone(function):
             return ""
         return "Keras may run this loop as one op of cuDNN there"
 
+    def _is_masked(self, loop: str) -> bool:
+        """Return whether the layer may have a mask; what its gradient has is not told apart."""
+        if _BACKWARD in loop:
+            alike = [f for f in self._loops if self._kind(f) == self._kind(loop)]
+            return not alike or any(map(self._is_masked, alike))
+        definition = self._sidecar.definition(loop)
+        return definition is None or definition.index(_MASK) != UNKNOWN
+
     def sentences(self) -> Iterator[str]:
-        """Walk what grappler replaces, a sentence for each kind of layer."""
-        for kind in sorted(self._kinds):
-            found = [f for f in self._calls if self._kind(f) == kind and self._is_on_gpus(f)]
-            scopes = dict.fromkeys(c.scope for f in found for c in self._calls[f] if c.scope)
-            if found:
-                layers = listed([f"{scope} ({kind.upper()})" for scope in scopes])
-                yield (
-                    f"With a GPU, Keras runs {layers or 'a layer'} as one op of cuDNN (CudnnRNNV3) "
-                    "instead of the captured loop; ops of the loop are left out here. A mask must "
-                    "be padded on the right there; for any other the loop runs."
-                )
+        """Walk what grappler replaces, a sentence for layers with masks and one for others."""
+        plain: dict[str, None] = {}
+        masked: dict[str, None] = {}
+        for loop, calls in self._calls.items():
+            if _BACKWARD not in loop and self._is_on_gpus(loop):
+                found = masked if self._is_masked(loop) else plain
+                kind = self._kind(loop).upper()
+                found.update((f"{call.scope or 'a layer'} ({kind})", None) for call in calls)
+        if plain:
+            yield (
+                f"With a GPU, Keras runs {listed(list(plain))} as one op of cuDNN ({OP}) instead "
+                "of the captured loop; ops of the loop are left out here."
+            )
+        if masked:
+            yield (
+                f"With a GPU, Keras runs {listed(list(masked))} as one op of cuDNN ({OP}) where "
+                "the mask of a batch is padded on the right, and otherwise as the captured loop."
+            )
