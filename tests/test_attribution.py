@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.sidecars import Book
 from traceanalyzer.attribution import attribute
 from traceanalyzer.evidence.analysis import Analysis
 from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.examples import held, line, subject
-from traceanalyzer.rules import Example, all_rules
+from traceanalyzer.rules import CapturedExample, Example, all_rules
+from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import Subject
@@ -126,3 +128,54 @@ def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete
     (found,) = findings_of(subject("Exp", case=case)).values()
 
     assert any("tf.device" in (fix.code or "") for fix in found.fixes) is is_complete
+
+
+def test_the_argument_that_names_the_device_is_what_to_change() -> None:
+    asks = held("request", "Exp", asked="/device:CPU:0")  # by a device function, on no known line
+    case = Case(type="Exp", held=(asks,), basis="replay", certainty="certain", is_complete=True)
+    run = CapturedExample(
+        title="",
+        ops=({"name": "Exp", "type": "Exp"},),
+        sidecar=Book().sidecar(command=("traceanalyzer", "capture", "train.py", "--device=cpu")),
+        record=OpRecord(frame=None, requested_device=None),
+    ).run()
+
+    (found,), _ = attribute(
+        Analysis(run=run, machine=None, subjects=(subject("Exp", case=case),)), all_rules()
+    )
+
+    assert found.certainty == "likely"
+    assert [fix.code for fix in found.fixes] == ["--device=gpu"]
+
+
+def test_all_that_writes_a_summary_is_of_its_cause_and_ops_with_like_blockers_are_together() -> (
+    None
+):
+    """Encoding, joining texts and the like: nothing but the summary asks for them."""
+    file = "/site-packages/tensorflow/python/ops/summary_ops_v2.py"
+    asks = {"asked": "/device:CPU:0", "scope_frame": line(792, is_user=False, file=file)}
+    holds = {
+        "Shape": (),
+        "EncodePng": (held("no_kernel", "EncodePng"),),
+        "AsString": (held("no_kernel", "AsString"),),
+        "Pack": (held("attributes", "Pack", attributes={"T": "string"}),),
+    }
+    cases = {
+        op: Case(
+            type=op, held=(*own, held("request", op, **asks)), basis="replay", certainty="certain"
+        )
+        for op, own in holds.items()
+    }
+
+    found = findings_of(*(subject(op, op_id=op, case=case) for op, case in cases.items()))
+
+    assert {ids: {b.cause for b in f.blockers} for ids, f in found.items()} == {
+        ("Shape",): set(),
+        ("EncodePng", "AsString"): {"library_cpu_placement", "no_gpu_kernel"},
+        ("Pack",): {"library_cpu_placement", "dtype_unsupported"},
+    }
+    assert len({f.id for f in found.values()}) == len(found)
+    for each in found.values():
+        assert (each.cause, each.sub_reason) == ("library_cpu_placement", "summary")
+        (fix,) = each.fixes
+        assert str(fix.code).startswith("with tf.summary.record_if(")

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from traceanalyzer.evidence.device_arguments import argument_note
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker, Fix
@@ -39,6 +40,7 @@ _Key: TypeAlias = tuple[_Cause, ...]  # the causes that keep an op, in order
 _ORDER: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 _MEMORY: Final = "memory_pressure"
 _LIBRARY: Final = "library_cpu_placement"
+_UNKNOWN_CODE: Final = "other"  # of a library
 _BY_DEVICE: Final = frozenset({Hold.REQUEST, Hold.DEFAULT_DEVICE, Hold.ASSIGNED, Hold.RESOURCE})
 _STAYS: Final = Fix(
     text=(
@@ -90,7 +92,7 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
             known.append(found)
         else:
             if known:
-                key = tuple(dict.fromkeys(each.cause for each in known))
+                known, key = _led(known)
                 groups.setdefault(key, []).append((subject, known))
     dragged = _dragged_along(analysis)
     scopes = _scopes(groups)
@@ -98,10 +100,25 @@ def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding],
     for key, members in groups.items():
         try:
             finding = _finding(scopes[key], members, dragged)
-            findings.append(_with_memory(finding, analysis.run, members))
+            finding = _with_memory(finding, analysis.run, members)
+            findings.append(_with_argument(finding, analysis.run, members))
         except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
             failed[key[0].rule] = _log_failure(key[0].rule, error)
     return [f for f in findings if f.cause not in failed], failed
+
+
+def _led(known: list[_Recognised]) -> tuple[list[_Recognised], _Key]:
+    """Put a mark that leads ahead of the others; return them, and what their finding goes by.
+
+    Ops of one finding have blockers of the same rules: beside one that leads, that is enough.
+    """
+    leading = next((each for each in known if each.mark.leads), None)
+    if leading is None:
+        return known, tuple(dict.fromkeys(each.cause for each in known))
+    others = [each for each in known if each is not leading]
+    rules = sorted({each.rule.id for each in others})
+    key = (leading.cause, *(_Cause(rule, "", ("", 0)) for rule in rules))
+    return [leading, *others], key
 
 
 def cause_of(
@@ -259,6 +276,21 @@ def _with_memory(
         ruled_out=(*finding.ruled_out, *note.ruled_out),
         fixes=(*finding.fixes, *note.fixes),
     )
+
+
+def _with_argument(
+    finding: Finding, run: Run, members: Sequence[tuple[Subject, list[_Recognised]]]
+) -> Finding:
+    """Add to a finding the argument of the command line that likely chose the device."""
+    if finding.cause == _LIBRARY and finding.sub_reason != _UNKNOWN_CODE:
+        return finding
+    sidecars = [host.sidecar for host in run.hosts if host.sidecar is not None]
+    note = argument_note([known[0].held for _, known in members], sidecars)
+    if note is None:
+        return finding
+    evidence, fix = note
+    others = finding.fixes if finding.blockers else ()
+    return replace(finding, evidence=(*finding.evidence, evidence), fixes=(fix, *others))
 
 
 def _blocker(of_cause: Sequence[tuple[Subject, _Recognised]]) -> Blocker:

@@ -193,10 +193,10 @@ def _on_a_gpu(
         unexplained=tuple(s.op_id for s in analysis.subjects if s.op_id not in explained),
         program_differs=tuple(
             dict.fromkeys(
-                text
-                for host in run.hosts
-                if host.sidecar is not None
-                for text in differences(host.sidecar)
+                (
+                    *(text for sidecar in sidecars for text in differences(sidecar)),
+                    *analysis.swapped,
+                )
             )
         ),
         subjects={subject.op_id: subject for subject in analysis.subjects},

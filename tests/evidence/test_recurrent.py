@@ -19,7 +19,6 @@ _LSTM = {
     "dropout": 0.0,
     "recurrent_dropout": 0.0,
 }
-_STEP = "__inference_one_step_on_iterator_7"
 _LOOP = "StatefulPartitionedCall/sequential_1/encoder_1/while/body/_150/sequential_1/while/add"
 
 
@@ -45,7 +44,7 @@ def layers(version: str = "3.15.1", **options: Any) -> Any:  # noqa: ANN401 - JS
 def test_each_option_that_rules_cudnn_out_is_named(options: dict[str, Any], obstacle: str) -> None:
     (layer,) = layers(**options)
     assert layer.obstacle == obstacle
-    assert bool(replaced_loop([layer], _STEP, _LOOP)) is not bool(obstacle)
+    assert bool(replaced_loop([layer], _LOOP)) is not bool(obstacle)
     assert not doubt_in_a_loop([layer], _LOOP)
 
 
@@ -73,12 +72,28 @@ def test_xla_is_left_out_for_a_layer_that_recurrent_dropout_makes_a_loop() -> No
     ],
 )
 def test_the_ops_of_its_loop_alone_are_not_there(node: str, is_gone: bool) -> None:  # noqa: FBT001
-    assert bool(replaced_loop(layers(), _STEP, node)) is is_gone
+    assert bool(replaced_loop(layers(), node)) is is_gone
 
 
-def test_the_loop_that_keras_2_swaps_after_placement_is_not_there() -> None:
-    assert "cuDNN" in replaced_loop((), "__forward_standard_lstm_560", "while/body/_1/add")
-    assert not replaced_loop((), "__forward_step_560", "while/body/_1/add")
+@pytest.mark.parametrize(
+    ("could", "options", "obstacle"),
+    [
+        (True, {"dropout": 0.2}, ""),
+        (False, {"dropout": 0.2, "recurrent_dropout": 0.1}, "recurrent_dropout=0.1"),
+        (False, {"use_bias": False}, "use_bias=False"),
+        (False, {}, "one of its options"),
+    ],
+)
+def test_a_layer_of_keras_2_tells_itself_whether_it_can_use_cudnn(
+    could: bool,  # noqa: FBT001
+    options: dict[str, Any],
+    obstacle: str,
+) -> None:
+    """Its loop has the layer's scope only where it cannot: else it is in a function of its own."""
+    found = layers("2.15.0", could_use_cudnn=could, **options)
+    assert found[0].obstacle == obstacle
+    assert not replaced_loop(found, _LOOP)
+    assert not doubt_in_a_loop(found, "sequential/encoder/lstm/while/add")
 
 
 def test_a_loop_of_unknown_options_is_doubtful_by_its_name() -> None:
@@ -91,4 +106,4 @@ def test_a_loop_of_unknown_options_is_doubtful_by_its_name() -> None:
 @pytest.mark.parametrize("told", [None, "x", [1, None], [{}], [{"name": 3, "dropout": "a"}]])
 def test_a_damaged_record_is_no_error(told: Any) -> None:  # noqa: ANN401 - JSON
     for layer in recurrent_of({"recurrent": told}, "None"):
-        replaced_loop([layer], _STEP, _LOOP)
+        replaced_loop([layer], _LOOP)

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import keras
+import tensorflow as tf
 from keras import layers
 
 from traceanalyzer.recorder.keras_models import KerasModels
@@ -47,3 +48,42 @@ def test_the_options_that_decide_on_cudnn_are_noted_of_each_recurrent_layer() ->
     assert (forward["class"], forward["reset_after"], forward["unroll"]) == ("GRU", True, False)
     assert told["own"]["activation"].endswith("._own")  # no function of Keras
     json.dumps(found)  # it goes into the capture file
+
+
+class _Layer:
+    """A layer as Keras 2 makes it: it knows whether it can use cuDNN."""
+
+    name, supports_jit, _could_use_gpu_kernel = "decoder", True, False
+    activation, recurrent_dropout = staticmethod(tf.tanh), 0.1
+
+
+class _Model:
+    """A model of Keras 2, while `fit` runs it."""
+
+    name = "m"
+
+    def _flatten_layers(self) -> list[Any]:
+        lstm = type("LSTM", (_Layer,), {"__module__": "tf_keras.src.layers.rnn.lstm"})
+        return [self, lstm()]
+
+    def make_train_function(self) -> None:
+        """As models of Keras have it."""
+
+    def fit(self, models: KerasModels) -> None:
+        models.defined("__inference_train_function_1707")
+
+
+def test_recurrent_layers_of_keras_2_are_noted_too() -> None:
+    models = KerasModels()
+    _Model().fit(models)
+    (found,) = models.found
+    assert found["recurrent"] == [
+        {
+            "name": "decoder",
+            "class": "LSTM",
+            "could_use_cudnn": False,
+            "activation": "tanh",
+            "recurrent_dropout": 0.1,
+        }
+    ]
+    json.dumps(found)

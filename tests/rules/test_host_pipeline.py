@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
-from tests.input_pipeline.paced import made_ahead, steps
+from tests.input_pipeline.paced import asked, made_ahead, steps
 from tests.sidecars import Book, node
-from tests.traces import host, write, xspace
+from tests.traces import host, iterator, line, step, us, write, xspace
 from traceanalyzer.rules import CapturedExample
 from traceanalyzer.rules.host_pipeline import RULE
 
@@ -45,6 +45,44 @@ def test_one_that_steps_wait_for_is_too_slow(tmp_path: Path) -> None:
     assert [fix.code for fix in found.fixes] == [
         "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE)"
     ]
+
+
+def epochs(number: int, filling: int) -> Any:  # noqa: ANN401 - words of the language
+    """Steps of 1000 µs in epochs of five; a shuffle fills its buffer for so long in each."""
+
+    def element(at: int, took: int, epoch: int) -> Any:  # noqa: ANN401
+        shuffle = iterator(
+            "Root::Shuffle", us(at, took), id=10 + epoch, parent_id=epoch + 1, buffer_size=1024
+        )
+        return asked(us(at, took), iterator("Root", us(at, took), id=epoch + 1)(shuffle))
+
+    each = 1000 * 5 + filling
+    return line("python")(
+        (
+            element(each * epoch, filling, epoch),
+            *(
+                step(5 * epoch + k, us(at, 1000))(element(at, 5, epoch))
+                for k in range(5)
+                for at in (each * epoch + filling + 1000 * k,)
+            ),
+        )
+        for epoch in range(number)
+    )
+
+
+def test_a_shuffle_that_fills_its_buffer_in_each_epoch_is_told_what_spares_that(
+    tmp_path: Path,
+) -> None:
+    found = within(tmp_path, epochs(3, 4_000))
+    (fix,) = [fix for fix in found.fixes if "buffer" in fix.text]
+    assert "1,024 elements again for each of 3 iterators (4 ms each)" in fix.text
+    for part in ("cache()", "repeat()", "steps_per_epoch"):
+        assert part in str(fix.code)
+
+
+def test_nothing_is_said_of_a_buffer_that_is_filled_once_or_quickly(tmp_path: Path) -> None:
+    for number, filling in ((1, 4_000), (3, 100)):
+        assert within(tmp_path / str(number), epochs(number, filling)).fixes == ()
 
 
 def test_what_asks_for_a_gpu_in_a_map_is_not_on_the_cpu_by_design() -> None:

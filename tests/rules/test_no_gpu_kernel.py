@@ -185,3 +185,21 @@ def test_what_is_in_the_input_pipeline_is_not_told_to_move_there() -> None:
     codes = [RULE.words([(subject("DecodeJpeg"), h)]).fixes[0].code or "" for h in (inside, eager)]
 
     assert ["prefetch" in code for code in codes] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("op", "file", "part_of_code"),
+    [
+        ("WriteSummary", "/env/tensorboard/plugins/image/summary_v2.py", "tf.summary.record_if"),
+        ("WriteScalarSummary", "/env/keras/src/callbacks/tensorboard.py", "tf.summary.record_if"),
+        ("MergeSummary", "/env/tf_slim/learning.py", "add_summary"),
+        ("QueueDequeueManyV2", "/env/tf_slim/data/prefetch_queue.py", "tf.data"),
+    ],
+)
+def test_what_a_program_can_do_is_said_of_ops_of_libraries_too(
+    op: str, file: str, part_of_code: str
+) -> None:
+    library = Frame(file=file, line=129, code="image", is_user=False)
+    fix = fix_of(op, library=library)
+    assert "newer version" not in fix.text
+    assert part_of_code in str(fix.code)

@@ -124,3 +124,14 @@ def test_nobody_is_told_to_change_the_scope_of_a_library(file: str, harm: str, t
     (fix,) = words.fixes
     assert (words.harm, fix.checked) == (harm, False)
     assert told in fix.text
+
+
+@pytest.mark.parametrize("op", ["QueueDequeueManyV2", "QueueEnqueueManyV2", "ReaderReadV2"])
+def test_a_queue_is_to_be_replaced_by_a_dataset_and_is_on_the_host_by_design(op: str) -> None:
+    assert RULE.words is not None
+    keeps = held("no_kernel", op, "resource", frame=line(4))
+    words = RULE.words([(subject("FIFOQueueV2"), keeps)])
+    assert words.harm == "by_design"
+    (fix,) = words.fixes
+    assert "tf.train.batch" in fix.text
+    assert str(fix.code).startswith("dataset = tf.data.")

@@ -12,6 +12,7 @@ from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, 
 from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.evidence.failure import gpus_required
 from traceanalyzer.evidence.free_choices import FreeChoices
+from traceanalyzer.evidence.swapped_functions import SwappedFunctions
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.placement.program import machine_of, with_gpus
@@ -77,6 +78,7 @@ class Analysis:
         not_replayed: Op ids of those that could not be, as nothing was recorded of their nodes.
             Where the kernel registry settles that such an op is on the CPU, it is in `subjects`.
         replaced: Ops that the program would not have on it, by id, with what it does instead.
+        swapped: What grappler would run instead of functions of the program, a sentence each.
     """
 
     run: Run
@@ -87,6 +89,7 @@ class Analysis:
     replayed: int = 0
     not_replayed: frozenset[str] = frozenset()
     replaced: Mapping[str, str] = field(default_factory=dict)
+    swapped: tuple[str, ...] = ()
 
 
 _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
@@ -132,12 +135,15 @@ class _Replayed:
     off_the_cpu: list[str] = field(default_factory=list)
     on_host: list[Subject] = field(default_factory=list)
     replaced: dict[str, str] = field(default_factory=dict)
+    swapped: list[str] = field(default_factory=list)
     replayed: int = 0
     not_replayed: list[str] = field(default_factory=list)
 
     def add(self, host: Host, sidecar: Sidecar, machine: Machine, version: str | None) -> None:
         """Sort the ops of a host by where they would be."""
         cases, choices = ReplayedCases(sidecar, machine), FreeChoices(sidecar)
+        swapped = SwappedFunctions(sidecar, cases.program)
+        self.swapped += swapped.sentences()
         self.off_the_cpu += _off_the_cpu(host, sidecar, cases.program)
         for row, record in _rows(host):
             if row.role != Role.COMPUTE:
@@ -150,13 +156,15 @@ class _Replayed:
                     self.subjects.append(_subject(row, record, doubted(case, _NOT_REPLAYED)))
                 continue
             self.replayed += 1
-            if gone := gone_on_a_gpu(sidecar, record.function, record.node):
+            gone = swapped.gone(record.function) or gone_on_a_gpu(sidecar, record.node)
+            if gone:
                 self.replaced[row.op_id] = gone
                 continue
             found = self.subjects if case is not None else self.on_host
             case = case or cases.on_host(record)
             if case is not None:
-                doubt = doubt_on_a_gpu(sidecar, record.function, record.node)
+                doubt = swapped.doubt(record.function)
+                doubt = doubt or doubt_on_a_gpu(sidecar, record.function, record.node)
                 case = doubted(case, doubt or choices.doubt(case))
                 found.append(_subject(row, record, case))
 
@@ -178,6 +186,7 @@ def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
         "off_the_cpu": frozenset(found.off_the_cpu),
         "on_host": tuple(found.on_host),
         "not_replayed": frozenset(found.not_replayed),
+        "swapped": tuple(dict.fromkeys(found.swapped)),
     }
 
 

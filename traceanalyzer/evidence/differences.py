@@ -260,9 +260,9 @@ def _is_never_compiled(sidecar: Sidecar, function: str) -> bool:
     return all(model.is_never_compiled for model in models)
 
 
-def gone_on_a_gpu(sidecar: Sidecar, function: str, node: str) -> str:
+def gone_on_a_gpu(sidecar: Sidecar, node: str) -> str:
     """Return why an op of a function is not there on a machine with a GPU, or ""."""
-    return replaced_loop(_recurrent(sidecar), function, node)
+    return replaced_loop(_recurrent(sidecar), node)
 
 
 def doubt_on_a_gpu(sidecar: Sidecar, function: str, node: str = "") -> str:

@@ -1,9 +1,9 @@
 """Keras' LSTM and GRU, which run as one op of cuDNN instead of a loop where TensorFlow has a GPU.
 
 Keras 3 chooses while it makes the graph (`inner_loop`, keras/src/layers/rnn/lstm.py and gru.py;
-`cudnn_ok`, keras/src/backend/tensorflow/rnn.py; read in 3.0 to 3.15). Keras 2 makes a function of
-each kind where cuDNN is possible, and grappler's implementation selector takes the one for the GPU
-after placement (keras/layers/rnn/gru_lstm_utils.py, `generate_defun_backend`).
+`cudnn_ok`, keras/src/backend/tensorflow/rnn.py; read in 3.0 to 3.15). Keras 2 does so when the
+layer is made (`_could_use_gpu_kernel`, tf_keras/src/layers/rnn/lstm.py and gru.py); what becomes of
+its loop then is in `swapped_functions`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Json, Sidecar
 
-__all__ = ["Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
+__all__ = ["OP", "Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
 
-_OP: Final = "CudnnRNNV3"
+OP: Final = "CudnnRNNV3"
 # Before that version `dropout` ruled cuDNN out as well.
 _DROPOUT_ALLOWED_SINCE: Final = (3, 4)
 _NEEDED: Final[Mapping[str, Json]] = {
@@ -38,7 +38,6 @@ _CONDITIONS: Final = (
 _MASKS: Final = "A mask must be padded on the right there"
 _BY_NAME: Final = re.compile(r"(?:^|/)(lstm|gru)(?:_\d+)?/(?:.*/)?while(?:_\d+)?/", re.IGNORECASE)
 _LOOP: Final = re.compile(r"while(?:_\d+)?")
-_KERAS_2: Final = re.compile(r"__(?:inference|forward|backward)_standard_(lstm|gru)_\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +49,14 @@ class Recurrent:
         kind: `LSTM` or `GRU`.
         obstacle: The options that rule cuDNN out, as the program writes them; "" where none does.
         forbids_xla: Whether Keras leaves XLA out for it where there is a GPU.
+        is_of_keras_2: Whether it is a layer of Keras 2, whose loop with cuDNN is a function's.
     """
 
     name: str
     kind: str
     obstacle: str
     forbids_xla: bool
+    is_of_keras_2: bool = False
 
     @property
     def text(self) -> str:
@@ -86,6 +87,15 @@ def _recurrent(layer: Mapping[str, Json], keras_version: str) -> Recurrent:
     forbids_xla = not refused
     if layer.get("recurrent_dropout"):
         refused.append(f"recurrent_dropout={layer['recurrent_dropout']}")
+    could_use = layer.get("could_use_cudnn")
+    if isinstance(could_use, bool):
+        return Recurrent(
+            name=str(layer.get("name")),
+            kind=str(layer.get("class")),
+            obstacle="" if could_use else " and ".join(refused) or "one of its options",
+            forbids_xla=False,
+            is_of_keras_2=True,
+        )
     if layer.get("dropout") and _version(keras_version) < _DROPOUT_ALLOWED_SINCE:
         refused.append(f"dropout={layer['dropout']} (before Keras 3.4)")
     return Recurrent(
@@ -100,31 +110,29 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
 
 
-def replaced_loop(layers: Sequence[Recurrent], function: str, node: str) -> str:
+def replaced_loop(layers: Sequence[Recurrent], node: str) -> str:
     """Return why a node is in no graph that the program makes with a GPU, or "".
 
     Args:
         layers: The recurrent layers of all models.
-        function: The function that the node is in.
         node: Its name.
     """
-    if (match := _KERAS_2.fullmatch(function)) is not None:
-        return f"Keras runs this {match[1].upper()} as one op of cuDNN there, not as this loop"
     found = _layers_of(layers, node)
-    if not found or any(layer.obstacle for layer in found):
+    if not found or any(layer.obstacle or layer.is_of_keras_2 for layer in found):
         return ""
-    return f"Keras runs {found[0].text} as one op of cuDNN ({_OP}) there, not as this loop"
+    return f"Keras runs {found[0].text} as one op of cuDNN ({OP}) there, not as this loop"
 
 
 def doubt_in_a_loop(layers: Sequence[Recurrent], node: str) -> str:
     """Return why a node may not be there with a GPU: a loop of an LSTM or GRU, or "".
 
-    Nothing is doubtful of a layer that was recorded.
+    Nothing is doubtful of a layer that was recorded. A loop with such a name is one that stays, in
+    Keras 2.
     """
     if _BY_NAME.search(node) is None:
         return ""
     found = _layers_of(layers, node)
-    if found and len({bool(layer.obstacle) for layer in found}) == 1:
+    if found and len({bool(layer.obstacle) for layer in found if not layer.is_of_keras_2}) < 2:  # noqa: PLR2004
         return ""
     return "Keras may run this loop as one op of cuDNN there"
 
@@ -143,23 +151,16 @@ def _layers_of(layers: Sequence[Recurrent], node: str) -> list[Recurrent]:
 
 def loops_of_keras(sidecar: Sidecar, layers: Sequence[Recurrent]) -> Iterator[str]:
     """Walk what Keras does with LSTM and GRU layers where there is a GPU, a sentence each."""
-    fused = [layer.text for layer in layers if not layer.obstacle]
+    fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
     if fused:
         yield (
-            f"With a GPU, Keras runs {listed(fused)} as one op of cuDNN each ({_OP}) instead of "
+            f"With a GPU, Keras runs {listed(fused)} as one op of cuDNN each ({OP}) instead of "
             f"the captured loop; ops of the loop are left out here. {_MASKS}, or Keras raises an "
             "error."
         )
     for layer in layers:
         if layer.obstacle:
             yield f"{refusal(layer)}."
-    functions = {f.name for f in sidecar.functions}
-    if any(map(_KERAS_2.fullmatch, functions)):
-        yield (
-            "With a GPU, Keras runs its LSTM and GRU layers as one op of cuDNN each instead of the "
-            f"captured loop; ops of the loop are left out here. {_MASKS}; for any other the loop "
-            "runs."
-        )
     if any(doubt_in_a_loop(layers, name) for name in _names(sidecar)):
         yield (
             "With a GPU, Keras runs an LSTM or GRU as one op of cuDNN instead of the captured loop "

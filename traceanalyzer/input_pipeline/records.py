@@ -94,6 +94,7 @@ class HostInput:
         fill_ps: How long a shuffle took for its first element, while it filled its buffer; None
             where that is not most of the start.
         fill_size: How many elements that buffer holds, or None.
+        fills: How many iterators of the shuffle there were: each filled it.
     """
 
     host: str
@@ -105,6 +106,7 @@ class HostInput:
     startup_ps: int | None = None
     fill_ps: float | None = None
     fill_size: int | None = None
+    fills: int = 0
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

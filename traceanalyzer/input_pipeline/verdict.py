@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -63,15 +63,12 @@ def host_input(
         return None
     waiting = requested(pipelines.requests)
     waits = step_waits(steps, waiting)
-    startup, fill, size = _startup(stages, pipelines)
     plain = HostInput(
         host=host,
         verdict="unknown",
         reason=_too_little(waits, pipelines),
         waits=waits,
-        startup_ps=startup,
-        fill_ps=fill,
-        fill_size=size,
+        **_startup(stages, pipelines),
     )
     if waits is None or plain.reason:
         return plain
@@ -146,22 +143,26 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
     )
 
 
-def _startup(
-    stages: pd.DataFrame, pipelines: Pipelines
-) -> tuple[int | None, float | None, int | None]:
+def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
     """Return the longest start of an iterator, and what filling a shuffle's buffer was of it."""
     asked, first = pipelines.requests, pipelines.is_first
     if not first.any():
-        return None, None, None
+        return {}
     took = asked.end_ps[first] - asked.start_ps[first]
     longest = int(took.argmax())
+    startup = {"startup_ps": int(took[longest])}
     group = stages["pipeline"].iloc[int(asked.row[first][longest])]
     mine = stages[(stages["pipeline"] == group) & stages["type"].astype(str).str.match("Shuffle")]
     if mine.empty:
-        return int(took[longest]), None, None
+        return startup
     each = mine["first_ps"] / mine["iterators"].clip(lower=1)
     row = each.idxmax()
     if each[row] < _MOST_OF_THE_START * took[longest]:
-        return int(took[longest]), None, None
+        return startup
     size = mine.loc[row, "buffer_size"]
-    return int(took[longest]), float(each[row]), int(size) if is_positive(size) else None
+    return {
+        **startup,
+        "fill_ps": float(each[row]),
+        "fill_size": int(size) if is_positive(size) else None,
+        "fills": int(mine.loc[row, "iterators"]),
+    }

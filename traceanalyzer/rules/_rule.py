@@ -121,6 +121,7 @@ class Mark:
         evidence: What shows it.
         certainty: The most that the rule answers for.
         sub_reason: A closer name for the cause, or None.
+        leads: Whether it is the cause of its ops' finding, whatever else keeps some of them.
     """
 
     scope: str
@@ -128,6 +129,7 @@ class Mark:
     certainty: Certainty = "certain"
     sub_reason: str | None = None
     line: tuple[str, int] | None = None
+    leads: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,11 +50,13 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
-    from traceanalyzer.input_pipeline.records import InputUse
+    from traceanalyzer.input_pipeline.records import HostInput, InputUse
     from traceanalyzer.run import Run
 
 
 _PS_PER_MS: Final = 1e9
+_EPOCHS: Final = 2  # that must be seen before something is called done again
+_WORTH: Final = 0.05  # of the steps' time: below this it is not named
 
 
 def _check(run: Run) -> Iterator[Finding]:
@@ -130,9 +132,33 @@ def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
     """Return what helps against the stage that is slow; nothing where the pipeline keeps up."""
     if use is None or use.worst.verdict == "unknown":
         return (FASTER,)
+    refill = tuple(_refill(use.worst))
     if use.worst.verdict == "keeps_up":
-        return ()
-    return tuple(Fix(text=c.text, code=c.code) for c in use.worst.cures) or (FASTER,)
+        return refill
+    cures = tuple(Fix(text=c.text, code=c.code) for c in use.worst.cures)
+    return (*cures, *refill) or (FASTER,)
+
+
+def _refill(host: HostInput) -> Iterator[Fix]:
+    """Say what spares the filling of a shuffle's buffer, where each epoch waits for that."""
+    waits = host.waits
+    if host.fill_ps is None or host.fills < _EPOCHS or waits is None:
+        return
+    filling_ps = host.fill_ps * host.fills
+    if filling_ps < _WORTH * waits.steps * (waits.mean_ps + waits.other_ps):
+        return
+    size = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
+    yield Fix(
+        text=(
+            f"A shuffle fills its buffer{size} again for each of {counted(host.fills, 'iterator')} "
+            f"({host.fill_ps / _PS_PER_MS:,.0f} ms each), mostly at the start of an epoch. Cache "
+            "what is ahead of it, take a smaller buffer, or let one iterator go through all epochs."
+        ),
+        code=(
+            "dataset = dataset.cache().shuffle(buffer_size).repeat().batch(batch_size)\n"
+            "model.fit(dataset, steps_per_epoch=steps, epochs=epochs)"
+        ),
+    )
 
 
 def _at_its_end(found: pd.DataFrame) -> Finding:

@@ -32,7 +32,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.evidence.examples import held, subject
-from traceanalyzer.evidence.places import is_alone, line_evidence, ops_text
+from traceanalyzer.evidence.library_switches import switch_of
+from traceanalyzer.evidence.places import is_alone, library_made, line_evidence, ops_text
 from traceanalyzer.model import Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -57,6 +58,8 @@ def _recognises(_: Subject, held: Held) -> Mark | None:
 
 
 def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
+    line = library_made(members)
+    switch = None if line is None else switch_of(members[0][1].type, line)
     return Words(
         title=f"{ops_text(members)} in a dataset that a function reduces, on the CPU",
         why=(
@@ -67,24 +70,28 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
             "reads to the CPU. If they prepare its input, that is by design."
         ),
         harm="harmful",
-        fixes=(
-            Fix(
-                text=(
-                    "Move the work from the mapped function into the loop over the dataset, or "
-                    "into the function given to `reduce`: these run on the GPU."
-                ),
-                code="for batch in dataset:  # in the tf.function\n    ...  # what `map` called",
+        fixes=_fixes(members) if switch is None else (switch,),
+    )
+
+
+def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
+    return (
+        Fix(
+            text=(
+                "Move the work from the mapped function into the loop over the dataset, or "
+                "into the function given to `reduce`: these run on the GPU."
             ),
-            Fix(
-                text="Or ask for the GPU in the mapped function.",
-                code='with tf.device("/GPU:0"):\n    ...',
-                checked=is_alone(members),
-            ),
-            Fix(
-                text=(
-                    "If all elements fit into one tensor, compute on that tensor at once, without "
-                    "a dataset."
-                ),
+            code="for batch in dataset:  # in the tf.function\n    ...  # what `map` called",
+        ),
+        Fix(
+            text="Or ask for the GPU in the mapped function.",
+            code='with tf.device("/GPU:0"):\n    ...',
+            checked=is_alone(members),
+        ),
+        Fix(
+            text=(
+                "If all elements fit into one tensor, compute on that tensor at once, without "
+                "a dataset."
             ),
         ),
     )

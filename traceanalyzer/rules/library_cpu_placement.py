@@ -47,7 +47,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, line, subject
-from traceanalyzer.evidence.library_switches import MAP_THE_LAYER, PREPROCESSING
+from traceanalyzer.evidence.library_switches import MAP_AND_SERVE, PREPROCESSING, SERVING
 from traceanalyzer.evidence.places import (
     device_text,
     is_of_strategy,
@@ -57,6 +57,7 @@ from traceanalyzer.evidence.places import (
     ops_text,
     same_place,
 )
+from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
@@ -99,6 +100,7 @@ class Habit:
     fixes: tuple[Fix, ...] = ()
 
 
+_SUMMARY_HABIT: Final = "summary"
 _ALL: Final = "TensorFlow 2.12, 2.18 and 2.21"
 _KERAS_2: Final = "Keras 2.12, 2.13 and 2.15, tf_keras 2.18"
 # What a file of preprocessing holds, as a program calls it.
@@ -123,14 +125,14 @@ HABITS: Final = (
             Fix(
                 text=(
                     "Preprocess in the input pipeline, ahead of the model, and let the model take "
-                    "the numbers."
+                    "the numbers. " + SERVING
                 ),
-                code=MAP_THE_LAYER,
+                code=MAP_AND_SERVE,
             ),
         ),
     ),
     Habit(
-        sub_reason="summary",
+        sub_reason=_SUMMARY_HABIT,
         files=(
             "tensorflow/python/ops/summary_ops_v2.py",
             "tensorflow/python/keras/callbacks.py",
@@ -146,12 +148,7 @@ HABITS: Final = (
             "summaries are written to files by the host. What is given as a function, or computed "
             "in the call, runs there as well."
         ),
-        fixes=(
-            Fix(
-                text="Write summaries less often; compute what they show before the call.",
-                code="with tf.summary.record_if(step % 100 == 0): ...",
-            ),
-        ),
+        fixes=(LESS_SUMMARIES,),
     ),
     Habit(
         sub_reason="checkpoint",
@@ -353,7 +350,7 @@ def _check(run: Run) -> Iterator[Finding]:
         found = ops[(ops["placement_source"] == "summary") & (ops["placement"] == "cpu")]
         if found.empty:
             continue
-        habit = next(habit for habit in HABITS if habit.sub_reason == "summary")
+        habit = next(habit for habit in HABITS if habit.sub_reason == _SUMMARY_HABIT)
         types = listed(sorted({str(t) for t in found["type"]}))
         yield Finding(
             cause=RULE.id,
@@ -386,12 +383,14 @@ def _recognises(_: Subject, held: Held) -> Mark | None:
     habit = _habit(held)
     device = device_text(held.scope or held.asked)
     text = f'{library_of(frame)} enters tf.device("{device}") here: it {habit.does}'
+    leads = habit.sub_reason == _SUMMARY_HABIT
     return Mark(
-        scope=f"{library_of(frame)} {habit.sub_reason} {same_place(frame)}",
+        scope=f"{library_of(frame)} {habit.sub_reason}{'' if leads else f' {same_place(frame)}'}",
         evidence=(line_evidence("requested_device", text, frame),),
         # It asks for the device of another variable, which on another machine is another one.
         certainty="likely" if habit.sub_reason == "optimizer_slot" else "certain",
         sub_reason=habit.sub_reason,
+        leads=leads,
     )
 
 

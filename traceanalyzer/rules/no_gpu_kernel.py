@@ -30,8 +30,7 @@ before the first of these tables: a kernel that is missing today was hardly ther
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.evidence.kernel_types import definition_of
@@ -39,6 +38,7 @@ from traceanalyzer.evidence.library_switches import around
 from traceanalyzer.evidence.pipeline_advice import FASTER, all_in_pipelines
 from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
 from traceanalyzer.evidence.substitutes import OF_FUNCTIONS, substitute_for
+from traceanalyzer.evidence.works_on_host import DATASETS, host_kind
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -49,111 +49,10 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import Subject
     from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.works_on_host import HostKind
     from traceanalyzer.model import Harm
 
 
-class _Kind(NamedTuple):
-    """Ops whose work belongs on the host: which, what they work on, what to do."""
-
-    types: re.Pattern[str]
-    because: str
-    fix: Fix
-
-
-_DATASETS: Final = _Kind(
-    re.compile(r"\w*Dataset\w*|\w*Iterator\w*|(Wrap|Unwrap)DatasetVariant"),
-    "It works on a dataset or its iterator, which TensorFlow keeps on the host; what it gives is "
-    "small.",
-    Fix(text="Nothing, where it runs once. In a loop, make datasets and iterators before it."),
-)
-# The first that fits is taken; what works on strings otherwise is told by its definition.
-_ON_HOST: Final = (
-    _Kind(
-        re.compile(r"(Create|Close|Flush)?Summary\w*Writer"),
-        "It opens, flushes or closes a file of summaries for TensorBoard.",
-        Fix(
-            text=(
-                "Nothing, where it runs once. In a step, leave it out: open writers before it, and "
-                "flush them now and then."
-            )
-        ),
-    ),
-    _Kind(
-        re.compile(r"Write\w*Summary|\w*Summary(V2)?|ImportEvent"),
-        "It writes a summary for TensorBoard, to a file or for one.",
-        Fix(
-            text="Write summaries every so many steps rather than in each.",
-            code="with tf.summary.record_if(lambda: tf.equal(step % 100, 0)): ...",
-        ),
-    ),
-    _Kind(
-        re.compile(
-            r"(Distributed)?Save(V2|Slices)?|Restore(V2|Slice)?|MergeV2Checkpoints|ShardedFile\w+"
-            r"|LoadAndRemapMatrix|GenerateVocabRemapping"
-        ),
-        "It reads or writes a checkpoint, which is a file.",
-        Fix(text="Save less often if it shows in the time of a step."),
-    ),
-    _Kind(
-        re.compile(r"Print(V2)?|StringFormat|Timestamp"),
-        "It makes or prints a text, or reads the host's clock.",
-        Fix(text="Leave it out of steps that count: what it prints must be copied from the GPU."),
-    ),
-    _Kind(
-        re.compile(r"(Initialize|Lookup)Table\w*|\w*HashTable\w*"),
-        "It works on a hash table, which TensorFlow keeps in host memory.",
-        Fix(
-            text=(
-                "Look keys up in the input pipeline, so that the step gets ids. Where keys are "
-                "small integers, gather from a dense tensor instead."
-            ),
-            code="dataset = dataset.map(lambda key, y: (table.lookup(key), y))",
-        ),
-    ),
-    _DATASETS,
-    _Kind(
-        re.compile(r"\w*Queue\w*|Barrier\w*|\w*Reader\w*"),
-        "It works on a queue or a reader of files, which live on the host.",
-        Fix(text="Feed the program by `tf.data` instead, which prefetches."),
-    ),
-    _Kind(
-        re.compile(r"\w*Accumulator\w*"),
-        "It works on an accumulator of gradients, which lives on the host.",
-        Fix(
-            text="Add gradients up in variables instead, which can be on the GPU.",
-            code="total.assign_add(gradient)",
-        ),
-    ),
-    _Kind(
-        re.compile(r"Rpc(Client|Server|ServerRegister|Call|CheckStatus)"),
-        "It talks to another process.",
-        Fix(text="Leave it out of steps that count: they wait for the other process."),
-    ),
-    _Kind(
-        re.compile(r"Encode(\w*(Jpeg|Png|Wav|Proto)\w*)|SerializeTensor|WriteFile|\w*ToTFRecord"),
-        "It makes what is written to a file, or writes it.",
-        Fix(text="Do it after the step, and not in each: what it takes is copied from the GPU."),
-    ),
-    _Kind(
-        re.compile(r"Decode(\w*(Jpeg|Png|Gif|Bmp|Image|WebP|Jxl|Wav))|ExtractJpegShape"),
-        "It decodes the content of a file.",
-        Fix(
-            text="Decode in the input pipeline, several files at a time.",
-            code="dataset = dataset.map(decode, num_parallel_calls=tf.data.AUTOTUNE)",
-        ),
-    ),
-)
-_STRINGS: Final = _Kind(
-    re.compile(""),
-    "It works on strings, which TensorFlow keeps in host memory on every machine.",
-    Fix(
-        text=(
-            "Work on strings in the input pipeline, ahead of the model, so that the step gets "
-            "numbers."
-        ),
-        code="dataset = dataset.map(prepare, num_parallel_calls=tf.data.AUTOTUNE)",
-    ),
-)
 _MOVE: Final = Fix(
     text=(
         "No substitute is known. Move it out of the step if that can be: into the input pipeline "
@@ -176,7 +75,7 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
 def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     op = members[0][1].type
     requested = any("GPU" in (s.requested_device or "").upper() for s, _ in members)
-    kind = _kind(op)
+    kind = host_kind(op)
     is_input = all_in_pipelines(members)
     harm: Harm = "harmful" if kind is None and not is_input else "by_design"
     return Words(
@@ -201,14 +100,14 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
     )
 
 
-def _fixes(members: Sequence[tuple[Subject, Held]], kind: _Kind | None) -> tuple[Fix, ...]:
+def _fixes(members: Sequence[tuple[Subject, Held]], kind: HostKind | None) -> tuple[Fix, ...]:
     op = members[0][1].type
-    if kind is _DATASETS:
+    if kind is DATASETS:
         return (kind.fix,)
     line = library_made(members)
     function = "" if line is None else line.code
     if line is not None and (op, function) not in OF_FUNCTIONS:
-        return (around(op, line),)
+        return (kind.fix if kind is not None and kind.in_libraries else around(op, line),)
     each = [(substitute_for(op, held.given, function), held.given) for _, held in members]
     known = [(substitute, given) for substitute, given in each if substitute is not None]
     if len(known) < len(each):
@@ -220,16 +119,6 @@ def _fixes(members: Sequence[tuple[Subject, Held]], kind: _Kind | None) -> tuple
             checked=all(substitute.is_checked_for(given) for substitute, given in known),
         ),
     )
-
-
-def _kind(op: str) -> _Kind | None:
-    """Return why an op's work belongs on the host, or None where it does not."""
-    found = next((kind for kind in _ON_HOST if kind.types.fullmatch(op)), None)
-    if found is not None:
-        return found
-    definition = definition_of(op)
-    arguments = () if definition is None else (*definition.inputs, *definition.outputs)
-    return _STRINGS if any(a.type == "string" for a in arguments) else None
 
 
 RULE = Rule(

@@ -43,6 +43,7 @@ from traceanalyzer.evidence.places import (
     same_place,
 )
 from traceanalyzer.evidence.retyping import XLA_REFUSES
+from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES, QUEUES
 from traceanalyzer.model import Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.rules._rule import BlockerExample, Mark, Rule, Words
@@ -119,7 +120,7 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
         ),
         harm=(
             "by_design"
-            if _is_for_the_host(members) or _library(members) == _TENSORFLOW
+            if _is_for_the_host(members) or _library(members) == _TENSORFLOW or _is_of_a_queue(held)
             else "harmful"
         ),
         fixes=_fixes(members),
@@ -129,8 +130,8 @@ def _words(members: Sequence[tuple[Subject, Held]]) -> Words:
 def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
     held = members[0][1]
     dtype = _dtype(held)
-    if _is_for_the_host(members):
-        return (Fix(text="Nothing about where it is; use it less often if it takes time."),)
+    if (fix := _fix_on_the_host(members)) is not None:
+        return (fix,)
     if library := _library(members):
         return (_fix_for_library(members, library),)
     if dtype == _WITHOUT_KERNEL:
@@ -166,6 +167,22 @@ def _fixes(members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
             checked=bool(lines) and is_alone(members),
         ),
     )
+
+
+def _fix_on_the_host(members: Sequence[tuple[Subject, Held]]) -> Fix | None:
+    """Return what to do about resources that belong on the host; None for others."""
+    if all(_is_of_a_queue(held) for _, held in members):
+        return QUEUES.fix
+    if not _is_for_the_host(members):
+        return None
+    if all("Summary" in subject.case.type for subject, _ in members):
+        return LESS_SUMMARIES
+    return Fix(text="Nothing about where it is; use it less often if it takes time.")
+
+
+def _is_of_a_queue(held: Held) -> bool:
+    """Return whether an op on a queue, or on a reader of files, keeps it on the host."""
+    return held.hold not in _ELSEWHERE and QUEUES.types.fullmatch(held.type) is not None
 
 
 def _is_for_the_host(members: Sequence[tuple[Subject, Held]]) -> bool:

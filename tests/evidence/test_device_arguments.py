@@ -1,0 +1,95 @@
+"""The argument of a command line that likely chose the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceanalyzer.evidence.device_arguments import argument_note
+from traceanalyzer.evidence.examples import held, line
+from traceanalyzer.sidecar.document import Sidecar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.evidence.held import Held
+
+_COMPUTED = replace(line(6), text="with tf.device(args.device):")
+
+
+def request(scope: str = "/device:CPU:0", **more: Any) -> Held:  # noqa: ANN401 - fields of `Held`
+    fields = {"asked": "/device:CPU:0", "scope": scope, "scope_frame": _COMPUTED, **more}
+    return held("request", "MatMul", **fields)
+
+
+def noted(each: Held, *arguments: str, is_computed: bool = True) -> tuple[str, str | None] | None:
+    """The words about an argument of a program that was captured with these, and the code."""
+    frames = () if each.scope_frame is None else (each.scope_frame,)
+    sidecar = Sidecar(
+        tool="0",
+        host="host",
+        complete=True,
+        command=("traceanalyzer", "capture", "train.py", *arguments),
+        frames=frames,
+        chosen=frozenset(range(len(frames))) if is_computed else frozenset(),
+    )
+    note = argument_note([each], [sidecar])
+    return None if note is None else (note[1].text, note[1].code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "instead"),
+    [
+        (("--device=cpu",), "--device=gpu"),
+        (("--device", "cpu"), "--device gpu"),
+        (("-d", "/cpu:0"), "-d /gpu:0"),
+        (("--epochs", "3", "--placement=/device:CPU:0", "--quiet"), "--placement=/device:GPU:0"),
+    ],
+)
+def test_an_argument_with_the_device_as_its_value_is_the_likely_origin(
+    arguments: tuple[str, ...], instead: str
+) -> None:
+    found = noted(request(), *arguments)
+    assert found is not None
+    assert "likely" in found[0]
+    assert found[1] == instead
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--device=gpu",), ("--cpu",), ("--device=cpu:1",), ("--workers=cpu_pool",), ("cpu",)],
+)
+def test_no_other_argument_is_taken_for_it(arguments: tuple[str, ...]) -> None:
+    assert noted(request(), *arguments) is None
+
+
+def test_a_line_that_spells_the_device_out_needs_no_argument() -> None:
+    literal = replace(line(6), text='with tf.device("/cpu:0"):')
+    assert noted(request(scope_frame=literal), "--device=cpu") is None
+    assert noted(request(), "--device=cpu", is_computed=False) is None
+
+
+def test_a_request_without_a_line_may_come_from_it() -> None:
+    assert noted(request(scope=None, scope_frame=None), "--device=cpu") is not None
+    copied = request(scope=None, scope_frame=None, copied_from="StringJoin")
+    assert noted(copied, "--device=cpu") is None
+
+
+def test_of_a_library_the_line_itself_is_read(tmp_path: Path) -> None:
+    library = tmp_path / "towers.py"
+    library.write_text('with tf.device(self.where):\nwith tf.device("/cpu:0"):\n')
+    computed, literal, gone = (
+        line(number, is_user=False, file=str(library)) for number in (1, 2, 3)
+    )
+    assert noted(request(scope_frame=computed), "--device=cpu") is not None
+    assert noted(request(scope_frame=literal), "--device=cpu") is None
+    assert noted(request(scope_frame=gone), "--device=cpu") is None
+
+
+def test_a_variable_that_was_made_under_the_scope_is_there_for_it_too() -> None:
+    made = held("assigned", "_Arg", "resource", asked="/device:CPU:0")
+    assert noted(made, "--device=cpu") is None
+    scoped = replace(made, scope="/device:CPU:0", scope_frame=_COMPUTED)
+    assert noted(scoped, "--device=cpu") is not None

@@ -1,0 +1,103 @@
+"""The argument of a command line that names the device a program asks for, like `--device=cpu`.
+
+Where the line that asks for a device spells none out, its value comes from elsewhere. If an
+argument has that value, it is the likely origin; more than that a command line does not prove.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.evidence.places import device_text
+from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.placement.blockers import Hold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.sidecar.document import Frame, Sidecar
+
+__all__ = ["argument_note"]
+
+_CPU: Final = re.compile(r"/?(?:device:)?cpu(?::(?P<index>\d+))?", re.IGNORECASE)
+_OPTION: Final = re.compile(r"(?P<name>--?\w[\w.-]*)(?:=(?P<value>.*))?")
+_CAPTURE: Final = 2  # `traceanalyzer capture`
+_BY_SCOPE: Final = frozenset({Hold.REQUEST, Hold.DEFAULT_DEVICE})
+
+
+def argument_note(held: Sequence[Held], sidecars: Iterable[Sidecar]) -> tuple[Evidence, Fix] | None:
+    """Return which argument likely chose the CPU for some ops, and what to do about it.
+
+    Args:
+        held: What keeps each of them there.
+        sidecars: The evidence of the run.
+
+    Returns:
+        None where no argument names the device, or the program's lines do.
+    """
+    known = tuple(sidecars)
+    chosen = {sidecar.frames[at] for sidecar in known for at in sidecar.chosen}
+    if not all(_is_open(each, chosen) for each in held):
+        return None
+    asked = {_device_of(each) for each in held}
+    for option, value in (a for sidecar in known for a in _arguments(sidecar.command or ())):
+        if all(_names(value, device) for device in asked):
+            shown = f"{option}{value}"
+            instead = option + re.sub("cpu", _gpu_for, value, flags=re.IGNORECASE)
+            return (
+                Evidence(kind="command_line", text=f"the program was run with `{shown}`"),
+                Fix(
+                    text=(
+                        f"The command line has `{shown}`, which is likely where this device comes "
+                        "from: name the GPU there."
+                    ),
+                    code=instead,
+                ),
+            )
+    return None
+
+
+def _is_open(held: Held, chosen: set[Frame]) -> bool:
+    """Return whether a request may have its device from an argument: no line spells it out."""
+    if held.copied_from or (held.scope is None and held.hold not in _BY_SCOPE):
+        return False
+    frame = held.scope_frame
+    if frame is None:
+        return True
+    if frame.is_user:
+        return frame in chosen and "cpu" not in (frame.text or "").lower()
+    text = linecache.getline(frame.file, frame.line).lower()
+    return "device(" in text and "cpu" not in text
+
+
+def _device_of(held: Held) -> str:
+    if held.scope is None and held.call is not None:
+        return device_text(held.call.scope)
+    return device_text(held.scope or held.asked)
+
+
+def _arguments(command: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Walk the options of a command, each with what is between it and its value; and the value."""
+    before = ""
+    for word in command[_CAPTURE:]:
+        option = _OPTION.fullmatch(word)
+        if option is None and before:
+            yield f"{before} ", word
+        elif option is not None and option["value"] is not None:
+            yield f"{option['name']}=", option["value"]
+        before = word if option is not None and option["value"] is None else ""
+
+
+def _names(value: str, device: str) -> bool:
+    """Return whether a value names a device: `cpu` does each CPU, `/cpu:0` the first."""
+    given, asked = _CPU.fullmatch(value), _CPU.fullmatch(device)
+    if given is None or asked is None:
+        return False
+    return given["index"] is None or given["index"] == (asked["index"] or "0")
+
+
+def _gpu_for(match: re.Match[str]) -> str:
+    return "GPU" if match[0].isupper() else "gpu"
