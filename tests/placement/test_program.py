@@ -337,6 +337,22 @@ def test_a_function_within_has_the_device_of_its_call_and_the_callers_resources(
     assert there.call is None
 
 
+def test_a_function_that_grappler_made_for_one_call_is_where_that_call_is() -> None:
+    """As of the functions of Keras 2's LSTM; the call in the dump still names the other."""
+    program = Program()
+    made = "__inference_inner_1_specialized_for_there_at___inference_outer_2"
+    program.eager("__inference_outer_2", tensor("float"))
+    program.function(made, arg("x"), tanh("t", "x"))
+    program.function(
+        "__inference_outer_2",
+        arg("x"),
+        call("there", "__inference_inner_1", "x", T=["float"], asked="/cpu:0"),
+    )
+    (there,) = place_program(program.sidecar(), ONE_GPU).functions[made]
+    assert devices(there)["t"] == "CPU:0"
+    assert not there.doubt
+
+
 def test_an_op_with_a_list_of_types_may_hand_a_function_its_input() -> None:
     program = Program()
     program.eager("__inference_outer_2", tensor("float"))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.recurrent import OP
-from traceanalyzer.placement.calls import calls_of
+from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.sidecar.document import UNKNOWN
 from traceanalyzer.wording import listed
@@ -32,7 +32,6 @@ _LOOP: Final = re.compile(
 _FOR_GPUS: Final = re.compile(r"__\w*_gpu_(lstm|gru)_with_fallback(?:_\d+)+")
 _BACKWARD: Final = "___backward_"
 _MASK: Final = "mask"  # the argument, in both functions
-_SPECIALIZED: Final = "_specialized_for_"  # which grappler adds, and the call's node and function
 _PREVENTING: Final = {"implementation_selector": False, "disable_meta_optimizer": True}
 
 
@@ -86,7 +85,7 @@ class SwappedFunctions:
 
     def gone(self, function: str) -> str:
         """Return why the ops of a function are not there on that machine, or ""."""
-        loop = function.partition(_SPECIALIZED)[0]
+        loop = called_as(function)
         kind = self._kind(loop)
         if not kind or not self._is_on_gpus(loop) or self._is_masked(loop):
             return ""
@@ -98,7 +97,7 @@ class SwappedFunctions:
         The function for GPUs has the loop too, for masks that cuDNN does not take. Or the call was
         not recorded.
         """
-        loop = function.partition(_SPECIALIZED)[0]
+        loop = called_as(function)
         if not self._kind(loop) or (loop in self._calls and not self._is_on_gpus(loop)):
             return ""
         if self.gone(function):

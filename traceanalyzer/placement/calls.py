@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.sidecar.document import Attributes, Function, Graph, Json, Sidecar
 
-__all__ = ["FORWARDED", "Call", "callers_first", "calls_of"]
+__all__ = ["FORWARDED", "Call", "called_as", "callers_first", "calls_of"]
 
 # Ops whose n-th input is the n-th argument of the function they call; how many come before.
 FORWARDED: Final = {
@@ -22,6 +22,10 @@ FORWARDED: Final = {
     "Case": 1,
     "StatelessCase": 1,
 }
+
+
+# function_optimizer.cc, UniqueSpecializedFunctionName: behind it the call's node and function.
+_SPECIALIZED: Final = "_specialized_for_"
 
 
 class Call(NamedTuple):
@@ -65,9 +69,17 @@ def _called(values: Iterable[Json]) -> Iterator[str]:
             yield name
 
 
+def called_as(function: str) -> str:
+    """Return the name by which a function is called where grappler made one for a single call."""
+    return function.partition(_SPECIALIZED)[0]
+
+
 def callers_first(sidecar: Sidecar) -> list[Function]:
     """Return a program's functions, those that call others before them."""
     by_name = {f.name: f for f in sidecar.functions}
+    made_of: dict[str, list[str]] = {}
+    for name in by_name:
+        made_of.setdefault(called_as(name), []).append(name)
     order: list[Function] = []
     seen: set[str] = set()
     for start in by_name:
@@ -81,5 +93,6 @@ def callers_first(sidecar: Sidecar) -> list[Function]:
                 stack.append((name, True))
                 graphs = (instance.input for instance in by_name[name].instances)
                 inner = {c for graph in graphs for _, c in calls_of(graph, sidecar.attributes)}
-                stack += [(c, False) for c in sorted(inner & by_name.keys()) if c not in seen]
+                named = {name for c in inner for name in (c, *made_of.get(c, ()))}
+                stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
     return order[::-1]

@@ -11,7 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.arguments import ON_HOST, argument_nodes, as_bound, as_recorded
-from traceanalyzer.placement.calls import FORWARDED, Call, callers_first, calls_of
+from traceanalyzer.placement.calls import (
+    FORWARDED,
+    Call,
+    called_as,
+    callers_first,
+    calls_of,
+)
 from traceanalyzer.placement.dataset_calls import dataset_calls, is_of_dataset
 from traceanalyzer.placement.devices import CPU, GPU, DeviceNameError, Machine, parse_device
 from traceanalyzer.placement.eager import (
@@ -251,7 +257,8 @@ class _Program:
                     _add(calls, callee, call)
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
         for function in callers_first(self.sidecar):
-            of_function = tuple(calls.get(function.name, {}).values())
+            known = calls.get(function.name) or calls.get(called_as(function.name), {})
+            of_function = tuple(known.values())
             found = tuple(self._ways(function, of_function or (self._unknown(function),)))
             placed[function.name] = found
             for each in found:
