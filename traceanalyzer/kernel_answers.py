@@ -418,7 +418,7 @@ def _notes(
         taken = definition is None or dtype in _taken(definition)
         of = _python_name(dtype)
         yield f"No kernel is for {of}" if taken else f"{support.op} does not take {of} at all"
-    if definition is not None and _makes_handle(definition) and support.overall.gpu != "none":
+    if definition is not None and definition.makes_handles and support.overall.gpu != "none":
         yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
     why = _exceptions(support, meant) if dtype is not None else ""
     if why:
@@ -426,11 +426,6 @@ def _notes(
     defaults = _pinned(found.registry, support.op, definition)
     if defaults:
         yield f"Taken as by default, since other values may have no GPU kernel: {defaults}"
-
-
-def _makes_handle(definition: OpDefinition) -> bool:
-    outputs = [argument.type for argument in definition.outputs]
-    return bool(outputs) and all(dtype == "resource" for dtype in outputs)
 
 
 def _pinned(registry: Registry, op: str, definition: OpDefinition | None) -> str:

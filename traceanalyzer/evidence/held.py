@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from traceanalyzer.evidence.variable_uses import VariableUses
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.dataset_calls import functions_of_steps
-from traceanalyzer.placement.devices import type_in_scope
+from traceanalyzer.placement.devices import NO_SCOPE, type_in_scope
 from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.program import SESSION
@@ -96,7 +96,6 @@ class Held:
     kernel: Kernel | None = None
 
 
-_NO_DEVICE: Final = frozenset({"", "None"})  # `tf.device(None)`: no scope further out counts
 _BY_REQUEST: Final = frozenset({Hold.REQUEST, Hold.RESOURCE})
 _WITHOUT_KERNEL: Final = "int32"  # variables of it are on the CPU alone; another type can stand in
 
@@ -436,7 +435,7 @@ def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], boo
     for scope in scopes:
         if type_in_scope(scope.device) == type_in_scope(asked):
             found.append(scope)
-        elif type_in_scope(scope.device) or scope.device in _NO_DEVICE:
+        elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
             return tuple(found), True
     return tuple(found), False
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.model import Evidence, SourceWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.dataset_calls import is_of_dataset
-from traceanalyzer.placement.devices import CPU
+from traceanalyzer.placement.devices import CPU, type_in_scope
 from traceanalyzer.tables.host_ops import TF_DATA
 from traceanalyzer.wording import counted, listed
 
@@ -47,7 +47,6 @@ __all__ = [
 
 _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 _COUNTED: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
-_LAST_PART: Final = re.compile(r"(?:^|/)(?:device:)?(\w+)(?::(?:\d+|\*))?$", re.IGNORECASE)
 _CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradient_tape"})
 _FLOW: Final = frozenset({"while", "cond", "body", "case"})
 _LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")
@@ -167,12 +166,8 @@ def device_text(device: str) -> str:
 
 
 def asks_for_cpu(device: str) -> bool:
-    """Return whether a request names the CPU, in full or as Python takes it too: `cpu:0`, `CPU`.
-
-    See `DeviceSpecV2.from_string` (python/framework/device_spec.py).
-    """
-    match = _LAST_PART.search(device)
-    return match is not None and match[1].upper() == CPU
+    """Return whether a request names the CPU, in full or as Python takes it too: `cpu:0`, `CPU`."""
+    return type_in_scope(device) == CPU
 
 
 def is_of_strategy(held: Held) -> bool:

@@ -18,18 +18,22 @@ __all__ = [
     "ANYWHERE",
     "CPU",
     "GPU",
+    "NO_SCOPE",
     "DeviceConflictError",
     "DeviceName",
     "DeviceNameError",
     "Machine",
     "conflict",
     "parse_device",
+    "type_in_scope",
 ]
 
 _T = TypeVar("_T", str, int)
 
 CPU: Final = "CPU"
 GPU: Final = "GPU"
+NO_SCOPE: Final = frozenset({"", "None"})
+"""What `tf.device(None)` is recorded as: no scope further out counts."""
 # Types with a higher priority come first (priorities of their factories: GPU 210, CPU 60).
 _ORDER: Final = (GPU, CPU)
 

@@ -103,6 +103,11 @@ class OpDefinition:
         """Hash by name: definitions of one op are few."""
         return hash(self.name)
 
+    @property
+    def makes_handles(self) -> bool:
+        """Whether all that it gives are handles of resources: it computes nothing anywhere."""
+        return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
+
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""
         missing = {

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.placement.devices import CPU, type_in_scope
+from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
 from traceanalyzer.sidecar.document import OF_MACHINE, Scope
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = ["ReadDevices"]
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
-_NO_DEVICE: Final = frozenset({"", "None"})  # `tf.device(None)`: no scope further out counts
 _CLASS, _GROUP = "_class", "loc:@"
 
 
@@ -111,7 +110,7 @@ class ReadDevices:
 def _innermost(scopes: Iterable[Scope]) -> Scope | None:
     """Return the innermost of scopes that names a type of device."""
     for scope in scopes:
-        if scope.device in _NO_DEVICE:
+        if scope.device in NO_SCOPE:
             return None
         if type_in_scope(scope.device):
             return scope

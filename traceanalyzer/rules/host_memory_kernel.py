@@ -65,13 +65,12 @@ def _not_applicable(run: Run) -> str | None:
 
 def _makes_handles(op_type: str) -> bool:
     definition = definition_of(op_type)
-    outputs = () if definition is None else definition.outputs
-    return bool(outputs) and all(output.type == "resource" for output in outputs)
+    return definition is not None and definition.makes_handles
 
 
 def _check(run: Run) -> Iterator[Finding]:
     ops = run.ops
-    makes_handle = ops["type"].map(_makes_handles).astype(bool)  # computes nothing anywhere
+    makes_handle = ops["type"].map(_makes_handles).astype(bool)
     found = ops[(ops["placement"] == "host_memory") & ~makes_handle]
     if found.empty or not run.gpu_used:
         return
