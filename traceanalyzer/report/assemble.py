@@ -45,7 +45,7 @@ from traceanalyzer.report.scopes import scopes
 from traceanalyzer.report.sources import evidence_shown, line_texts, shown_files
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
-from traceanalyzer.report.verdict import Lost, verdict
+from traceanalyzer.report.verdict import Shown, verdict
 from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.nesting import sum_by
@@ -227,7 +227,15 @@ def _summary(
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
         verdict=verdict(
-            diagnosis, on_cpu, shares, findings, Lost(exposed, diagnosis.costs.step_ps())
+            diagnosis,
+            Shown(
+                run=run,
+                on_cpu=on_cpu,
+                explained=shares,
+                findings=findings,
+                exposed_ps=exposed,
+                step_ps=diagnosis.costs.step_ps(),
+            ),
         ),
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / _PS_PER_US,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Run
     from traceanalyzer.sidecar.document import Note
 
-__all__ = ["Lost", "verdict"]
+__all__ = ["Shown", "verdict"]
 
 _NO_GPU: Final = "no_gpu_visible"
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
@@ -30,37 +30,46 @@ _NOT_TOLD: Final = "why is not told by the trace"
 _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
 
 
-@dataclass(frozen=True)
-class Lost:
-    """What of each step is lost to ops on the CPU; each None where it is not known.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Shown:
+    """What a run shows of its ops on the CPU.
 
     Attributes:
-        exposed_ps: How long devices waited for them per step.
+        run: The run.
+        on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
+        explained: Shares of their time by certainty.
+        findings: What the rules found, the dearest first.
+        exposed_ps: How long devices waited for these ops per step, None where it is not known.
         step_ps: How long the same steps take, the mean: a share of them is one of the same whole.
     """
 
+    run: Run
+    on_cpu: pd.DataFrame
+    explained: Mapping[str, float | None]
+    findings: Sequence[Finding]
     exposed_ps: float | None
     step_ps: float | None
 
+    @property
+    def explained_share(self) -> float:
+        """The share of their time that is explained."""
+        return (self.explained.get("certain") or 0.0) + (self.explained.get("likely") or 0.0)
 
-def verdict(
-    diagnosis: Diagnosis,
-    on_cpu: pd.DataFrame,
-    explained: Mapping[str, float | None],
-    findings: Sequence[Finding],
-    lost: Lost,
-) -> str:
+    @property
+    def took(self) -> str:
+        """Their time."""
+        return _time(int(self.on_cpu["host_self_ps"].sum()))
+
+
+def verdict(diagnosis: Diagnosis, shown: Shown) -> str:
     """Say what takes most of the time, what costs most of that, and how much was recorded.
 
     Args:
         diagnosis: What is known of the run, and of the same on a machine with a GPU.
-        on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
-        explained: Shares of their time by certainty.
-        findings: What the rules found, the dearest first.
-        lost: What of each step these ops take.
+        shown: What the run shows.
     """
     run = diagnosis.run
-    said = _of_program(run, on_cpu, explained, findings, lost)
+    said = _of_program(shown)
     if diagnosis.on_a_gpu is not None and diagnosis.on_a_gpu.replayed:
         said += f" {_with_a_gpu(diagnosis.on_a_gpu)}"
     said += _recorded(run)
@@ -83,17 +92,12 @@ def _is_of_other_work(note: Note) -> bool:
     return note.severity == "warning" and note.id in _OTHER_WORK
 
 
-def _of_program(
-    run: Run,
-    on_cpu: pd.DataFrame,
-    explained: Mapping[str, float | None],
-    findings: Sequence[Finding],
-    lost: Lost,
-) -> str:
+def _of_program(shown: Shown) -> str:
     """Say what the program's own process shows, and what error ended it."""
+    run, on_cpu = shown.run, shown.on_cpu
     failed = next(filter(None, (failure(h.sidecar) for h in run.hosts if h.sidecar)), None)
     if failed is None:
-        return _of_what_ran(run, on_cpu, explained, findings, lost)
+        return _of_what_ran(shown)
     where = f" at {failed.at}" if failed.at else ""
     why = failed.requires or f"{failed.error.type}: {failed.said}"
     ended = f"The program failed{where}: {why.rstrip('.')}."
@@ -102,20 +106,13 @@ def _of_program(
     if run.ops.empty or (on_cpu.empty and not run.gpu_used):
         return f"{ended} No op was recorded before."
     if failed.missing and not run.gpu_used:
-        took = _time(int(on_cpu["host_self_ps"].sum()))
-        return f"{ended} {counted(len(on_cpu), 'op')} ran on the CPU before ({took})."
-    before = _of_what_ran(run, on_cpu, explained, findings, lost)
-    return f"{ended} Before that: {before}"
+        return f"{ended} {counted(len(on_cpu), 'op')} ran on the CPU before ({shown.took})."
+    return f"{ended} Before that: {_of_what_ran(shown)}"
 
 
-def _of_what_ran(
-    run: Run,
-    on_cpu: pd.DataFrame,
-    explained: Mapping[str, float | None],
-    findings: Sequence[Finding],
-    lost: Lost,
-) -> str:
+def _of_what_ran(shown: Shown) -> str:
     """Say in one sentence what the ops that ran show."""
+    run, on_cpu = shown.run, shown.on_cpu
     ops = run.ops
     if ops.empty:
         return "The trace holds no op, so there is no placement to explain."
@@ -128,52 +125,45 @@ def _of_what_ran(
             f"TensorFlow op is seen on a CPU: there is no placement to explain{doubt}."
         )
     ran = f"{counted(len(on_cpu), 'op') if len(on_cpu) else 'no op'} ran on the CPU"
-    took = _time(int(on_cpu["host_self_ps"].sum()))
     facts = [h.tables.facts for h in run.hosts]
     if any(f.pluggable_used for f in facts):
         return (
             f"A pluggable device was used, whose own work is not in the trace; {ran} beside it "
-            f"({took}){doubt}."
+            f"({shown.took}){doubt}."
         )
     if not run.gpu_used and not any("TPU" in name for f in facts for name in f.accelerators):
         most = most_of_the_time(run)
-        also = "" if most or on_cpu.empty else f" ({took})"  # what they take is told with the most
-        return f"{most}{_without_gpu(run, findings, ran)}{also}{doubt}."
+        also = (
+            "" if most or on_cpu.empty else f" ({shown.took})"
+        )  # what they take is told with the most
+        return f"{most}{_without_gpu(run, shown.findings, ran)}{also}{doubt}."
     if on_cpu.empty:
         rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
         said = f"No computation of the model is seen on the CPU: {rest}{doubt}."
         return f"{most_of_the_time(run)}{said}"
-    return f"{most_of_the_time(run)}{_beside(run, on_cpu, explained, findings, lost)}{doubt}."
+    return f"{most_of_the_time(run)}{_beside(shown)}{doubt}."
 
 
-def _beside(
-    run: Run,
-    on_cpu: pd.DataFrame,
-    explained: Mapping[str, float | None],
-    findings: Sequence[Finding],
-    lost: Lost,
-) -> str:
+def _beside(shown: Shown) -> str:
     """Say what ops on the CPU cost beside a device that computed: of each step, where known."""
-    share = (explained.get("certain") or 0.0) + (explained.get("likely") or 0.0)
-    dearest = next((f for f in findings if f.harm == "harmful"), None)
+    share, exposed_ps = shown.explained_share, shown.exposed_ps
+    ops = counted(len(shown.on_cpu), "op")
+    dearest = next((f for f in shown.findings if f.harm == "harmful"), None)
     most = "" if dearest is None else f", first of all: {dearest.title}"
-    if lost.exposed_ps and lost.step_ps:
-        device = "GPU" if run.gpu_used else "accelerator"
-        part = _share(min(1.0, lost.exposed_ps / lost.step_ps))
-        whose = "its" if len(on_cpu) == 1 else "their"
+    if exposed_ps and shown.step_ps:
+        device = "GPU" if shown.run.gpu_used else "accelerator"
+        part = _share(min(1.0, exposed_ps / shown.step_ps))
+        whose = "its" if len(shown.on_cpu) == 1 else "their"
         why = f"{_share(share)} of {whose} time is explained" if share else _NOT_TOLD
         return (
-            f"In a step of {_time(int(lost.step_ps))}, on average, the {device} waits "
-            f"{_time(int(lost.exposed_ps))} ({part}) for {counted(len(on_cpu), 'op')} on the "
-            f"CPU{most}; {why}"
+            f"In a step of {_time(int(shown.step_ps))}, on average, the {device} waits "
+            f"{_time(int(exposed_ps))} ({part}) for {ops} on the CPU{most}; {why}"
         )
-    took = _time(int(on_cpu["host_self_ps"].sum()))
-    if lost.exposed_ps is not None:
-        took += f", for which it waited {_time(int(lost.exposed_ps))} a step"
+    took = shown.took
+    if exposed_ps is not None:
+        took += f", for which it waited {_time(int(exposed_ps))} a step"
     why = f"{_share(share)} of that time is explained" if share else _NOT_TOLD
-    return (
-        f"{counted(len(on_cpu), 'op')} ran on the CPU beside the accelerator ({took}); {why}{most}"
-    )
+    return f"{ops} ran on the CPU beside the accelerator ({took}); {why}{most}"
 
 
 def _without_gpu(run: Run, findings: Sequence[Finding], ran: str) -> str:
