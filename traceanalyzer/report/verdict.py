@@ -133,9 +133,8 @@ def _of_what_ran(shown: Shown) -> str:
         )
     if not run.gpu_used and not any("TPU" in name for f in facts for name in f.accelerators):
         most = most_of_the_time(run)
-        also = (
-            "" if most or on_cpu.empty else f" ({shown.took})"
-        )  # what they take is told with the most
+        # What they take is told with what takes most.
+        also = "" if most or on_cpu.empty else f" ({shown.took})"
         return f"{most}{_without_gpu(run, shown.findings, ran)}{also}{doubt}."
     if on_cpu.empty:
         rest = "what is seen there is the input pipeline and TensorFlow's own bookkeeping"
