@@ -13,7 +13,8 @@ The differences, all by design:
   the inner one, which leaves out what the runtime did around the kernel. We take the outer one, for
   the kernel is not the op's only cost on the host, and so that old and new traces agree.
 * Stages of tf.data. XProf gives all of them the type `Dataset`; we keep the stage's own type,
-  `Iterator::Map`. Names and times are the same.
+  `Iterator::Map`. XProf has a row for each time that a stage began anew, `FlatMap[0]`, and so on;
+  to us these are one op. Times are the same.
 * `IDLE`. XProf's row for the time in which no op ran. It is no op, and left out below.
 * XProf shows the 500 most expensive rows of a table.
 """
@@ -29,7 +30,7 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import Role, without_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +53,15 @@ class Figures(NamedTuple):
     self_us: float
 
 
+NOTHING: Final = Figures(0, 0, 0)
+
 Key = tuple[str, str]
 """Type and name."""
+
+
+def added(one: Figures, other: Figures) -> Figures:
+    """Of both together."""
+    return Figures(*(a + b for a, b in zip(one, other, strict=True)))
 
 
 def xprof_rows(file: Path, folder: Path) -> dict[Key, Figures]:
@@ -61,11 +69,11 @@ def xprof_rows(file: Path, folder: Path) -> dict[Key, Figures]:
     with_idle_time, _ = tool_data(file, "framework_op_stats", folder)
     found = {}
     for told in table(with_idle_time):
-        key = (told["type"], told["operation"])
-        if key == ("IDLE", "IDLE"):
-            continue
-        assert key not in found
-        found[key] = Figures(told["occurrences"], told["total_time"], told["total_self_time"])
+        kind, name = told["type"], told["operation"]
+        if (kind, name) != ("IDLE", "IDLE"):
+            key = (kind, without_counts(name) if kind == "Dataset" else name)
+            one = Figures(told["occurrences"], told["total_time"], told["total_self_time"])
+            found[key] = added(found.get(key, NOTHING), one)
     return found
 
 
@@ -75,8 +83,7 @@ def our_rows(ops: pd.DataFrame) -> dict[Key, Figures]:
     columns = ("type", "name", "occurrences", "host_total_ps", "host_self_ps")
     for kind, name, occurrences, total_ps, self_ps in rows(ops, *columns):
         one = Figures(occurrences, total_ps / 1e6, self_ps / 1e6)
-        before = found.get((kind, name), Figures(0, 0, 0))
-        found[kind, name] = Figures(*(a + b for a, b in zip(before, one, strict=True)))
+        found[kind, name] = added(found.get((kind, name), NOTHING), one)
     return found
 
 
