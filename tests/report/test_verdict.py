@@ -134,6 +134,22 @@ def test_without_a_gpu_it_says_what_would_stay_on_the_cpu_with_one() -> None:
     )
 
 
+def test_what_is_only_likely_there_is_no_plain_statement() -> None:
+    diagnosis = ta.diagnose(ta.load(RECOMMENDER))
+    assert diagnosis.on_a_gpu is not None
+    there = replace(
+        diagnosis.on_a_gpu,
+        findings=tuple(replace(f, certainty="likely") for f in diagnosis.on_a_gpu.findings),
+        program_differs=("the program asks which GPUs there are",),
+        not_replayed=frozenset({"an op"}),
+    )
+
+    said = assemble(replace(diagnosis, on_a_gpu=there)).summary.verdict
+
+    assert "5 of 52 ops replayed may still run on the CPU" in said
+    assert "the program may do something else there; 1 could not be replayed." in said
+
+
 @pytest.mark.parametrize(
     ("explained", "left", "share"),
     [(999, 1, "over 99%"), (1, 999, "under 1%"), (1, 2, "33%"), (7, 0, "100%")],

@@ -175,8 +175,9 @@ def _recorded(
             "placement, the default, then runs every op on the CPU without a word, under "
             "`tf.device('/GPU:0')` too."
             if listed
-            else "Each session of the program was told to have no GPU. All that asks for no device "
-            "then runs on the CPU; with soft placement what asks for a GPU, too."
+            else "The devices of the program's sessions were recorded, and no GPU is among them. "
+            "All that asks for no device then runs on the CPU; with soft placement what asks for a "
+            "GPU, too."
         ),
         op_ids=op_ids,
         evidence=(
