@@ -13,8 +13,8 @@ The differences, all by design:
   the inner one, which leaves out what the runtime did around the kernel. We take the outer one, for
   the kernel is not the op's only cost on the host, and so that old and new traces agree.
 * Stages of tf.data. XProf gives all of them the type `Dataset`; we keep the stage's own type,
-  `Iterator::Map`. XProf has a row for each time that a stage began anew, `FlatMap[0]`, and so on;
-  to us these are one op. Times are the same.
+  `Iterator::Map`. XProf has a row for each restart of a stage, `FlatMap[0]`, and so on; we count
+  these as one op. Times are the same.
 * `IDLE`. XProf's row for the time in which no op ran. It is no op, and left out below.
 * XProf shows the 500 most expensive rows of a table.
 """

@@ -105,7 +105,10 @@ class SwappedFunctions:
         return "Keras may run this loop as one op of cuDNN there"
 
     def _is_masked(self, loop: str) -> bool:
-        """Return whether the layer may have a mask; what its gradient has is not told apart."""
+        """Return whether the layer may have a mask.
+
+        A gradient function cannot be matched to one layer, so all loops of its kind are checked.
+        """
         if _BACKWARD in loop:
             alike = [f for f in self._loops if self._kind(f) == self._kind(loop)]
             return not alike or any(map(self._is_masked, alike))

@@ -41,7 +41,7 @@ DATASETS: Final = HostKind(
 QUEUES: Final = HostKind(
     re.compile(r"\w*Queue\w*|Barrier\w*|\w*Reader\w*"),
     "It works on a queue or a reader of files, which live on the host.",
-    # `tf.train.batch` and its kin say so themselves (python/training/input.py).
+    # The docstrings of `tf.train.batch` and similar functions (python/training/input.py) say so.
     Fix(
         text=(
             "Where queues feed the program, as those of `tf.train.batch` and "
@@ -54,7 +54,7 @@ QUEUES: Final = HostKind(
     ),
     in_libraries=True,
 )
-# The first that fits is taken; what works on strings otherwise is told by its definition.
+# The first match wins. Ops on strings that match none are found by their op definition.
 _ON_HOST: Final = (
     HostKind(
         re.compile(r"(Create|Close|Flush)?Summary\w*Writer"),

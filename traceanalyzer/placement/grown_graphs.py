@@ -1,8 +1,8 @@
 """Graphs of a TensorFlow 1 session that grew between its runs.
 
-When a program adds ops, its session places the whole graph anew. Ops with state keep the device
-that they were given before (`RestoreStatefulNodes`, core/common_runtime/graph_execution_state.cc).
-A dump shows that device in place of the requested one, so it must not be taken for a request.
+When a program adds ops, its session places the whole graph again. Stateful ops keep their previous
+device (`RestoreStatefulNodes`, core/common_runtime/graph_execution_state.cc). A graph dump shows
+that device instead of the requested one, so it must not be read as a request.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ conversion at its end takes 3.5 times the memory and 20 s a GB: a loop of 100,00
 is 0.9 GB of memory, a 205 MB file and 18 s. So a session ends when the heap has grown by 512 MB:
 its file has at most about 150 MB; and by 64 MB where it shows no steps, which most often is the
 preparation of data, element by element: a map over 300,000 elements then takes 1.17 times as long
-as alone, with 256 MB 1.3 times. What the heap grows by while a function is traced and first called
-is the program's graphs, 530 MB of Keras' MobileNetV2, and not counted. The tensors of a program
-count, since nothing tells them apart: if the trace that was written is too small for what was
-counted, recording begins again, with more allowed. An eager op takes 143 bytes of the file, a
+as alone, with 256 MB 1.3 times. Heap growth while a function is traced and first called is not
+counted: it is the program's graphs, 530 MB for Keras' MobileNetV2. The program's tensors cannot be
+separated from the recording and do count. If the trace is then too small for the counted memory,
+recording begins again with a higher limit. An eager op takes 143 bytes of the file, a
 training step of a small convolutional network 30 kB.
 """
 

@@ -32,13 +32,13 @@ _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shown:
-    """What a run shows of its ops on the CPU.
+    """The ops of a run that ran on the CPU, and their cost.
 
     Attributes:
         run: The run.
         on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
         explained: Shares of their time by certainty.
-        findings: What the rules found, the dearest first.
+        findings: The findings, the most expensive first.
         exposed_ps: How long devices waited for these ops per step, None where it is not known.
         step_ps: How long the same steps take, the mean: a share of them is one of the same whole.
     """
@@ -133,7 +133,7 @@ def _of_what_ran(shown: Shown) -> str:
         )
     if not run.gpu_used and not any("TPU" in name for f in facts for name in f.accelerators):
         most = most_of_the_time(run)
-        # What they take is told with what takes most.
+        # The sentence about the largest part already gives the time of CPU ops.
         also = "" if most or on_cpu.empty else f" ({shown.took})"
         return f"{most}{_without_gpu(run, shown.findings, ran)}{also}{doubt}."
     if on_cpu.empty:
@@ -147,8 +147,8 @@ def _beside(shown: Shown) -> str:
     """Say what ops on the CPU cost beside a device that computed: of each step, where known."""
     share, exposed_ps = shown.explained_share, shown.exposed_ps
     ops = counted(len(shown.on_cpu), "op")
-    dearest = next((f for f in shown.findings if f.harm == "harmful"), None)
-    most = "" if dearest is None else f", first of all: {dearest.title}"
+    costliest = next((f for f in shown.findings if f.harm == "harmful"), None)
+    most = "" if costliest is None else f", first of all: {costliest.title}"
     if exposed_ps and shown.step_ps:
         device = "GPU" if shown.run.gpu_used else "accelerator"
         part = _share(min(1.0, exposed_ps / shown.step_ps))

@@ -61,8 +61,8 @@ _EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
 STAGE: Final = "Iterator::"
 _INDEX: Final = re.compile(r"\[\d+\]")
-# Stages whose inputs are different datasets, told apart by their index. Elsewhere an index counts
-# the times that a stage began anew: epochs of a repeat, files of an interleave.
+# Stages whose inputs are different datasets, numbered by index. In other stages the index counts
+# restarts: epochs of a repeat, files of an interleave.
 _SEVERAL_INPUTS: Final = re.compile(r"(?:Zip|Concatenate|DirectedInterleave|ChooseFastest\w*)\[")
 _REDUCES: Final = "tf_data_reduce_dataset"  # reduce_dataset_op.cc
 
@@ -219,7 +219,7 @@ def classify(plane: Plane) -> Names:
 
 
 def without_counts(path: str) -> str:
-    """Return a stage's path without the indices that count how often a stage began anew."""
+    """Return a stage's path without the indices that count its restarts."""
     parts = path.split("::")
     return "::".join(p if _SEVERAL_INPUTS.match(p) else _INDEX.sub("", p) for p in parts)
 
