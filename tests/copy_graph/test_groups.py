@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.copy_graph.made import made
@@ -35,7 +35,6 @@ def labels(groups: Groups) -> list[tuple[str, str, int]]:
     return [(group.kind, group.label, len(group.nodes)) for group in groups.sources]
 
 
-@settings(max_examples=20)
 @given(st.lists(st.tuples(NAMES, NAMES, st.integers(0, 10**9)), min_size=1, max_size=120))
 def test_every_copy_is_in_one_flow(pairs: list[tuple[str, str, int]]) -> None:
     groups = between(pairs)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import traceanalyzer as ta
@@ -113,7 +113,6 @@ def nested(draw: st.DrawFn, path: str, start: int, length: int, depth: int = 0) 
     return iterator(path, us(start, length), **stats)(*inner)
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_whatever_a_trace_holds(data: st.DataObject) -> None:
     roots = [

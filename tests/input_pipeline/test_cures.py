@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.input_pipeline.paced import MS, found, from_source, made_ahead, on_own_thread
@@ -110,7 +110,6 @@ def test_every_fix_says_what_its_bounds_rest_on() -> None:
             assert cure.basis
 
 
-@settings(max_examples=25)
 @given(
     period=st.integers(1_000, 20_000),
     share=st.integers(6, 95),

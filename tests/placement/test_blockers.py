@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.graphs import Node, Written, function, node, short, written
@@ -215,7 +215,6 @@ def still_there(graph: Written, setting: dict[str, Any], at: int, kept: list[Any
     return not after.failures and bool(device) and parse_device(device).type == "GPU"
 
 
-@settings(max_examples=150)
 @given(graphs(8), st.sampled_from([s for s in SETTINGS if s["gpus"]]))
 def test_blockers_are_all_that_holds_a_node_and_each_is_needed(
     graph: Written, setting: dict[str, Any]
@@ -234,7 +233,6 @@ def test_blockers_are_all_that_holds_a_node_and_each_is_needed(
                 assert not still_there(graph, setting, at, rest), each
 
 
-@settings(max_examples=100)
 @given(graphs(8))
 def test_one_node_is_answered_as_all_are(graph: Written) -> None:
     placement = graph.placed().placement

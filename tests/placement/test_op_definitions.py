@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.asking import ask, registry_of_installed
@@ -165,7 +165,6 @@ def test_refuses_inputs_that_the_op_cannot_have(op: str, types: list[str]) -> No
 
 
 @given(st.data())
-@settings(max_examples=300)
 def test_attributes_of_inputs_are_those_that_gave_the_types(data: st.DataObject) -> None:
     definition = defined(data.draw(st.sampled_from(NEWEST.ops)))
     attributes: dict[str, Json] = {}

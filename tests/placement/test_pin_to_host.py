@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.graphs import KERNELS, Node, node, written
@@ -201,7 +201,6 @@ def test_on_a_machine_without_a_gpu_nothing_moves() -> None:
 
 
 @given(st.data())
-@settings(max_examples=60)
 def test_what_more_is_known_of_sizes_only_settles_what_was_open(data: st.DataObject) -> None:
     """With any sizes in place of those missing: what was sure stays, what stayed does."""
     sources = ["n", "m/read", "c"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg, only, tensor
@@ -144,7 +144,6 @@ def test_what_goes_of_a_session() -> None:
 
 
 @given(sidecars())
-@settings(max_examples=100)
 def test_any_sidecar_has_an_answer(found: Sidecar) -> None:
     on = replace(
         found,

@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.placement.graphs import Node, Written, full, function, node, written
@@ -578,7 +578,6 @@ SETTINGS = [
 ]
 
 
-@settings(max_examples=300)
 @given(graphs(), st.sampled_from(SETTINGS))
 def test_any_graph_is_placed_and_always_alike(graph: Written, setting: dict[str, Any]) -> None:
     placed, again = graph.placed(**setting), graph.placed(**setting)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.placement.graphs import Node, full, function, node, short, written
 from tests.sidecar.sidecars import sidecars
@@ -618,7 +618,6 @@ def test_an_empty_program_is_placed() -> None:
     assert (list(placed.eager), list(placed.resources), dict(placed.functions)) == ([], [], {})
 
 
-@settings(max_examples=40)
 @given(sidecars())
 def test_any_sidecar_is_placed(sidecar: Sidecar) -> None:
     for machine in (None, ONE_GPU):
@@ -632,7 +631,6 @@ def test_any_sidecar_is_placed(sidecar: Sidecar) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
 @given(sidecars())
 def test_any_sidecar_is_placed_at_length(sidecar: Sidecar) -> None:
     test_any_sidecar_is_placed.hypothesis.inner_test(sidecar)

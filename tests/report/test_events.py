@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import traceanalyzer
@@ -287,7 +287,6 @@ def covered(events: Events, lane: int) -> list[tuple[int, int]]:
     return list(zip(events.start_ps[own].tolist(), events.end_ps[own].tolist(), strict=True))
 
 
-@settings(max_examples=200)
 @given(several_lanes(), st.integers(0, 90), st.randoms(use_true_random=False))
 def test_nothing_is_lost_however_much_stands_together(
     events: Events, number: int, random: Random
@@ -310,7 +309,6 @@ def test_nothing_is_lost_however_much_stands_together(
         assert {(a, b) for a, b in before if b - a >= below} <= set(after)
 
 
-@settings(max_examples=50)
 @given(several_lanes(), st.integers(1, 100))
 def test_the_threshold_leaves_no_more_than_asked(events: Events, most: int) -> None:
     below = threshold(joined_from(events), most)

@@ -21,9 +21,7 @@ from traceanalyzer.sidecar.encode import document_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-in_one_folder = settings(
-    max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -75,7 +73,7 @@ def test_what_was_written_is_read(file: Path) -> None:
 
 
 @given(sidecars())
-@settings(in_one_folder, max_examples=40)
+@in_one_folder
 def test_any_sidecar_comes_back_as_it_was(file: Path, sidecar: Sidecar) -> None:
     files.write(sidecar, file)
 

@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sidecar.graph_proto import DataType, GraphDef
@@ -136,13 +136,11 @@ graphs = st.fixed_dictionaries(
 
 
 @given(graphs)
-@settings(max_examples=150)
 def test_graphs_are_read_as_protobuf_reads_them(graph: Any) -> None:  # noqa: ANN401
     assert_same(graph.SerializeToString())
 
 
 @given(graphs, st.data())
-@settings(max_examples=150)
 def test_damaged_graphs_are_told(graph: Any, data: st.DataObject) -> None:  # noqa: ANN401
     whole = bytearray(graph.SerializeToString())
     for _ in range(data.draw(st.integers(1, 4))):

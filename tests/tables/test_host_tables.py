@@ -272,7 +272,7 @@ _PLANES = st.lists(
 
 
 @given(_PLANES, st.sampled_from([b"", b"\x10\x02\x18\x01", b"\x10\x03\x18\x01", b"\x10\x02"]))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_trace_holds_the_tables_are_sound(planes: list[Any], options: bytes) -> None:
     tables = host_tables(HOST, 0, decode(xspace(planes, task_environment(options=options))))
 
@@ -283,7 +283,7 @@ def test_whatever_a_trace_holds_the_tables_are_sound(planes: list[Any], options:
 
 @pytest.mark.slow
 @given(_PLANES, st.sampled_from([b"", b"\x10\x02\x18\x01", b"\x10\x03\x18\x01", b"\x10\x02"]))
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_trace_holds_at_length(planes: list[Any], options: bytes) -> None:
     test_whatever_a_trace_holds_the_tables_are_sound.hypothesis.inner_test(planes, options)
 

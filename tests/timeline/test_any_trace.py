@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables.reading import tables_of
@@ -79,7 +79,6 @@ def device_events() -> st.SearchStrategy[Any]:
     streams=st.lists(st.lists(device_events(), max_size=5), max_size=3),
     others=st.lists(device_events(), max_size=3),
 )
-@settings(max_examples=50)
 def test_parts_follow_on_each_other(
     threads: list[list[Any]], streams: list[list[Any]], others: list[Any]
 ) -> None:

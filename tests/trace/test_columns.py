@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace import encodings as wire_of
@@ -113,7 +113,6 @@ def test_of_metadata_with_the_same_key_the_last_counts(far: int) -> None:
     assert only.stat_names == {1: "new"}
 
 
-@settings(max_examples=100)
 @given(
     st.lists(st.one_of(st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1)), max_size=8),
     st.lists(st.one_of(st.integers(-2, 9), st.integers(-(2**63), 2**63 - 1)), max_size=8),
@@ -322,7 +321,6 @@ def as_text(value: Value) -> str:
     return str(float(value)) if type(value) is float else str(value)
 
 
-@settings(max_examples=100)
 @given(st.lists(st.one_of(st.none(), _values), max_size=12))
 def test_columns_hold_what_the_events_say(values: list[Value | None]) -> None:
     only = plane_of(

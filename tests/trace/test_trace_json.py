@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.corpus import CORPUS, needs_corpus
@@ -276,7 +276,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=400)
 @given(st.lists(JSON), st.booleans())
 def test_any_events(events: list[Any], named: bool) -> None:  # noqa: FBT001 - hypothesis gives it
     text = json.dumps({"traceEvents": [PROCESS, *events] if named else events})

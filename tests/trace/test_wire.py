@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.trace.encodings import (
@@ -297,7 +297,6 @@ def interned(strings: list[bytes]) -> tuple[list[int], list[bytes]]:
     return codes.tolist(), [wire.string_at(b, int(p)) for p in first[:n]]
 
 
-@settings(max_examples=50)
 @given(st.lists(st.binary(max_size=3), max_size=60))
 def test_interned_strings_are_those_that_went_in(strings: list[bytes]) -> None:
     codes, distinct = interned(strings)

@@ -154,13 +154,6 @@ def test_any_space_is_read_as_protobuf_reads_it(content: bytes) -> None:
     use(trace)
 
 
-@pytest.mark.slow
-@settings(drawn, max_examples=1_500)
-@given(wire_of.XSPACES)
-def test_any_space_at_length(content: bytes) -> None:
-    test_any_space_is_read_as_protobuf_reads_it.hypothesis.inner_test(content)
-
-
 def test_an_entry_of_a_map_with_unknown_fields_is_kept() -> None:
     # As TensorFlow's own parser has it. The one that protobuf's Python package wraps drops it.
     unknown = wire_of.number(15, 1)
@@ -356,13 +349,6 @@ def damaged_spaces(draw: wire_of.Draw) -> bytes:
 @drawn
 @given(damaged_spaces())
 def test_any_damage_is_a_trace_or_refused(content: bytes) -> None:
-    decode_or_refuse(content)
-
-
-@pytest.mark.slow
-@settings(drawn, max_examples=3_000)
-@given(damaged_spaces())
-def test_any_damage_at_length(content: bytes) -> None:
     decode_or_refuse(content)
 
 

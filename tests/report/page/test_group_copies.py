@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.report.examples import EXAMPLES, PY_FUNC, cpu_only_run, empty_run, gpu_run
@@ -51,7 +51,6 @@ def node(picture: GroupPicture, key: str) -> Node:
     return found
 
 
-@settings(max_examples=30)
 @given(
     st.lists(
         st.builds(

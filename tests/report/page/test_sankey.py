@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.report.page.sankey import Flow, Layout, Shape, lay_out
@@ -36,7 +36,6 @@ def drawn(flows: list[Flow]) -> Layout:
     return lay_out(COLUMNS, flows, SHAPE, last=("f",))
 
 
-@settings(max_examples=60)
 @given(FLOWS)
 def test_a_node_is_as_high_as_what_comes_or_leaves(flows: list[Flow]) -> None:
     picture = drawn(flows)
@@ -49,7 +48,6 @@ def test_a_node_is_as_high_as_what_comes_or_leaves(flows: list[Flow]) -> None:
         assert node.height == pytest.approx(max(comes[node.key], leaves[node.key]), abs=0.01)
 
 
-@settings(max_examples=60)
 @given(FLOWS)
 def test_each_flow_is_a_band_as_wide_as_its_value(flows: list[Flow]) -> None:
     picture = drawn(flows)
@@ -64,7 +62,6 @@ def test_each_flow_is_a_band_as_wide_as_its_value(flows: list[Flow]) -> None:
         assert ratio == pytest.approx((one.value or 0) / (other.value or 1), rel=0.02)
 
 
-@settings(max_examples=60)
 @given(FLOWS)
 def test_nodes_lie_apart_and_within_the_picture(flows: list[Flow]) -> None:
     picture = drawn(flows)
@@ -81,7 +78,6 @@ def test_nodes_lie_apart_and_within_the_picture(flows: list[Flow]) -> None:
             assert start - head - end >= SHAPE.gap - 0.2
 
 
-@settings(max_examples=60)
 @given(FLOWS)
 def test_bands_end_in_their_nodes_one_below_the_other(flows: list[Flow]) -> None:
     picture = drawn(flows)
@@ -99,7 +95,6 @@ def test_bands_end_in_their_nodes_one_below_the_other(flows: list[Flow]) -> None
             assert below - its / 2 >= y + width / 2 - 0.1
 
 
-@settings(max_examples=30)
 @given(FLOWS, st.randoms(use_true_random=False))
 def test_the_same_flows_come_out_the_same(flows: list[Flow], random: object) -> None:
     again = [*flows]
