@@ -24,7 +24,7 @@ _ROOT = Path(__file__).resolve().parents[1]
 _SAMPLES = _ROOT / "sample_traces"
 REPORTS = _ROOT / "reports"
 PICTURED = ("keras_fit", "recommender")
-PICTURE = REPORTS / "keras_fit" / "report.png"
+PICTURE = REPORTS / "recommender" / "report.png"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The command line: one function a command, each a few library calls. Only this prints."""
+"""The command line: one function per command. Only this module prints."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _PAGE = "traceanalyzer-report.html"
 _STDOUT = Path("-")
 _PROGRESS_AFTER_S = 1.0
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
-_UNWRAPPED = 100_000  # columns: what is printed has no line as long
+_UNWRAPPED = 100_000  # columns: more than any printed line has
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_FOR_S = 10.0  # what --after records unless told otherwise
-# Of objects made, until Python looks for garbage: at its own 700 that takes a twelfth of a report's
-# time and finds next to none.
+_FOR_S = 10.0
+# Objects made before Python collects garbage. Its default of 700 costs 8 % of a report's time and
+# finds next to nothing.
 _OBJECTS_PER_COLLECTION = 100_000
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
@@ -61,7 +61,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg]  # generic in click's ne
         except (KeyError, ValueError, OverflowError):
             size = 0
         if size <= 0:
-            self.fail(f"{value!r} is no size; write it like 500M or 8G", param, ctx)
+            self.fail(f"{value!r} is not a size; write e.g. 500M or 8G", param, ctx)
         return size
 
 
@@ -77,12 +77,12 @@ class _Time(click.ParamType):  # type: ignore[type-arg]
         found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|)", str(value).strip())
         seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
         if math.isinf(seconds):
-            self.fail(f"{value!r} is no time; write it like 30s, 500ms or 2m", param, ctx)
+            self.fail(f"{value!r} is not a time; write e.g. 30s, 500ms, or 2m", param, ctx)
         return seconds
 
 
 class _Duration(_Time):
-    """A time that is more than none."""
+    """A time above zero."""
 
     name = "duration"
 
@@ -92,12 +92,12 @@ class _Duration(_Time):
         """Return the number of seconds."""
         seconds = super().convert(value, param, ctx)
         if seconds <= 0:
-            self.fail(f"{value!r} leaves nothing to record; write it like 10s", param, ctx)
+            self.fail(f"{value!r} leaves nothing to record; write e.g. 10s", param, ctx)
         return seconds
 
 
 class _Name(click.ParamType):  # type: ignore[type-arg]
-    """The name of a file or folder to write, which is not there where a variable was not set."""
+    """The name of a file or folder to write; not empty, as an unset shell variable is."""
 
     name = "path"
 
@@ -107,7 +107,7 @@ class _Name(click.ParamType):  # type: ignore[type-arg]
         """Return the path."""
         text = str(value)
         if not text.strip() or text == "-":
-            self.fail(f"{text!r} names nothing; give a name, or leave the option out", param, ctx)
+            self.fail(f"{text!r} is not a file name; give one, or leave the option out", param, ctx)
         return Path(text)
 
 
@@ -123,8 +123,8 @@ class _Steps(click.ParamType):  # type: ignore[type-arg]
         found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", str(value))
         first, last = (int(found[1]), int(found[2])) if found else (0, 0)
         if not 1 <= first <= last:
-            wanted = "write it like 10:20, counted from 1"
-            self.fail(f"{value!r} is no range of steps; {wanted}", param, ctx)
+            msg = f"{value!r} is not a range of steps; write e.g. 10:20, counted from 1"
+            self.fail(msg, param, ctx)
         return first, last
 
 
@@ -142,12 +142,12 @@ class _Expression(click.ParamType):  # type: ignore[type-arg]
         try:
             return re.compile(str(value))
         except (re.error, OverflowError, RecursionError) as error:
-            wanted = "write it as for Python's `re`, a dot or bracket of a name as \\. or \\("
-            self.fail(f"{value!r} is no regular expression ({error}); {wanted}", param, ctx)
+            hint = "use the syntax of Python's `re`; escape dots and brackets: \\. and \\("
+            self.fail(f"{value!r} is not a regular expression ({error}); {hint}", param, ctx)
 
 
 _run_option = click.option(
-    "--run", "run_name", metavar="NAME", help="Which run of the log directory; the newest else."
+    "--run", "run_name", metavar="NAME", help="Run to read. Default: the newest."
 )
 _memory_option = click.option(
     "--max-memory",
@@ -166,9 +166,11 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="HTML", help="The page.")
 @click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), metavar="JSON", help="The same as data."
+    "-o", "--output", type=click.Path(path_type=Path), metavar="HTML", help="Page to write."
+)
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path), metavar="JSON", help="Data to write."
 )
 @_run_option
 @_memory_option
@@ -179,16 +181,16 @@ def report(
     run_name: str | None,
     max_memory_bytes: int | None,
 ) -> None:
-    """Write the report of a profile: PATH is a log directory, a run directory or a trace file.
+    """Write the report of a profile: PATH is a log directory, a run directory, or a trace file.
 
-    Without -o and --json, the page goes to traceanalyzer-report.html. `-` is standard output.
+    Without -o and --json, the page is written to traceanalyzer-report.html. `-` is standard output.
     """
     if output is None and json_file is None:
         output = Path(_PAGE)
     named = [file for file in (output, json_file) if file is not None]
     files = [_writable(file) for file in named if file != _STDOUT]
     if len({file.resolve() for file in named}) < len(named):
-        msg = f"{output}: page and JSON cannot be one file; name two"
+        msg = f"{output}: page and JSON cannot be the same file; name two files"
         raise click.UsageError(msg)
     _refuse_inputs(path, files)
     with _progress() as progress:
@@ -218,7 +220,7 @@ def report(
     "expression",
     type=_Expression(),
     metavar="REGEX",
-    help="Only the ops whose name or type matches, each with all that is known of its placement.",
+    help="Explain the placement of each op whose name or type matches, in full.",
 )
 @_run_option
 @_memory_option
@@ -228,7 +230,7 @@ def analyze(
     run_name: str | None,
     max_memory_bytes: int | None,
 ) -> None:
-    """Print the report of a profile to the terminal, or why single ops ran where they did."""
+    """Print a short report of a profile, or explain the placement of single ops."""
     if expression is not None:
         from traceanalyzer.report.reasoning import reason
         from traceanalyzer.report.reasoning_text import print_reasonings
@@ -250,23 +252,28 @@ def analyze(
 @cli.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Folder to write.",
 )
-@click.option("--events", is_flag=True, help="Also write every event (Parquet only: it is large).")
+@click.option("--events", is_flag=True, help="Also write every event, as Parquet only.")
 @_run_option
 @_memory_option
 def tables(
     path: Path, output: Path, run_name: str | None, max_memory_bytes: int | None, *, events: bool
 ) -> None:
-    """Write the tables of a profile as Parquet and CSV, one folder a run."""
+    """Write the tables of a profile as Parquet and CSV, one folder per run."""
     from traceanalyzer.export import write_tables
     from traceanalyzer.run import load, runs
 
     if output == _STDOUT:
-        msg = "-: tables are several files; give a folder to write them into"
+        msg = "-: tables are several files; name a folder to write them to"
         raise click.UsageError(msg)
     if output.exists() and not output.is_dir():
-        msg = f"{output}: this is a file; give a folder to write the tables into"
+        msg = f"{output}: this is a file; name a folder to write the tables to"
         raise click.UsageError(msg)
     failed = False
     for name in [run_name] if run_name else runs(path):
@@ -275,9 +282,7 @@ def tables(
                 run = load(path, name, max_memory_bytes=max_memory_bytes, progress=progress)
                 progress("writing tables")
                 written = write_tables(run, output, with_events=events)
-        except (
-            TraceAnalyzerError
-        ) as error:  # one bad run does not keep the others from their tables
+        except TraceAnalyzerError as error:
             _complain(str(error))
             failed = True
         else:
@@ -288,14 +293,16 @@ def tables(
 
 @cli.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--copy-graph", is_flag=True, help="Who copied what to whom, as .graphml or .json.")
+@click.option(
+    "--copy-graph", is_flag=True, help="The graph of copies between ops, as .graphml or .json."
+)
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path),
     required=True,
     metavar="FILE",
-    help="The file; the ending of its name says in which format.",
+    help="File to write; its ending sets the format.",
 )
 @_run_option
 @_memory_option
@@ -307,7 +314,7 @@ def export(
     *,
     copy_graph: bool,
 ) -> None:
-    """Write what was found in a profile for other programs."""
+    """Write parts of the analysis for other programs to read."""
     if not copy_graph:
         msg = "say what to export: --copy-graph"
         raise click.UsageError(msg)
@@ -317,7 +324,7 @@ def export(
 
     written = FORMATS.get(output.suffix.lower())
     if written is None:
-        msg = f"{output}: a copy graph is written as {' or '.join(FORMATS)}; end its name so"
+        msg = f"{output}: unknown format; end the name in {' or '.join(FORMATS)}"
         raise click.UsageError(msg)
     _refuse_inputs(path, [_writable(output)])
     with _progress() as progress:
@@ -329,21 +336,23 @@ def export(
 
 @cli.command()
 @click.argument("op", required=False)
-@click.option("--dtype", metavar="TYPE", help="Only for data of this type, like int32.")
-@click.option("--tf", metavar="VERSION", help="Version of TensorFlow, like 2.15; the newest else.")
-@click.option("--cpu-only", is_flag=True, help="List the ops that have no GPU kernel.")
-@click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
+@click.option("--dtype", metavar="TYPE", help="Answer for this dtype only, e.g. int32.")
+@click.option(
+    "--tf", metavar="VERSION", help="TensorFlow version, e.g. 2.15. Default: the newest known."
+)
+@click.option("--cpu-only", is_flag=True, help="List the ops without a GPU kernel.")
+@click.option("--json", "as_data", is_flag=True, help="Print JSON.")
 def kernels(
     op: str | None, dtype: str | None, tf: str | None, *, cpu_only: bool, as_data: bool
 ) -> None:
-    """Tell whether OP has a GPU kernel: for which types, since when, what stays on the host.
+    """Print for which dtypes OP has a GPU kernel, since which version, and what stays on the host.
 
-    OP is an op type, like MatMul. TensorFlow need not be installed.
+    OP is an op type, e.g. MatMul. TensorFlow need not be installed.
     """
     from traceanalyzer import kernel_answers
 
     if (op is None) != cpu_only:
-        msg = "give one of an op type, like MatMul, and --cpu-only"
+        msg = "give either an op type, e.g. MatMul, or --cpu-only"
         raise click.UsageError(msg)
     if op is None:
         listed = kernel_answers.cpu_only(dtype, tf)
@@ -367,15 +376,27 @@ def kernels(
 
 @cli.command()
 @click.argument("cause", required=False)
-@click.option("--json", "as_data", is_flag=True, help="The same as JSON.")
-def explain(cause: str | None, *, as_data: bool) -> None:
-    """Print the page of a CAUSE: when it applies, why it happens, what to do, how sure it is.
+@click.option("--terms", is_flag=True, help="Print the glossary.")
+@click.option("--json", "as_data", is_flag=True, help="Print JSON.")
+def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
+    """Print what a CAUSE means, why it happens, and how to fix it.
 
-    CAUSE is called as in the reports, like no_gpu_kernel. Without one, the causes are listed.
+    CAUSE is an id from a report, e.g. no_gpu_kernel. Without one, the causes are listed.
     """
     from traceanalyzer.report import explain_text
     from traceanalyzer.rules import all_rules
 
+    if terms:
+        if cause is not None:
+            msg = "--terms prints the glossary; leave out CAUSE, or --terms"
+            raise click.UsageError(msg)
+        glossary = explain_text.terms()
+        if as_data:
+            _echo_json(glossary)
+            return
+        with _console() as console:
+            explain_text.print_terms(glossary, console)
+        return
     rules = all_rules()
     rule = None if cause is None else explain_text.find_cause(cause, rules)
     if as_data:
@@ -391,51 +412,62 @@ def explain(cause: str | None, *, as_data: bool) -> None:
 @cli.command(context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [-m]")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
-@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module, as with python -m.")
+@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module name, as for python -m.")
 @click.option(
     "--python",
     metavar="PATH",
-    help="Interpreter of the script's environment, with its options if any; this one else.",
+    help="Interpreter to run the script with, and its options. Default: this one.",
 )
 @click.option(
     "--logdir",
     type=_Name(),
     default="traceanalyzer-logs",
     metavar="DIR",
-    help="Log directory, for TensorBoard too; traceanalyzer-logs else.",
+    help="Log directory, also for TensorBoard. Default: traceanalyzer-logs.",
 )
-@click.option("--run", "run_name", metavar="NAME", help="Name of the run; the time else.")
+@click.option(
+    "--run", "run_name", metavar="NAME", help="Name of the run. Default: the current time."
+)
 @click.option(
     "--report",
     "page",
     type=_Name(),
     default=_PAGE,
     metavar="HTML",
-    help=f"The page; {_PAGE} else.",
+    help=f"Page to write. Default: {_PAGE}.",
 )
-@click.option("--no-report", is_flag=True, help="Write no page.")
+@click.option("--no-report", is_flag=True, help="Do not write a page.")
 @click.option(
-    "--steps", type=_Steps(), metavar="A:B", help="Record steps A to B, from 1, both included."
+    "--steps",
+    type=_Steps(),
+    metavar="A:B",
+    help="Record steps A to B, counted from 1, both included.",
 )
-@click.option("--after", type=_Time(), metavar="TIME", help="Record from then on, like 30s.")
 @click.option(
-    "--for", "for_s", type=_Duration(), metavar="TIME", help="Record for so long; 10s else."
+    "--after", type=_Time(), metavar="TIME", help="Start to record after this time, e.g. 30s."
+)
+@click.option(
+    "--for", "for_s", type=_Duration(), metavar="TIME", help="Record for this long. Default: 10s."
 )
 @click.option(
     "--host-tracer-level",
     type=click.IntRange(1, 3),
     default=2,
     metavar="LEVEL",
-    help="1 to 3; 2 else: 3 adds shapes, cheap ops and ops on GPUs; costs up to a fifth more time.",
+    help="Level 3 adds shapes, cheap ops, and ops on GPUs, and takes up to 20% longer. Default: 2.",
 )
-@click.option("--python-tracer/--no-python-tracer", help="Record calls of Python functions.")
 @click.option(
-    "--device-tracer/--no-device-tracer", default=True, help="Record what runs on GPUs (it does)."
+    "--python-tracer/--no-python-tracer", help="Record calls of Python functions. Default: off."
+)
+@click.option(
+    "--device-tracer/--no-device-tracer",
+    default=True,
+    help="Record what runs on GPUs. Default: on.",
 )
 @click.option(
     "--source/--no-source",
     default=True,
-    help="Keep the text of the script's lines that made ops (it does): reports show them.",
+    help="Keep the text of the lines that made ops, for reports to show. Default: on.",
 )
 def capture(  # noqa: PLR0913 - as many as it has options
     *,
@@ -455,10 +487,21 @@ def capture(  # noqa: PLR0913 - as many as it has options
     device_tracer: bool,
     source: bool,
 ) -> int:
-    """Run a script under TensorFlow's profiler: the trace, the evidence, and the report.
+    """Run a script under TensorFlow's profiler, and write a report on it.
 
-    SCRIPT and its ARGUMENTS are as for python. It runs as without the capture, which passes its
-    exit code on.
+    SCRIPT and its ARGUMENTS are those of `python SCRIPT ARGUMENTS`. Its terminal, signals, output,
+    and exit code are as without the capture.
+
+    A script of less than 20 s is recorded whole. Of a longer one some seconds of its steps are
+    recorded: where a function is called repeatedly, `fit` of Keras trains, or eager ops repeat. The
+    report says how much that is. Choose another part with --steps, or with --after and --for.
+
+    The log directory gets the trace (HOST.xplane.pb) and beside it the capture file
+    (HOST.placement.json.gz): requested devices, dtypes, source lines, and the graphs that
+    TensorFlow placed. Arguments that look like secrets are masked in it.
+
+    Not recorded: processes that the script starts, and anything after it was killed. In code, use
+    `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
     """
     from traceanalyzer.launch.command import Program, interpreter
     from traceanalyzer.launch.orchestrate import Request, record
@@ -484,9 +527,9 @@ def capture(  # noqa: PLR0913 - as many as it has options
 def _window(
     steps: tuple[int, int] | None, after: float | None, for_s: float | None
 ) -> dict[str, object]:
-    """Return which part of a script is recorded, as the recorder is told."""
+    """Return the part of a script to record, as the recorder's settings have it."""
     if steps is not None and (after is not None or for_s is not None):
-        msg = "--steps and --after or --for exclude each other; give steps or times"
+        msg = "--steps cannot be combined with --after or --for; choose steps or times"
         raise click.UsageError(msg)
     if steps is not None:
         return {"kind": "steps", "first": steps[0], "last": steps[1]}
@@ -533,17 +576,17 @@ def _refuse_inputs(path: Path, outputs: list[Path]) -> None:
     inputs = [host.path for run in find_runs(path) for host in run.hosts]
     for file in outputs:
         if file.exists() and any(file.samefile(trace) for trace in inputs if trace.exists()):
-            msg = f"{file}: this is a trace to be read; name another file to write"
+            msg = f"{file}: this is the trace to read; name another file to write"
             raise click.UsageError(msg)
 
 
 def _writable(file: Path) -> Path:
-    """Refuse early what could not be written after all the work."""
+    """Return a file that can be written; refuse others before the work begins."""
     if file.is_dir():
-        msg = f"{file}: this is a folder; give the name of a file to write"
+        msg = f"{file}: this is a folder; name a file to write"
         raise click.UsageError(msg)
     if not file.parent.is_dir():
-        msg = f"{file}: there is no folder {file.parent}; make it, or choose another"
+        msg = f"{file}: the folder {file.parent} does not exist; create it, or name another"
         raise click.UsageError(msg)
     return file
 
@@ -558,7 +601,7 @@ def _not_over(page: Path, sources: Iterable[Path]) -> Path:
 
 @contextmanager
 def _console() -> Iterator[Console]:
-    """Yield what text is printed to: a terminal wraps it, a pipe or a file does not."""
+    """Yield the console to print to. Lines are wrapped in a terminal, not in a pipe or file."""
     from rich.console import Console
 
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
@@ -572,7 +615,7 @@ def _console() -> Iterator[Console]:
 
 
 class _Unwrapped(io.StringIO):
-    """Text on its way to stdout, of which it has the encoding."""
+    """Text that will go to stdout, and has its encoding."""
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
@@ -581,7 +624,7 @@ class _Unwrapped(io.StringIO):
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str], None]]:
-    """Show what is going on, on a terminal and from the second second on."""
+    """Show the progress after one second, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -608,7 +651,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: every failure is one line on stderr and the exit code 2."""
+    """Run the command line. A failure is one line on stderr and exit code 2."""
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
@@ -630,7 +673,7 @@ def main(arguments: list[str] | None = None) -> None:
         _fail(f"{name}: {(error.strerror or str(error)).lower()}{room}")
     except MemoryError:
         _fail("out of memory; set --max-memory, or record fewer steps")
-    sys.exit(code or _DONE)  # click returns the exit code of a command that names one
+    sys.exit(code or _DONE)  # click returns the exit code of `capture`
 
 
 def _fail(message: str, code: int = _ERROR) -> None:
@@ -639,7 +682,7 @@ def _fail(message: str, code: int = _ERROR) -> None:
 
 
 def _tell(line: str) -> None:
-    """Write a line to stderr, whatever became of that while the script ran."""
+    """Write a line to stderr, even if the script closed it."""
     with suppress(OSError):
         os.write(2, f"traceanalyzer: {line}\n".encode("utf-8", "replace"))
 

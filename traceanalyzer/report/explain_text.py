@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from difflib import get_close_matches
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
@@ -29,6 +31,8 @@ __all__ = [
     "page_json",
     "print_cause",
     "print_causes",
+    "print_terms",
+    "terms",
 ]
 
 _SUGGESTED: Final = 3
@@ -111,6 +115,28 @@ def print_cause(rule: Rule, console: Console) -> None:
     """
     for part in _page(rule, Words(console)):
         console.print(Constrain(part, _TEXT_WIDTH))
+
+
+def terms() -> dict[str, str]:
+    """Return the glossary: each term with its meaning, in reading order."""
+    text = files("traceanalyzer.report").joinpath("terms.toml").read_text(encoding="utf-8")
+    return {term["name"]: term["meaning"] for term in tomllib.loads(text)["term"]}
+
+
+def print_terms(glossary: dict[str, str], console: Console) -> None:
+    """Print the glossary.
+
+    Args:
+        glossary: Each term with its meaning.
+        console: Where to print; its width decides how lines break.
+    """
+    words = Words(console)
+    grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    grid.add_column(no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for name, meaning in glossary.items():
+        grid.add_row(words(name), words.prose(meaning))
+    console.print(grid)
 
 
 def _documentation(rule: Rule) -> str:
