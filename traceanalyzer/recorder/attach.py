@@ -57,7 +57,7 @@ class Evidence:
         self._journal = journal
         self._dumps = dumps
         self._questions = GpuQuestions()
-        self._origins = Origins(self._resource_of, self._questions)
+        self._origins = Origins(self._resource_of)
         self._scopes = Scopes(frames, self._origins)
         signatures = self._signatures = Signatures(journal, frames, self._scopes)
         self._before_call = before_call
