@@ -150,6 +150,16 @@ def test_what_is_only_likely_there_is_no_plain_statement() -> None:
     assert "the program may do something else there; 1 could not be replayed." in said
 
 
+def test_what_the_program_may_choose_there_is_said() -> None:
+    diagnosis = ta.diagnose(ta.load(RECOMMENDER))
+    assert diagnosis.on_a_gpu is not None
+    there = replace(diagnosis.on_a_gpu, unsure={"an op": "train.py:3 asks whether there is a GPU"})
+
+    said = assemble(replace(diagnosis, on_a_gpu=there)).summary.verdict
+
+    assert "1 other op may: train.py:3 asks whether there is a GPU." in said
+
+
 @pytest.mark.parametrize(
     ("explained", "left", "share"),
     [(999, 1, "over 99%"), (1, 999, "under 1%"), (1, 2, "33%"), (7, 0, "100%")],

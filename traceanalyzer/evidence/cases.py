@@ -109,17 +109,22 @@ class ReplayedCases:
         program: The program, on the machine in question.
     """
 
-    def __init__(self, sidecar: Sidecar, machine: Machine | None = None) -> None:
+    def __init__(
+        self, sidecar: Sidecar, machine: Machine | None = None, *, unsure_as_recorded: bool = False
+    ) -> None:
         """Replay a program.
 
         Args:
             sidecar: What was captured of it.
             machine: The machine in question; None for its own, where the replay must give what was
                 recorded.
+            unsure_as_recorded: See `place_program`.
         """
         self._sidecar = sidecar
         self._is_own = machine is None
-        self.program: ProgramPlacement = place_program(sidecar, machine)
+        self.program: ProgramPlacement = place_program(
+            sidecar, machine, unsure_as_recorded=unsure_as_recorded
+        )
         self._recorded = self.program if self._is_own else place_program(sidecar)
         self._held = HeldFinder(sidecar, self.program.kernels.registry)
         self._finders: dict[int, tuple[BlockerFinder, Reasons]] = {}
@@ -373,12 +378,14 @@ def _groups_others(held: Held) -> bool:
     return held.type == "NoOp" and held.hold is Hold.REQUEST and not by_user
 
 
-def doubted(case: Case, doubt: str) -> Case:
-    """Return a case that is not certain any more, if there is a doubt; one that it has stays."""
+def doubted(case: Case, doubt: str, certainty: Certainty = "likely") -> Case:
+    """Return a case that is at most as sure, if there is a doubt; the graver one stays."""
     if not doubt:
         return case
-    certainty: Certainty = "likely" if case.certainty == "certain" else case.certainty
-    return replace(case, certainty=certainty, doubt=case.doubt or doubt)
+    if certainty == "possible" != case.certainty:
+        return replace(case, certainty=certainty, doubt=doubt)
+    least: Certainty = "likely" if case.certainty == "certain" else case.certainty
+    return replace(case, certainty=least, doubt=case.doubt or doubt)
 
 
 def case_by_registry(op_type: str, input_types: Sequence[str] | None, version: str | None) -> Case:

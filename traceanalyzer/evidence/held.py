@@ -14,7 +14,7 @@ from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.program import SESSION
 from traceanalyzer.placement.support import all_on_host
-from traceanalyzer.sidecar.document import LARGEST, Scope
+from traceanalyzer.sidecar.document import LARGEST, OF_OP, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -416,11 +416,14 @@ def _scopes_of_eager(
 
 
 def _of_owners(sidecar: Sidecar, scopes: Iterable[Scope], below: int = LARGEST) -> Iterator[Scope]:
-    """Replace scopes for the device of a resource by those that the resource was made in."""
+    """Replace scopes for the device of a resource or a tensor by those that it was made in."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         if scope.origin is not None and 0 <= scope.origin < below:
             making = scopes_of_making(sidecar, sidecar.resources[scope.origin], scope.origin)
+        elif scope.origin is not None and scope.origin <= OF_OP:
+            around = sidecar.signatures[OF_OP - scope.origin].scopes
+            making, _ = _asking([sidecar.scopes[number] for number in around], scope.device)
         yield from making or (scope,)
 
 

@@ -156,15 +156,19 @@ def with_gpus(machine: Machine, count: int = 1) -> Machine:
     return Machine.of([*(f"{base}/device:GPU:{at}" for at in range(count)), *cpus])
 
 
-def place_program(sidecar: Sidecar, machine: Machine | None = None) -> ProgramPlacement:
+def place_program(
+    sidecar: Sidecar, machine: Machine | None = None, *, unsure_as_recorded: bool = False
+) -> ProgramPlacement:
     """Place a captured program.
 
     Args:
         sidecar: Its evidence.
         machine: The devices to place it on; None for those that it had. On its own machine the
             arguments of functions are where they were recorded, on another where they would be.
+        unsure_as_recorded: Whether requests of which nobody knows what they would be on the other
+            machine are what they were, rather than what is expected.
     """
-    return _Program(sidecar, machine).placement()
+    return _Program(sidecar, machine, unsure_as_recorded).placement()
 
 
 @dataclass
@@ -173,6 +177,7 @@ class _Program:
 
     sidecar: Sidecar
     asked: Machine | None
+    unsure_as_recorded: bool
     kernels: Nearest = field(init=False)
     machine: Machine = field(init=False)
     resources: list[str] = field(init=False)
@@ -184,43 +189,49 @@ class _Program:
         self.machine = self.asked or self._own_machine
         self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
         self.resources = [""] * len(sidecar.resources)
-        self._read_devices = ReadDevices(sidecar, self.machine, self.resources)
+        self._read_devices = ReadDevices(
+            sidecar,
+            self.machine,
+            self.resources,
+            lambda maker: place_eager(*self._op(maker), self._setting).device,
+            unsure_as_recorded=self.unsure_as_recorded,
+        )
         names = {f.name for f in sidecar.functions} | {d.name for d in sidecar.definitions}
         names |= {s.op for s in sidecar.signatures if s.is_function}
         self._functions = frozenset(names)
+        self._setting = EagerSetting(
+            machine=self.machine,
+            registry=self.kernels.registry,
+            soft=self._soft,
+            pins_small=_is_set(sidecar, _PINS_SMALL),
+            functions=self._functions,
+        )
         self._described: dict[tuple[str, int], Nodes] = {}
 
     def placement(self) -> ProgramPlacement:
         """Place it."""
-        setting = EagerSetting(
-            machine=self.machine,
-            registry=self.kernels.registry,
-            soft=self._soft,
-            pins_small=_is_set(self.sidecar, _PINS_SMALL),
-            functions=self._functions,
-        )
-        self._place_resources(setting)
+        self._place_resources()
         ops = [self._op(signature) for signature in self.sidecar.signatures]
-        eager = [place_eager(*op, setting) for op in ops]
+        eager = [place_eager(*op, self._setting) for op in ops]
         placed = self._place_functions(eager)
         return ProgramPlacement(
             machine=self.machine,
             kernels=self.kernels,
-            eager_setting=setting,
+            eager_setting=self._setting,
             eager_ops=ops,
             eager=eager,
             resources=self.resources,
             functions=placed,
         )
 
-    def _place_resources(self, setting: EagerSetting) -> None:
+    def _place_resources(self) -> None:
         """Place what makes each resource; one made from others comes after them."""
         for at, resource in enumerate(self.sidecar.resources):
             if self.asked is None:
                 self.resources[at] = resource.device
             elif resource.signature >= 0:
                 signature = self.sidecar.signatures[resource.signature]
-                self.resources[at] = place_eager(*self._op(signature), setting).device
+                self.resources[at] = place_eager(*self._op(signature), self._setting).device
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(

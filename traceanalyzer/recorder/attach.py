@@ -25,6 +25,7 @@ from .session_configs import SessionConfigs
 from .signatures import Signatures
 from .steps import StepMarks
 from .strategy_devices import StrategyDevices
+from .tensor_origins import TensorOrigins
 from .visibility import VisibilityRecorder
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Evidence:
             self._origins,
             StrategyDevices(self._origins),
             self._scopes,
+            TensorOrigins(self._scopes),
             self._eager,
             self._functions,
             self._errors,

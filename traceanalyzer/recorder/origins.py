@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from .patches import Patches
 from .scopes import COPIED, locations
+from .tensor_origins import MACHINE, UNKNOWN, origin_of
 from .tracebacks import unseen
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MACHINE", "UNKNOWN", "Origins", "is_cpu_in_full"]
 
-# What `Origins.of` returns where it returns no resource's number; see `Scope` in sidecar/document.
-UNKNOWN = -1
-MACHINE = -2
 _MOST = 100_000  # distinct device texts kept
 _LINES_AROUND = 3  # in which a library's code that asks for the CPU has made the name
 
@@ -46,7 +44,9 @@ class Origins:
         """Replace what TensorFlow's code reads a device from."""
         ops = importlib.import_module("tensorflow.python.framework.ops")
         tensor, operation = ops.EagerTensor, ops.Operation
-        self._patches.replace(tensor, "device", self._of_tensors(tensor.device))
+        for name, backing in (("device", False), ("backing_device", True)):
+            of_tensors = self._of_tensors(getattr(tensor, name), backing=backing)
+            self._patches.replace(tensor, name, of_tensors)
         self._patches.replace(operation, "device", self._of_operations(operation.device))
         symbolic = getattr(ops, "SymbolicTensor", None)  # from 2.14 on; it asks its op in C++
         if symbolic is not None:
@@ -70,8 +70,9 @@ class Origins:
             opened: The line that opened it, or -1.
 
         Returns:
-            The number of a resource; `UNKNOWN` for something else's; `MACHINE` for the first device
-            there is; None where a program or a library spells the device out.
+            The number of a resource; `OP` less the number of the signature that made a tensor;
+            `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where a
+            program or a library spells the device out.
         """
         if self.is_known(asked):
             return self.known(asked)
@@ -104,13 +105,16 @@ class Origins:
             self._origins[id(found)] = origin
         return found
 
-    def _of_tensors(self, original: Any) -> property:  # noqa: ANN401 - a descriptor
+    def _of_tensors(self, original: Any, *, backing: bool) -> property:  # noqa: ANN401 - a descriptor
         read, named, resource_of = original.__get__, self.named, self._resource_of
 
         def device(tensor: Any) -> str:  # noqa: ANN401
             with unseen:
                 name: str = read(tensor)
-            return named(name, resource_of(tensor)) if is_cpu_in_full(name) else name
+            if not is_cpu_in_full(name):
+                return name
+            resource = resource_of(tensor)
+            return named(name, resource if resource >= 0 else origin_of(tensor, backing=backing))
 
         return property(device, doc=original.__doc__)
 

@@ -177,7 +177,15 @@ def _without_gpu(run: Run, findings: Sequence[Finding], ran: str) -> str:
 
 
 def _with_a_gpu(there: OnAGpu) -> str:
-    """Say how many of the replayed ops would run on the CPU of a machine with a GPU."""
+    """Say how many of the replayed ops would run on the CPU of a machine with a GPU, or may."""
+    said = _surely_with_a_gpu(there)
+    if not there.unsure:
+        return said
+    reason = next(iter(there.unsure.values()))
+    return f"{said} {counted(len(there.unsure), 'other op')} may: {reason}."
+
+
+def _surely_with_a_gpu(there: OnAGpu) -> str:
     when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
     if not there.subjects:
         none = "no recorded op outside the input pipeline would run on the CPU"
@@ -196,6 +204,9 @@ def _with_a_gpu(there: OnAGpu) -> str:
     if first is None or first.certainty == "certain":
         return f"{when}, {ops} would still run on the CPU{most}{left}."
     unless = "; the program may do something else there" if there.program_differs else ""
+    if first.certainty == "possible":
+        doubts = (there.subjects[at].case.doubt for at in first.op_ids if at in there.subjects)
+        unless = next((f"; {doubt}" for doubt in doubts if doubt), unless)
     return f"{when}, {ops} may still run on the CPU{most}{unless}{left}."
 
 

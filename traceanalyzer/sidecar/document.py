@@ -29,7 +29,8 @@ refuses another `format` or `version` and ignores keys it does not know.
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
  "chosen": [FRAME],                                                              may be missing
- "scope_origins": [index of a resource | -1 | -2 | null, one for each scope],      may be missing
+ "scope_origins": [index of a resource | -1 | -2 | -3 - index of a SIGNATURE | null,
+                   one for each scope],                                      may be missing
  "frame_texts": [the line's text | null, one for each frame],                      may be missing
  "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
  "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
@@ -92,6 +93,7 @@ __all__ = [
     "NO_ATTRIBUTES",
     "OF_ANOTHER",
     "OF_MACHINE",
+    "OF_OP",
     "UNKNOWN",
     "VERSION",
     "Attributes",
@@ -125,6 +127,7 @@ UNKNOWN: Final = -1  # an index that points to nothing
 # Origins of a scope's device that are no resource's.
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
+OF_OP: Final = -3  # less the index of the signature
 LARGEST: Final = 2**63 - 1  # of an integer
 OUTRIGHT: Final = "outright"  # manners of a choice of visible GPUs
 UNLESS_SET: Final = "unless_set"
@@ -170,8 +173,9 @@ class Scope:
         device: What it asks for; "" where it lifts an outer request.
         frame: The user's frame that entered it, or -1.
         origin: Whose device that is: the index of a resource, where the scope was given the
-            resource's device; `OF_ANOTHER` for that of something else, such as a tensor;
-            `OF_MACHINE` for the first device there is; None where code spells the device out.
+            resource's device; `OF_OP` less the index of the signature that made a tensor, for that
+            of the tensor; `OF_ANOTHER` for that of something else; `OF_MACHINE` for the first
+            device there is; None where code spells the device out.
     """
 
     device: str
