@@ -31,7 +31,8 @@ _MARK = re.compile(r"# at: (\w+)$", re.MULTILINE)
 _EAGER = "EagerLocalExecute: "
 _MARKER = "traceanalyzer:eager"
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-_OTHERS = {-1: "another"}
+_OTHERS = {-1: "another", -2: "machine"}
+_FIRST_OP = -3
 
 
 @dataclass(frozen=True)
@@ -91,11 +92,15 @@ class Recorded:
         return line, [(device, self.mark(frames, place)) for device, place, _ in within]
 
     def origin(self, number: int | None) -> str | None:
-        """Return whose device a scope asks for: the name of a resource, or what there is."""
+        """Return whose device a scope asks for: the name of a resource, an op, or what there is."""
         if number is None or number < 0:
-            return None if number is None else _OTHERS[number]
+            return None if number is None else _OTHERS.get(number) or self._maker(number)
         name: str = self.eager["resources"][number]["name"]
         return name
+
+    def _maker(self, number: int) -> str:
+        op: str = self.eager["signatures"][_FIRST_OP - number]["op"]
+        return op
 
     @cached_property
     def traced(self) -> dict[int, list[str | int]]:
@@ -363,7 +368,8 @@ def test_all_scopes_around_an_eager_op(
         ("of_spelt", None),
         ("of_variable", "kernel"),
         ("of_beside_variable", "kernel"),
-        ("of_tensor", "another"),
+        ("of_tensor", "machine"),
+        ("of_result", "Abs"),
         ("of_spelt_in_full", None),
     ],
 )

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 from traceanalyzer.recorder.frames import FramePool
-from traceanalyzer.recorder.gpu_questions import GpuQuestions
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.origins import Origins
 from traceanalyzer.recorder.repeated_functions import RepeatedFunctions
@@ -94,7 +93,7 @@ def test_a_function_of_no_dataset_is_always_recorded(repeated: RepeatedFunctions
 
 
 def scopes_of(pool: FramePool) -> Scopes:
-    return Scopes(pool, Origins(lambda _: -1, GpuQuestions()))
+    return Scopes(pool, Origins(lambda _: -1))
 
 
 def test_iterators_that_a_line_makes_over_and_over_are_told_as_one(tmp_path: Path) -> None:

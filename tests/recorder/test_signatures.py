@@ -10,7 +10,6 @@ import tensorflow as tf
 from tensorflow.core.framework.attr_value_pb2 import NameAttrList
 
 from traceanalyzer.recorder.frames import FramePool
-from traceanalyzer.recorder.gpu_questions import GpuQuestions
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.origins import Origins
 from traceanalyzer.recorder.scopes import Scopes
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def signatures(tmp_path: Path) -> Signatures:
     pool = FramePool()
-    scopes = Scopes(pool, Origins(lambda _: -1, GpuQuestions()))
+    scopes = Scopes(pool, Origins(lambda _: -1))
     return Signatures(Journal(str(tmp_path / "journal")), pool, scopes)
 
 
