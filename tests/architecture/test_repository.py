@@ -111,6 +111,7 @@ def test_top_level_is_what_it_should_be() -> None:
         ".ci",
         ".gitignore",
         "CHANGELOG.md",
+        "CONTRIBUTING.md",
         "LICENSE",
         "README.md",
         "constraints.txt",
