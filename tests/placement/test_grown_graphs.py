@@ -9,7 +9,8 @@ from tests.placement.test_program import ONE_GPU, Program, devices, doubtful, ta
 from traceanalyzer.evidence.cases import ReplayedCases
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.grown_graphs import newest, with_requests
-from traceanalyzer.placement.program import SESSION, place_program
+from traceanalyzer.placement.program import place_program
+from traceanalyzer.sidecar.document import SESSION
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def take(name: str, queue: str, asked: str = "") -> Node:
 
 
 def record(name: str) -> OpRecord:
-    return OpRecord(frame=None, requested_device=None, function="", node=name)
+    return OpRecord(frame=None, requested_device=None, function=SESSION, node=name)
 
 
 def grown(*graphs: tuple[Node, ...]) -> Program:

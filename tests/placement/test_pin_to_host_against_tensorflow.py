@@ -15,7 +15,8 @@ import pytest
 from tests.emulator.oracle import the_oracle
 from tests.placement.test_replay_without_gpu import definition_name
 from traceanalyzer.placement.pinning import pinned_of
-from traceanalyzer.placement.program import SESSION, machine_of, place_program, with_gpus
+from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.sidecar.document import SESSION
 from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:

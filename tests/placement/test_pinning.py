@@ -12,8 +12,8 @@ from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg, only, tensor
 from tests.sidecar.sidecars import sidecars
 from traceanalyzer.placement.pinning import OPTION, Pinning, pinned_of, pinning
-from traceanalyzer.placement.program import SESSION, place_program
-from traceanalyzer.sidecar.document import Definition, SessionConfig, Sidecar
+from traceanalyzer.placement.program import place_program
+from traceanalyzer.sidecar.document import SESSION, Definition, SessionConfig, Sidecar
 
 if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Json

@@ -14,7 +14,6 @@ from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import EagerDecision
 from traceanalyzer.placement.placer import Decision
 from traceanalyzer.placement.program import (
-    SESSION,
     FunctionPlacement,
     ProgramPlacement,
     machine_of,
@@ -23,6 +22,7 @@ from traceanalyzer.placement.program import (
 )
 from traceanalyzer.placement.reasons import Reasons
 from traceanalyzer.sidecar.document import (
+    SESSION,
     Function,
     Instance,
     RegisteredKernel,

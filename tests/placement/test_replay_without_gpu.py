@@ -30,7 +30,8 @@ from tests.placement.scoring import (
     totals,
 )
 from tests.workloads import FAST, WORKLOADS, Workload
-from traceanalyzer.placement.program import SESSION, machine_of, place_program, with_gpus
+from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.sidecar.document import SESSION
 from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:

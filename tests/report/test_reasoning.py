@@ -305,7 +305,7 @@ def test_nothing_that_matches_names_what_is_like_it(bare: Diagnosis) -> None:
 
 @pytest.mark.parametrize(
     ("expression", "expected"),
-    [("MatMul(", "no regular expression"), ("xyzzy", "no op of the run")],
+    [("MatMul(", "not a regular expression"), ("xyzzy", "no op of the run")],
 )
 def test_what_cannot_be_answered_is_one_line(
     capsys: pytest.CaptureFixture[str], expression: str, expected: str

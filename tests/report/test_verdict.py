@@ -160,6 +160,20 @@ def test_what_the_program_may_choose_there_is_said() -> None:
     assert "1 other op may: train.py:3 asks whether there is a GPU." in said
 
 
+def test_only_what_is_certain_there_is_stated_flatly() -> None:
+    diagnosis = ta.diagnose(ta.load(RECOMMENDER))
+    assert diagnosis.on_a_gpu is not None
+    first, *others = diagnosis.on_a_gpu.findings
+    findings = (first, *(replace(f, certainty="likely") for f in others))
+    there = replace(diagnosis.on_a_gpu, findings=findings)
+    of_first = len(there.subjects.keys() & {*first.op_ids, *first.dragged_along})
+    assert 0 < of_first < 5
+
+    said = assemble(replace(diagnosis, on_a_gpu=there)).summary.verdict
+
+    assert f"{of_first} of 52 ops would still run on the CPU, and {5 - of_first} more may, " in said
+
+
 @pytest.mark.parametrize(
     ("explained", "left", "share"),
     [(999, 1, "over 99%"), (1, 999, "under 1%"), (1, 2, "33%"), (7, 0, "100%")],
