@@ -1,28 +1,27 @@
-"""The libraries in the page are those that the manifest names, and may be passed on."""
+"""What pages hold beside the report: libraries with their licences, and compiled templates."""
 
 from __future__ import annotations
 
 import hashlib
-import io
-import json
+import marshal
 import re
-import tarfile
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
+from jinja2 import DictLoader, Environment
 
-from tests import vendored as command
 from tests.report.examples import gpu_run
 from tests.report.markup import read
-from traceanalyzer.report.page import assets, render_page
-from traceanalyzer.report.page.vendored import MANIFEST, libraries, packages, styles
+from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.template_cache import TemplateCache
+from traceanalyzer.report.page.vendored import MANIFEST, packages, styles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = resources.files("traceanalyzer.report.page").joinpath("vendor")
+
 # Licences that ask for no more than their text beside the copy.
 PERMISSIVE = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "Apache-2.0"}
 
@@ -58,13 +57,6 @@ def test_no_library_makes_code_of_text_or_style_of_markup() -> None:
     assert not re.search(r"url\(|@import|@font-face", styles())
 
 
-def test_a_library_sets_no_variable_outside_its_scope() -> None:
-    for package in packages():
-        assert f"const {package.variable} = (() => {{" in libraries()
-        assert f"return {package.variable};\n}})();" in libraries()
-    assert assets.script().startswith('(() => {\n"use strict";\nconst ')
-
-
 def test_the_page_tells_whose_work_it_holds() -> None:
     method = read(render_page(gpu_run())).one("section", id="method")
     said = method.one("details", class_="licences").text
@@ -75,48 +67,60 @@ def test_the_page_tells_whose_work_it_holds() -> None:
 
 
 # --- the command that refreshes them ---------------------------------------------------------
-
-
-def package_of(**files: str) -> bytes:
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as archive:
-        for name, text in files.items():
-            member = tarfile.TarInfo(f"package/{name.replace('__', '.')}")
-            member.size = len(text)
-            archive.addfile(member, io.BytesIO(text.encode()))
-    return made.getvalue()
-
-
 def entry(**changed: str) -> dict[str, Any]:
     file = {"file": "a.js", "kind": "script", "upstream": "a.js", "sha256": ""}
     told = {"name": "a", "version": "1.0.0", "licence": "MIT", "integrity": "", "files": [file]}
     return told | changed
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(command, "FOLDER", tmp_path)
-    return tmp_path
+def rendered(folder: Path, source: str = "{{ 1 + x }}") -> str:
+    made = Environment(
+        loader=DictLoader({"a": source}), autoescape=True, bytecode_cache=TemplateCache(folder)
+    )
+    return made.get_template("a").render(x=2)
 
 
-def test_a_package_is_written_with_its_checksums(folder: Path) -> None:
-    archive = package_of(a__js="let a;\n", package__json=json.dumps({"license": "MIT"}))
-    made = command.refreshed(entry(), version="1.0.1", archive=archive)
-    assert made["version"] == "1.0.1"
-    assert made["integrity"] == command.integrity(archive)
-    assert made["files"][0]["sha256"] == hashlib.sha256(b"let a;\n").hexdigest()
-    assert (folder / "a.js").read_text(encoding="utf-8") == "let a;\n"
+def put(file: Path, code: bytes) -> None:
+    """Puts other code in the place of what is kept, as if it belonged there."""
+    checksum = file.read_bytes().split(b" ", 1)[0]
+    file.write_bytes(checksum + b" " + hashlib.sha256(code).hexdigest().encode() + b"\n" + code)
 
 
-def test_a_version_that_has_changed_is_refused(folder: Path) -> None:
-    archive = package_of(a__js="let b;\n", package__json=json.dumps({"license": "MIT"}))
-    with pytest.raises(click.ClickException, match="is not what it was"):
-        command.refreshed(entry(integrity="sha512-x"), version="1.0.0", archive=archive)
-    assert not list(folder.iterdir())
+def kept(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
 
 
-def test_another_licence_is_refused(folder: Path) -> None:
-    archive = package_of(a__js="let a;\n", package__json=json.dumps({"license": "GPL-3.0"}))
-    with pytest.raises(click.ClickException, match="not MIT"):
-        command.refreshed(entry(), version="1.0.1", archive=archive)
-    assert not list(folder.iterdir())
+def other_code(source: str) -> bytes:
+    return marshal.dumps(
+        compile(Environment(autoescape=True).compile(source, raw=True), "a", "exec")
+    )
+
+
+def test_what_was_compiled_is_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "templates"
+    assert rendered(folder) == "3"
+    put(kept(folder), other_code("kept"))
+    assert rendered(folder) == "kept"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\n", b"\xff\xfe", b"{}", marshal.dumps([1])])
+def test_what_is_damaged_is_compiled_anew(tmp_path: Path, damage: bytes) -> None:
+    folder = tmp_path / "cache"
+    rendered(folder)
+    kept(folder).write_bytes(damage)
+    assert rendered(folder) == "3"
+    put(kept(folder), damage)
+    assert rendered(folder) == "3"
+    rendered(folder)
+    file = kept(folder)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert rendered(folder) == "3"
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    rendered(folder)
+    put(kept(folder), other_code("theirs"))
+    folder.chmod(0o777)
+    assert rendered(folder) == "3"
