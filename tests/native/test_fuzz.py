@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SAMPLES = HERE.parents[1] / "sample_traces"
-INPUTS = 1_000_000
+INPUTS = 600_000
 SANITIZED = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
