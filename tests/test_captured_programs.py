@@ -231,6 +231,7 @@ def test_types_are_known_of_nearly_all_that_is_joined(
         assert share >= _LEAST_TYPED, untyped[["function", "name", "type", "host_self_ps"]]
 
 
+@pytest.mark.slow
 @at_level_3
 def test_level_3_is_in_force_where_it_is_asked_for(
     program: Program, captured: Callable[..., Capture]
@@ -244,6 +245,7 @@ def test_level_3_is_in_force_where_it_is_asked_for(
     assert not any(h.id == "tracer_level_ignored" for h in trace_health(ta.load(capture.run)))
 
 
+@pytest.mark.slow
 @at_level_3
 def test_what_level_3_shows_of_types_is_what_attributes_tell(
     program: Program, captured: Callable[..., Capture]

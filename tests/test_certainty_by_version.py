@@ -55,7 +55,10 @@ def certainties(report: Report) -> dict[str, str]:
     return {finding.cause: finding.certainty for finding in report.findings}
 
 
-@pytest.mark.parametrize("version", supported())
+@pytest.mark.parametrize(
+    "version",
+    [*(pytest.param(v, marks=pytest.mark.slow) for v in supported()[1:]), supported()[0]],
+)
 def test_the_kernels_of_its_own_version_make_certain(version: str) -> None:
     for patch in (version, f"{version}.1"):
         assert certainties(report_of(patch)) == {

@@ -74,7 +74,7 @@ def test_no_certainty_is_wrong(program: LabelledProgram) -> None:
     assert found.wrong_certain == 0, found.misses
 
 
-@pytest.mark.parametrize("level", [2, 3])
+@pytest.mark.parametrize("level", [2, pytest.param(3, marks=pytest.mark.slow)])
 @_each(_ALL)
 def test_nor_from_the_trace_alone(program: LabelledProgram, level: int) -> None:
     found = score_bare(program, level)

@@ -96,7 +96,7 @@ def _held_on_cpu(calls: Sequence[Call]) -> list[tuple[_Variant, tuple[EagerBlock
     return found
 
 
-@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow, id="all"), 4])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow, id="all"), 12])
 def test_without_what_holds_it_an_op_is_on_the_gpu_and_not_with_any_of_it(step: int) -> None:
     free: list[_Variant] = []
     held: list[_Variant] = []

@@ -53,6 +53,7 @@ def test_what_is_predicted_is_what_tensorflow_does(program: Path, tmp_path: Path
     assert not twin.missed
 
 
+@pytest.mark.slow
 def test_a_wrong_prediction_and_a_missed_op_are_found(tmp_path: Path) -> None:
     """The check can fail: here the program asks for other devices where there is a GPU."""
     program = tmp_path / "program.py"
