@@ -143,22 +143,6 @@ class TestRules:
             ("whole", "fired"),
         ]
 
-    def test_by_default_all_of_the_package_apply(self) -> None:
-        causes = [o.cause for o in diagnose(run_of({})).outcomes]
-
-        assert causes == sorted(causes)
-        assert "no_gpu_visible" in causes
-
-    def test_one_that_fails_is_told_in_the_report(self) -> None:
-        def fails(_: Run) -> Any:  # noqa: ANN401
-            raise RuntimeError
-
-        report = assemble(diagnose(run_of({}), [rule_of("bad", fails)]))
-
-        assert [(r.cause, r.status, r.reason) for r in report.rules] == [
-            ("bad", "failed", "RuntimeError: ")
-        ]
-
 
 class TestOrder:
     def test_the_most_expensive_finding_comes_first(self) -> None:
@@ -175,23 +159,6 @@ class TestOrder:
             ("b", ("op0", "op2")),
             ("a", ("op0",)),
         ]
-
-    def test_findings_of_the_same_cost_come_by_cause_then_by_id(self) -> None:
-        two = sorted((finding("b", "op0", scope=s) for s in "xy"), key=lambda f: f.id)
-        found = diagnose(
-            run_of({}),
-            [rule_of("b", finds(*reversed(two))), rule_of("a", finds(finding("a", "op0")))],
-        )
-
-        assert [f.id for f in found.findings] == [finding("a", "op0").id, *(f.id for f in two)]
-
-    def test_unexplained_ops_come_most_expensive_first(self) -> None:
-        found = diagnose(
-            run_of({"host_self_ps": 1}, {"host_self_ps": 5}, {"host_self_ps": 3}),
-            [rule_of("a", finds(finding("a", "op2")))],
-        )
-
-        assert found.unexplained["op_id"].tolist() == ["op1", "op0"]
 
 
 class TestExplained:
@@ -249,23 +216,6 @@ class TestExplained:
         assert summary.explained.possible == 0.15
         assert summary.explained_share == 0.8
 
-    def test_unexplained_ops_are_reported_with_their_cost(self) -> None:
-        report = assemble(diagnose(run_of({"host_self_ps": 7 * US, "occurrences": 3}), []))
-
-        assert report.unexplained.cpu_op_us == 7
-        assert report.unexplained.ops_total == 1
-        (left,) = report.unexplained.ops
-        assert (left.op_id, left.occurrences, left.cost.host_us) == ("op0", 3, 7)
-        assert left.candidates
-
-    def test_there_is_no_share_without_a_gpu_nor_of_nothing(self) -> None:
-        no_gpu = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
-
-        assert assemble(diagnose(run_of({}, **no_gpu), [])).summary.explained_share is None
-        nothing = assemble(diagnose(run_of({"placement": "gpu:0"}), [])).summary
-        assert nothing.explained_share is None
-        assert nothing.explained.certain is None
-
     def test_ops_of_the_second_half_of_a_finding_count_as_explained_too(self) -> None:
         """The report shows some hundreds of a finding's ops; all are explained."""
         run = run_of(*({} for _ in range(1200)))
@@ -278,16 +228,6 @@ class TestExplained:
         assert report.findings[0].ops_total == 1200
         assert len(report.findings[0].ops) < 1200
         assert report.summary.explained_share == 1
-
-
-def test_diagnosing_changes_nothing_of_the_run() -> None:
-    run = run_of({}, {"placement": "gpu:0"})
-    before = run.ops.copy()
-
-    diagnose(run)
-    assemble(diagnose(run))
-
-    assert run.ops.equals(before)
 
 
 def test_the_id_of_a_finding_hangs_on_its_cause_and_scope_alone() -> None:

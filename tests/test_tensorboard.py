@@ -140,10 +140,6 @@ def events(opened: Opened, run: str, tool: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda event: json.dumps(event, sort_keys=True))
 
 
-def test_lists_the_run(opened: Opened) -> None:
-    assert set(opened.plugin.ask("runs")) == {opened.run.name, BARE}
-
-
 def test_offers_the_tools_and_the_one_host_of_a_trace(opened: Opened) -> None:
     tools = opened.plugin.ask("run_tools", run=opened.run.name)
 

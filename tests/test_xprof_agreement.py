@@ -30,7 +30,7 @@ import traceanalyzer as ta
 from tests.corpus import CORPUS
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
-from traceanalyzer.tables.vocabulary import Role, without_counts
+from traceanalyzer.tables.vocabulary import without_counts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,36 +112,6 @@ def test_self_times_of_the_samples_agree(case: str, tmp_path: Path) -> None:
     assert sum(f.self_us for f in ours.values()) == pytest.approx(
         sum(f.self_us for f in theirs.values()), rel=1e-6
     )
-
-
-def test_xprof_omits_eager_ops(tmp_path: Path) -> None:
-    (file,) = (SAMPLES / "eager_ops").rglob("*.xplane.pb")
-
-    assert set(xprof_rows(file, tmp_path)) == set()
-    ops = ta.load(file).ops
-    assert ops["is_eager"].all()
-    assert int(ops["host_self_ps"].sum()) > 0
-
-
-def test_xprof_calls_every_stage_of_tf_data_a_dataset(tmp_path: Path) -> None:
-    (file,) = (SAMPLES / "keras_fit").rglob("*.xplane.pb")
-
-    theirs = {name for kind, name in xprof_rows(file, tmp_path) if kind == "Dataset"}
-    stages = {
-        name: kind for kind, name in our_rows(ta.load(file).ops) if kind.startswith("Iterator::")
-    }
-    assert theirs == set(stages)
-    assert stages["Iterator::Root::Prefetch::MapAndBatch"] == "Iterator::MapAndBatch"
-
-
-def test_types_with_an_underscore_are_counted_by_both(tmp_path: Path) -> None:
-    (file,) = (SAMPLES / "logical_devices").rglob("*.xplane.pb")
-    theirs = xprof_rows(file, tmp_path)
-    ops = ta.load(file).ops
-
-    sends = set(our_rows(ops[ops["role"] == Role.TRANSFER]))
-    assert sends
-    assert sends <= set(theirs)
 
 
 @pytest.mark.parametrize("recorded", RECORDED_ON_CPUS)

@@ -18,7 +18,6 @@ from tests.traces import (
     gpu,
     host,
     kernel,
-    launch,
     old_copy,
     op,
     send,
@@ -153,33 +152,6 @@ def test_copies_of_unknown_size_and_duration_are_counted_not_made_up() -> None:
         ("host", "host", "h2h"): (None, 1, 1, 0),
         ("host", "device", "h2d"): (None, 1, 1, None),
     }
-
-
-def test_an_edge_of_known_and_unknown_sizes_says_how_many_lack_one() -> None:
-    graph, _ = of(
-        host(thread("t", 1)(launch(us(0, 1), 7))),
-        gpu(0)(
-            stream(8)(
-                copy("H2D", 4, us(0, 1)),
-                copy("H2D", 0, us(2, 1)),
-                kernel("MemcpyH2D", us(4, 1)),
-            )
-        ),
-    )
-
-    assert edges(graph) == {("host", "gpu:0", "h2d"): (4, 3, 1, 3_000_000)}
-
-
-def test_no_edge_tells_yet_how_long_a_device_idled_for_it() -> None:
-    graph, _ = of(gpu(0)(stream(8)(copy("H2D", 4, us(0, 1)))))
-
-    assert [e["exposed_ps"] for *_, e in graph.edges(data=True)] == [None]
-
-
-def test_no_copies_are_an_empty_graph() -> None:
-    graph, devices = of(host())
-
-    assert len(graph) == len(devices) == 0
 
 
 _TEXTS = st.sampled_from([None, "a", "b", "host", "gpu:0", "name:a"])

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 from tests.copy_graph.made import CPU, GPU, made, recorded
 from tests.traces import (
     call,
-    copy,
-    eager,
     executor,
     gpu,
     host,
-    iterator,
     kernel,
-    launch,
     old_copy,
     op,
     send,
@@ -100,14 +96,6 @@ class TestByCopiesAlone:
         assert island.leaving == Crossing(count=2, bytes=80, time_ps=4 * US, exposed_ps=None)
         assert moved(island) == (["a"], [], 180, 0)
 
-    def test_one_that_cannot_move_leaves_nothing_to_do(self) -> None:
-        found = run(
-            [op("a", "Unique", us(20, 10))], [off("x", "a", 100, 10), onto("a", "y", 40, 40)]
-        )
-
-        (island,) = found.costs.islands
-        assert island.cheapest_move(lambda op: op.type == "Unique") is None
-
     def test_two_ops_of_a_function_are_likely_one_with_what_may_lie_between(self) -> None:
         found = run(
             [
@@ -132,47 +120,6 @@ class TestByCopiesAlone:
         )
 
         assert found.costs.islands == ()
-
-    def test_one_way_is_no_island(self) -> None:
-        ops = [op("a", "Unique", us(20, 5))]
-
-        assert run(ops, [off("x", "a", 100, 10)]).costs.islands == ()
-        assert run(ops, [onto("a", "y", 100, 40)]).costs.islands == ()
-
-    def test_the_input_pipeline_is_none(self) -> None:
-        found = made(
-            host(
-                thread("tf_data_x", 1)(
-                    iterator("Root::Map", us(0, 90))(op("a", "Unique", us(20, 5)))
-                )
-            ),
-            gpu(0)(stream(9)(off("x", "a", 100, 10), onto("a", "y", 40, 40))),
-        )
-
-        assert found.costs.islands == ()
-
-    def test_only_their_time_may_be_known(self) -> None:
-        """Copies whose size is not told are weighed by their time."""
-        planes = (
-            host(
-                thread("python", 1)(call("__inference_f_1", us(0, 1000), step=5)),
-                thread("tf_Compute", 2)(
-                    executor(us(1, 998), step=5)(
-                        op("a", "Unique", us(20, 10))(launch(us(21, 1), 7), launch(us(23, 1), 8))
-                    )
-                ),
-            ),
-            gpu(0)(
-                stream(9)(
-                    kernel("MemcpyD2H", us(22, 3), correlation=7),
-                    kernel("MemcpyH2D", us(26, 4), correlation=8),
-                )
-            ),
-        )
-
-        (island,) = made(*planes).costs.islands
-        assert (island.basis, island.arriving.bytes) == ("time", None)
-        assert moved(island) == (["a"], [], 7 * US, 0)
 
 
 class TestInARecordedGraph:
@@ -261,30 +208,6 @@ class TestInARecordedGraph:
         (island,) = found.costs.islands
         assert island.cheapest_move(lambda op: op.name in {"text", "use"}) is None
 
-    def test_two_ways_through_are_two_islands(self) -> None:
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("a", "Unique", CPU, ("x",)),
-            ("b", "Unique", CPU, ("x",)),
-            ("y", "AddV2", GPU, ("a", "b")),
-        )
-        found = run(
-            [op("a", "Unique", us(20, 5)), op("b", "Unique", us(26, 5))],
-            [
-                off("x", "a", 10, 10),
-                off("x", "b", 70, 13),
-                onto("a", "y", 10, 40),
-                onto("b", "y", 70, 43),
-            ],
-            sidecar,
-        )
-
-        assert [(names(i), i.arriving.bytes) for i in found.costs.islands] == [
-            (["b"], 70),
-            (["a"], 10),
-        ]
-
     def test_a_loop_ends(self) -> None:
         sidecar = recorded(
             "__inference_f_1",
@@ -302,26 +225,6 @@ class TestInARecordedGraph:
 
         (island,) = found.costs.islands
         assert names(island) == ["a"]  # control flow is not moved by anyone
-
-    def test_control_flow_alone_is_none(self) -> None:
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("merge", "Merge", CPU, ("x",)),
-            ("y", "Abs", GPU, ("merge",)),
-        )
-        found = run(
-            [op("other", "Unique", us(20, 5))],
-            [
-                kernel("k", us(2, 3), "x:Neg"),
-                off("x", "merge", 10, 10),
-                kernel("k", us(30, 3), "y:Abs"),
-                onto("merge", "y", 10, 20),
-            ],
-            sidecar,
-        )
-
-        assert found.costs.islands == ()
 
     def test_without_a_plane_of_the_device_the_graph_says_what_comes(self) -> None:
         """Of an emulated or pluggable device only the sends of the CPU are recorded."""
@@ -372,15 +275,3 @@ class TestInARecordedGraph:
         )
 
         assert found.costs.islands == ()
-
-
-def test_an_eager_op_is_no_island_of_a_function() -> None:
-    found = made(
-        host(
-            thread("python", 1)(eager("Unique", us(0, 90))),
-            thread("t", 2)(launch(us(0, 1), 3)),
-        ),
-        gpu(0)(stream(9)(copy("D2H", 4, us(1, 1)), copy("H2D", 4, us(5, 1)))),
-    )
-
-    assert found.costs.islands == ()

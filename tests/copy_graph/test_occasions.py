@@ -56,10 +56,6 @@ def test_the_last_one_goes_on_as_long_as_they_mostly_take() -> None:
     assert found(STEPS_OF_H, copies).step.tolist() == [2, 2, -1]
 
 
-def test_a_lone_step_ends_when_it_ends() -> None:
-    assert found([("h", 100, 50)], [("h", 150, None), ("h", 151, None)]).step.tolist() == [0, -1]
-
-
 def test_what_counts_is_when_the_host_asked() -> None:
     """The device comes to it a step later."""
     assert found(STEPS_OF_H, [("h", 210, 190), ("h", 210, None)]).step.tolist() == [0, 1]
@@ -73,14 +69,3 @@ def test_hosts_have_steps_of_their_own() -> None:
     assert when.counts(pd.array([1, 2]).to_numpy()).tolist() == [0, 1]  # of b's two steps
     assert when.counts(pd.array([0, 2]).to_numpy()).tolist() == [1, 0, 1]
     assert when.counts(pd.array([3]).to_numpy()).tolist() == []
-
-
-def test_without_steps_there_are_none() -> None:
-    when = found([], [("h", 110, None)])
-
-    assert when.step.tolist() == [-1]
-    assert when.counts(pd.array([0]).to_numpy()).tolist() == []
-
-
-def test_steps_may_stand_in_any_order() -> None:
-    assert found(STEPS_OF_H[::-1], [("h", 210, None)]).step.tolist() == [1]

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.sidecar.graph_proto import GraphDef
-from tests.sidecar.sidecars import CPU, GPU
+from tests.sidecar.sidecars import GPU
 from tests.traces import host, task_environment, xspace
 from traceanalyzer.sidecar import files
 from traceanalyzer.sidecar.build import build
 from traceanalyzer.sidecar.document import (
-    OF_ANOTHER,
     CaughtError,
     Definition,
     Frame,
@@ -322,24 +320,6 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert found.omitted == {}
 
 
-def test_graphs_and_signatures_share_the_attributes(tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
-    graph = GraphDef()
-    graph.node.add(name="x", op="_Arg", device=CPU).attr["dtype"].type = 1
-    dump = tmp_path / "graphs" / "__inference_step_9.0005.main.before_placer.pb"
-    dump.write_bytes(graph.SerializeToString())
-    same = {**EAGER["signatures"][0], "attributes": {"dtype": "float"}}  # type: ignore[index]
-    write_journal(tmp_path, *finished(FUNCTION, {**EAGER, "signatures": [same], "sequences": []}))
-
-    found = build(tmp_path, "h")
-
-    assert found.attributes == ({"dtype": "float"},)
-    function = found.function("__inference_step_9")
-    assert function is not None
-    assert function.instances[0].input.attributes == (0,)
-    assert found.signatures[0].attributes == 0
-
-
 class TestSource:
     def test_the_lines_of_the_program_are_read_when_asked_for(self, tmp_path: Path) -> None:
         program = tmp_path / "train.py"
@@ -353,16 +333,6 @@ class TestSource:
         assert with_text.line_text(str(program), 3) == "x = tf.ones([2])  # here"
         assert without.line_text(str(program), 3) is None
         assert with_text.notes == without.notes == ()
-
-    def test_a_file_that_was_changed_is_noted(self, tmp_path: Path) -> None:
-        program = tmp_path / "train.py"
-        program.write_text("x = 1\n")
-        write_journal(tmp_path, *finished(raised_at(program, 1)))
-
-        found = build(tmp_path, "h", source=SourceLines(since_s=program.stat().st_mtime - 1))
-
-        assert [note.id for note in found.notes] == ["source_changed"]
-        assert found.line_text(str(program), 1) is None
 
     def test_no_secret_of_the_command_is_kept(self, tmp_path: Path) -> None:
         write_journal(tmp_path, *finished())
@@ -400,15 +370,6 @@ class TestSessions:
         )
         assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
 
-    def test_of_a_trace_that_states_no_levels_the_recorder_knows(self, tmp_path: Path) -> None:
-        trace = tmp_path / "h.xplane.pb"
-        trace.write_bytes(xspace(host()).SerializeToString())
-        write_journal(tmp_path, *finished(session(trace, effective=LEVELS, proof="version")))
-
-        (found,) = build(tmp_path, "h").sessions
-
-        assert (found.effective, found.proof) == (found.requested, "version")
-
     def test_what_a_trace_states_counts_more_than_the_recorder(self, tmp_path: Path) -> None:
         trace = tmp_path / "h.xplane.pb"
         trace.write_bytes(xspace(task_environment(options=b"\x10\x02")).SerializeToString())
@@ -418,13 +379,6 @@ class TestSessions:
 
         assert found.effective is not None
         assert (found.effective.host_tracer_level, found.proof) == (2, "trace")
-
-    def test_a_trace_that_was_not_written_is_not_named(self, tmp_path: Path) -> None:
-        write_journal(tmp_path, *finished(session(tmp_path / "h.xplane.pb", stop_ns=None)))
-
-        (found,) = build(tmp_path, "h").sessions
-
-        assert (found.trace, found.effective, found.stop_ns) == (None, None, None)
 
 
 class TestDamage:
@@ -474,30 +428,3 @@ class TestDamage:
             assert {note.id for note in found.notes} <= {"records_damaged"}
             files.write(found, tmp_path / "h.placement.json.gz")
             assert isinstance(files.read(tmp_path / "h.placement.json.gz"), Sidecar)
-
-    def test_of_damaged_scopes_none_is_told(self, tmp_path: Path) -> None:
-        signature = {**EAGER["signatures"][1], "scopes": [["/CPU:0", 0], [7]]}  # type: ignore[index]
-        write_journal(tmp_path, *finished({**EAGER, "signatures": [signature], "sequences": []}))
-
-        (found,) = build(tmp_path, "h").signatures
-
-        assert (found.scope, found.scopes) == ("/GPU:0", ())
-
-    def test_an_owner_that_was_not_written_is_not_known(self, tmp_path: Path) -> None:
-        """What a killed capture knew of resources comes after what it knew of functions."""
-        function = {**FUNCTION, "scope_pool": [["/CPU:0", 0, 7]]}
-        write_journal(tmp_path, *finished(function))
-        assert [scope.origin for scope in build(tmp_path, "h").scopes] == [OF_ANOTHER]
-
-    def test_a_damaged_signature_keeps_its_number(self, tmp_path: Path) -> None:
-        signatures: Any = EAGER["signatures"]
-        write_journal(tmp_path, *finished({**EAGER, "signatures": [{"op": 3}, signatures[1]]}))
-
-        found = build(tmp_path, "h")
-
-        assert [s.op for s in found.signatures] == ["", "__inference_step_9"]
-
-    def test_the_last_eager_record_counts(self, tmp_path: Path) -> None:
-        write_journal(tmp_path, *finished({**EAGER, "signatures": []}, session(None), EAGER))
-
-        assert len(build(tmp_path, "h").signatures) == 2

@@ -57,11 +57,6 @@ def test_the_value_of_a_secret_option_may_be_the_next_word() -> None:
     assert without_secrets(["--auth", "--epochs", "3"]) == ("--auth", "--epochs", "3")
 
 
-def test_masking_twice_is_masking_once() -> None:
-    words = ["--token", "abc", "--api_key=abc", "https://me:abc@host"]
-    assert without_secrets(without_secrets(words)) == without_secrets(words)
-
-
 @pytest.mark.parametrize(
     ("words", "shown"),
     [

@@ -91,17 +91,6 @@ def test_partitions_go_with_the_instance_they_followed(folder: Folder) -> None:
     assert [p.device for p in second.partitions] == [CPU, GPU]
 
 
-def test_an_answer_belongs_to_the_input_before_it(folder: Folder) -> None:
-    folder.dump(f"f.0005.main.{INPUT}.pb", "", "")
-    folder.dump(f"f.0021.main.{INPUT}.pb", "", "/GPU:0")
-    folder.dump(f"f.0022.main.{ASSIGNED}.pb", CPU, GPU)
-
-    first, second = folder.read().functions[0].instances
-
-    assert first.assigned == ("", "")
-    assert second.assigned == (CPU, GPU)
-
-
 def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
     folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
     folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
@@ -140,13 +129,6 @@ def test_a_session_of_version_1_has_stages_of_its_own(folder: Folder) -> None:
     assert [p.device for p in function.instances[0].partitions] == [CPU]
 
 
-def test_the_device_of_a_partition_may_be_in_its_name_alone(folder: Folder) -> None:
-    folder.dump(f"f.0005.main.{INPUT}.pb", "", "")
-    folder.dump(f"f_partition_{GPU_IN_NAME}.0003.main.{PARTITION}.pb", "", "")
-
-    assert folder.read().functions[0].instances[0].partitions[0].device == GPU
-
-
 @pytest.mark.parametrize("data", [b"", b"\x0a\x7fcut", b"\x0b"])
 def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
     folder.instance("f", 5, partitions={})
@@ -168,7 +150,3 @@ def test_graphs_left_as_text_are_told(folder: Folder) -> None:
 
     assert found.functions == ()
     assert [note.id for note in found.notes] == ["graphs_as_text"]
-
-
-def test_a_missing_folder_has_no_graphs(tmp_path: Path) -> None:
-    assert read_dumps(tmp_path / "nowhere", AttributePool(), []) == Dumped(functions=(), notes=())

@@ -167,23 +167,6 @@ def test_long_texts_and_lists_are_cut() -> None:
     assert pool.sets == [{"list": list(range(1000)), "text": {"s": "x" * 1000}}]
 
 
-def test_text_that_is_not_utf_8_is_kept_readable() -> None:
-    graph = GraphDef()
-    graph.node.add(name="n").attr["s"].s = b"\xff\x00"
-    pool = AttributePool()
-
-    parse_graph(graph.SerializeToString(), pool)
-
-    assert pool.sets == [{"s": {"s": "\\xff\x00"}}]
-
-
-def test_nodes_without_a_pool_have_no_attributes() -> None:
-    graph = GraphDef()
-    graph.node.add(name="n").attr["T"].type = 1
-
-    assert parse_graph(graph.SerializeToString()).attributes == (-1,)
-
-
 @pytest.mark.parametrize(
     "data",
     [

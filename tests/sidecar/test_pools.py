@@ -24,16 +24,6 @@ def test_shapes_are_taken_over() -> None:
     assert shapes_of([None, [[3]]]) == (None, ((3,),))
 
 
-def test_where_none_were_recorded_there_are_none() -> None:
-    assert shapes_of([]) == ()
-    assert shapes_of(None) == ()
-
-
 @pytest.mark.parametrize("broken", [[[-2]], [["3"]], [[1.5]], [[True]], [7], "ab", 7, [[2**63]]])
 def test_what_is_no_shape_is_not_known(broken: Json) -> None:
     assert shapes_of([broken, [[3]]]) == (None, ((3,),))
-
-
-def test_each_node_has_an_entry() -> None:
-    assert shapes_of([[[3]]]) == (((3,),), None)
-    assert shapes_of([[[3]], [[4]], [[5]]]) == (((3,),), ((4,),))

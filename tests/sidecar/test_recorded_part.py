@@ -52,7 +52,3 @@ def test_of_how_much(
 def test_unknown() -> None:
     assert recorded_part(recorded(38, None, None), 0) is None
     assert recorded_part(recorded(38, 50, 50), None) is None
-
-
-def test_a_long_run_is_said_in_whole_seconds() -> None:
-    assert str(recorded_part(recorded(1000, 1234, 5678), 0)) == "234 s of 5,678 s"

@@ -19,7 +19,6 @@ from tests.traces import (
     metadata,
     old_copy,
     old_kernel,
-    old_launch,
     old_ops,
     old_scopes,
     old_steps,
@@ -28,7 +27,6 @@ from tests.traces import (
     ref,
     stream,
     thread,
-    uint,
     us,
     xla_kernel,
     xspace,
@@ -40,8 +38,6 @@ from traceanalyzer.tables.device_events import (
     device_planes,
 )
 from traceanalyzer.tables.host_ops import host_ops
-
-US = 10**6
 
 
 def events(*planes: Any) -> DeviceEvents:  # noqa: ANN401  # words of the language
@@ -74,22 +70,6 @@ def test_planes_of_gpus_and_tpus_with_or_without_events() -> None:
     ]
 
 
-def test_kernels_of_several_gpus_with_their_streams_and_times() -> None:
-    found = events(
-        gpu(0)(stream(7, "Compute", at_ns=1)(kernel("a", us(1, 2), correlation=5))),
-        gpu(1)(stream(8, "Compute")(kernel("b", us(3, 4)))),
-    )
-
-    assert found.name.to_list() == ["a", "b"]
-    assert found.device.to_list() == ["/device:GPU:0", "/device:GPU:1"]
-    assert found.stream.to_list() == ["Stream #7(Compute)", "Stream #8(Compute)"]
-    assert found.start_ps.tolist() == [1 * US + 1000, 3 * US]
-    assert found.duration_ps.tolist() == [2 * US, 4 * US]
-    assert found.correlation_id.tolist() == [5, 0]
-    assert found.direction.to_list() == [None, None]
-    assert len(found) == 2
-
-
 def test_derived_lines_are_left_out() -> None:
     found = events(
         gpu(0)(
@@ -106,11 +86,6 @@ def test_derived_lines_are_left_out() -> None:
 
 
 class TestOpOfAnEvent:
-    def test_is_told_by_tf_op(self) -> None:
-        found = on_gpu(kernel("gemm", us(0, 1), "dense/MatMul:MatMul"))
-
-        assert found.op.to_list() == ["dense/MatMul:MatMul"]
-
     def test_is_told_by_annotation_and_level_0_of_older_versions(self) -> None:
         shaped = {"annotation": ref("b:Add#shape=(int32[3])#"), "level 0": ref("b:Add")}
         found = on_gpu(
@@ -187,14 +162,6 @@ class TestLaunch:
 
         assert found.launch.tolist() == [2, 1, -1, -1]
 
-    def test_of_older_versions_bears_the_kernels_name(self) -> None:
-        found = events(
-            host(line("python")(old_launch("gemm", us(0, 1), 7))),
-            gpu(0)(stream(7, "Compute")(old_kernel("gemm", us(5, 1), correlation=7))),
-        )
-
-        assert found.launch.tolist() == [0]
-
     def test_comes_before_a_call_that_waits_with_the_same_correlation(self) -> None:
         found = events(
             host(line("python")(launch(us(1, 1), 7), launch(us(3, 1), 7, "cuStreamSynchronize"))),
@@ -202,17 +169,6 @@ class TestLaunch:
         )
 
         assert found.launch.tolist() == [0]
-
-    def test_is_unknown_without_a_host_plane(self) -> None:
-        assert on_gpu(kernel("k", us(0, 1), correlation=7)).launch.tolist() == [-1]
-
-    def test_no_correlation_is_no_link(self) -> None:
-        found = events(
-            host(line("python")(event("x", us(0, 1), correlation_id=uint(0)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(5, 1)))),
-        )
-
-        assert found.launch.tolist() == [-1]
 
 
 class TestDirection:
@@ -297,11 +253,3 @@ class TestCopyDetails:
         found = on_gpu(event("MemcpyH2D", us(0, 1), memcpy_details=ref(text)))
 
         assert found.copy_details[found.details[0]] == details
-
-    def test_are_missing_where_the_stat_is(self) -> None:
-        assert on_gpu(event("MemcpyH2D", us(0, 1))).details.tolist() == [-1]
-
-
-def test_a_trace_without_devices_has_no_events() -> None:
-    assert len(events(host())) == 0
-    assert len(events()) == 0

@@ -39,14 +39,3 @@ def test_every_event_of_every_plane_is_listed_derived_lines_included() -> None:
         ("h", "/device:GPU:0", "TensorFlow Ops", "x:X", 3 * US, US),
     ]
     assert table["line_id"].tolist() == [-4, -4, 13, -559038734]
-
-
-def test_a_trace_of_nothing_has_an_empty_table() -> None:
-    assert event_rows("h", decode(xspace())).empty
-    assert event_rows("h", decode(xspace(host()))).empty
-
-
-def test_as_many_rows_as_the_trace_has_events() -> None:
-    trace = decode(xspace(host(line("a")(event("x", us(k, 1)) for k in range(7)))))
-
-    assert len(event_rows("h", trace)) == trace.events == 7

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.sidecars import CPU, GPU, Book, Node, cpu_partition, node, partition
-from traceanalyzer.sidecar.document import Function, Sidecar
-from traceanalyzer.tables.graph_nodes import GraphNodes, base_names
+from traceanalyzer.sidecar.document import Function
+from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.graph_nodes import Node as Found
 
 F = "__inference_f_91"
@@ -31,12 +31,6 @@ class TestInItsFunction:
         book.function(F, node("mm", "MatMul", line=7, asked="/device:GPU:0"))
 
         assert find(book, "mm", "MatMul") == (7, "/device:GPU:0", CPU)
-
-    def test_nothing_asked_for_is_told_from_nothing_known(self) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=7))
-
-        assert find(book, "mm", "MatMul") == (7, "", CPU)
 
     def test_a_node_of_another_type_is_another(self) -> None:
         book = Book()
@@ -89,30 +83,6 @@ class TestInItsFunction:
 
         assert find(book, "x", "_Arg") == (3, None, CPU)
 
-    def test_a_definition_that_was_not_recorded_leaves_the_line_open(self) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", asked="/CPU:0"))
-
-        assert find(book, "mm", "MatMul") == (None, "/CPU:0", CPU)
-
-    def test_a_definition_alone_tells_the_line(self) -> None:
-        book = Book()
-        book.define(F, node("mm", "MatMul", line=7))
-
-        assert find(book, "mm", "MatMul") == (7, None, None)
-
-    def test_a_transfer_is_no_node_of_the_program(self) -> None:
-        book = Book()
-        book.function(F, node("mm/_3", "_Send", line=7))
-
-        assert find(book, "mm/_3", "_Send") is None
-
-    def test_an_unknown_function(self) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=7))
-
-        assert find(book, "mm", "MatMul", "__inference_g_92") is None
-
     def test_a_function_that_it_calls(self) -> None:
         book = Book()
         book.function("__inference_g_92", node("mm", "MatMul", line=40))
@@ -151,12 +121,6 @@ class TestWithoutPartitions:
         assert find(book, "scale", "Mul") == (7, "", None)
         assert find(book, "scale", "Mul", function="__inference_g_2") is None
 
-    def test_where_the_function_is_not_known_it_is_another_node(self) -> None:
-        book = Book()
-        book.function(F, node("scale", "RealDiv", line=7), ran=())
-
-        assert GraphNodes(book.sidecar()).find_in_any("scale", "Mul") is None
-
 
 class TestSeveralInstances:
     def book(self, second: Node, ran: tuple) -> Book:
@@ -164,11 +128,6 @@ class TestSeveralInstances:
         book.function(F, node("mm", "MatMul", line=7, asked="/CPU:0"))
         book.instance(F, second, ran=ran)
         return book
-
-    def test_that_agree(self) -> None:
-        again = node("mm", "MatMul", asked="/CPU:0")
-
-        assert find(self.book(again, (cpu_partition(again),)), "mm", "MatMul") == (7, "/CPU:0", CPU)
 
     def test_on_different_devices_prove_none(self) -> None:
         again = node("mm", "MatMul", asked="/CPU:0")
@@ -180,20 +139,10 @@ class TestSeveralInstances:
         assert found is not None
         assert found.devices == (CPU, GPU)
 
-    def test_one_whose_partitions_were_left_out_proves_none(self) -> None:
-        book = self.book(node("mm", "MatMul", asked="/CPU:0"), ())
-
-        assert find(book, "mm", "MatMul") == (7, "/CPU:0", None)
-
     def test_with_different_requests_tell_nothing(self) -> None:
         again = node("mm", "MatMul", asked="/GPU:0")
 
         assert find(self.book(again, (cpu_partition(again),)), "mm", "MatMul") is None
-
-    def test_one_that_lost_the_node_does_not_count(self) -> None:
-        book = self.book(node("other", "Mul"), (cpu_partition(node("other", "Mul")),))
-
-        assert find(book, "mm", "MatMul") == (7, "/CPU:0", CPU)
 
 
 class TestGrapplersNames:
@@ -247,9 +196,6 @@ class TestGrapplersNames:
 
         assert find(book, name, "MatMul") == (None, None, CPU)
 
-    def test_a_plain_name_is_made_of_none(self) -> None:
-        assert list(base_names("dense_1/MatMul")) == []
-
 
 class TestWhereTheFunctionIsNotKnown:
     def datasets(self, *lines: int) -> GraphNodes:
@@ -266,22 +212,6 @@ class TestWhereTheFunctionIsNotKnown:
     def test_functions_that_differ_leave_it_open(self) -> None:
         assert self.datasets(5, 6).find_in_datasets("mul", "Mul") is None
         assert told(self.datasets(5, 5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
-
-    def test_so_does_one_that_may_have_been_left_out(self) -> None:
-        book = Book()
-        book.function("__inference_map_0", node("mul", "Mul", line=5))
-        nodes = GraphNodes(book.sidecar(omitted={"functions": 1}))
-
-        assert nodes.find_in_datasets("mul", "Mul") is None
-        assert nodes.find_in_any("mul", "Mul") is None
-
-    def test_a_sessions_graph_has_no_name(self) -> None:
-        book = Book()
-        book.define("", node("logits/MatMul", "MatMul", line=14))
-        nodes = GraphNodes(book.sidecar())
-
-        assert told(nodes.find_in_any("logits/MatMul", "MatMul")) == (14, None, None)
-        assert nodes.find_in_any("logits/Add", "AddV2") is None
 
     def test_a_sessions_graph_as_it_was_placed(self) -> None:
         """TensorFlow calls what it dumps of it `unknown_graph`."""
@@ -321,49 +251,6 @@ class TestWhereTheFunctionIsNotKnown:
         assert told(nodes.find_in_any("range", "Range")) == (30, None, None)
         assert nodes.find_in_any("range_1", "Range") is None
 
-    def test_definitions_must_agree(self) -> None:
-        book = Book()
-        book.define("__inference_step_5", node("range", "Range", line=30))
-        book.define("__inference_step_6", node("range", "Range", line=31))
-
-        assert GraphNodes(book.sidecar()).find_in_any("range", "Range") is None
-
-    def test_a_graph_comes_before_a_definition(self) -> None:
-        """A layer's functions are built on one line and called on another, and the call ran."""
-        book = Book()
-        book.define("__inference_lstm_5", node("transpose", "Transpose", line=26))
-        book.function(F, node("transpose", "Transpose", line=50))
-
-        found = GraphNodes(book.sidecar()).find_in_any("transpose", "Transpose")
-
-        assert told(found) == (50, "", CPU)
-
-    @pytest.mark.parametrize(("placed", "device"), [(CPU, CPU), (GPU, None)])
-    def test_on_the_cpu_it_ran_wherever_its_graph_was_placed(
-        self, placed: str, device: str | None
-    ) -> None:
-        book = Book()
-        book.function(F, node("mul", "Mul", line=7), ran=(partition(placed, node("mul", "Mul")),))
-
-        assert told(GraphNodes(book.sidecar()).find_in_any("mul", "Mul")) == (7, "", device)
-
-    def test_a_sessions_graph_has_no_other_function(self) -> None:
-        book = Book()
-        book.define("", node("mm", "MatMul", line=14))
-        ran = partition(GPU, node("mm", "MatMul"))
-        book.function("unknown_graph", node("mm", "MatMul"), ran=(ran,))
-
-        assert told(GraphNodes(book.sidecar()).find_in_any("mm", "MatMul")) == (14, "", GPU)
-
-    def test_but_not_one_whose_node_is_of_another_type(self) -> None:
-        """As is seen where the definition was inlined."""
-        book = Book()
-        book.define("__inference_step_5", node("range", "Range", line=31))
-        copy = node("call/range", "Pack", origin=("__inference_step_5", "range"))
-        book.function(F, node("range", "Range", line=30), copy)
-
-        assert told(GraphNodes(book.sidecar()).find_in_any("range", "Range")) == (30, "", CPU)
-
 
 class TestTypes:
     FLOAT, HALF = {"T": "float"}, {"T": "half"}
@@ -389,22 +276,6 @@ class TestTypes:
         book.function(F, node("mm", "MatMul", line=7, attributes=0), ran=(ran,))
 
         assert self.types(book, "mm", "MatMul") == ("half;half", "half")
-
-    def test_of_what_was_fused_they_are_those_of_the_whole(self) -> None:
-        book = Book()
-        ran = cpu_partition(node("relu", "_FusedMatMul", attributes=2))
-        book.function(F, node("relu", "Relu", line=7, attributes=0), ran=(ran,))
-
-        assert self.types(book, "relu", "_FusedMatMul") == ("float;float;float", "float")
-
-    @pytest.mark.parametrize("ran", [(), (cpu_partition(node("mm", "MatMul")),)])
-    def test_the_placers_input_has_them_where_attributes_of_what_ran_were_not_kept(
-        self, ran: tuple
-    ) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=7, attributes=0), ran=ran)
-
-        assert self.types(book, "mm", "MatMul") == ("float;float", "float")
 
     @pytest.mark.parametrize(
         ("was", "is_now", "types"),
@@ -472,11 +343,3 @@ class TestTypes:
         book.function(F, own, *copies)
 
         assert self.types(book, "mm", "MatMul", function="") == types
-
-
-def test_an_empty_sidecar_knows_nothing() -> None:
-    nodes = GraphNodes(Sidecar(tool="0", host="h", complete=True))
-
-    assert nodes.find(F, "mm", "MatMul") is None
-    assert nodes.find_in_datasets("mm", "MatMul") is None
-    assert nodes.find_in_any("mm", "MatMul") is None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -16,7 +15,6 @@ from tests.traces import (
     copy,
     decode,
     eager,
-    eager_send,
     event,
     executor,
     gpu,
@@ -25,15 +23,12 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    old_copy,
     old_eager,
-    old_kernel,
     old_ops,
     old_steps,
     op,
     plane,
     ps,
-    recv,
     ref,
     send,
     step,
@@ -279,37 +274,3 @@ def test_whatever_a_trace_holds_the_tables_are_sound(planes: list[Any], options:
     check(tables)
     if not tables.facts.gpu_used and not tables.facts.accelerators:
         assert not tables.ops["placement"].astype(str).str.startswith("gpu").any()
-
-
-@pytest.mark.slow
-@given(_PLANES, st.sampled_from([b"", b"\x10\x02\x18\x01", b"\x10\x03\x18\x01", b"\x10\x02"]))
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_whatever_a_trace_holds_at_length(planes: list[Any], options: bytes) -> None:
-    test_whatever_a_trace_holds_the_tables_are_sound.hypothesis.inner_test(planes, options)
-
-
-def test_times_of_the_tables_are_those_of_the_events() -> None:
-    tables = tables_of(
-        host(line("python", at_ns=5)(op("a", "Neg", us(0, 1)), recv("a", us(3, 1)))),
-        gpu(0)(
-            stream(7, at_ns=9)(
-                old_kernel("k", us(1, 2), "b:Abs"),
-                old_copy("D2H", 4, us(4, 1), "b/_1:_HostRecv", producer="b", consumer="c"),
-            )
-        ),
-    )
-
-    assert tables.kernels["start_ps"].tolist() == [9000 + 10**6]
-    assert tables.copies["start_ps"].tolist() == [9000 + 4 * 10**6]
-    assert np.issubdtype(tables.kernels["start_ps"].dtype, np.int64)
-
-
-def test_moves_and_sends_to_a_device_without_a_plane_are_copies() -> None:
-    tables = tables_of(
-        host(
-            line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:0"))),
-            thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))),
-        )
-    )
-
-    assert rows(tables.copies, "direction", "device") == [("h2d", None), ("h2d", None)]

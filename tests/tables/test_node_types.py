@@ -73,12 +73,6 @@ class TestThatRan:
         """`Tidx` of a reduction is int32 unless it is told."""
         assert ran("Sum", T="float") == Types(inputs="float;int32", outputs="float")
 
-    def test_nothing_is_said_of_attributes_that_were_left_out(self) -> None:
-        assert types_in({"T": "float"}).that_ran("MatMul", -1) == NOT_KNOWN
-
-    def test_nor_of_an_op_of_another_library(self) -> None:
-        assert ran("AddTwiceFromALibrary", T="float") == NOT_KNOWN
-
     def test_nor_of_one_that_lacks_an_attribute(self) -> None:
         assert ran("MatMul") == NOT_KNOWN
         assert ran("_FusedMatMul", T="float") == NOT_KNOWN
@@ -105,9 +99,6 @@ def session_config(mixed_precision: str) -> SessionConfig:
 
 
 class TestThatWasPlaced:
-    def test_is_of_the_types_that_it_will_run_with(self) -> None:
-        assert placed("MatMul", T="float") == Types(inputs="float;float", outputs="float")
-
     def test_but_inputs_of_any_number_may_become_fewer(self) -> None:
         """Constant folding takes them out of sums and concatenations."""
         assert placed("AddN", N=3, T="float") == Types(inputs=None, outputs="float")
@@ -132,28 +123,9 @@ class TestThatWasPlaced:
         assert types.that_was_placed("MatMul", 0) == NOT_KNOWN
         assert types.that_ran("MatMul", 0).inputs == "float;float"
 
-    def test_options_that_are_off_change_nothing(self) -> None:
-        options = {"optimizer_options": {"auto_mixed_precision": False, "remapping": True}}
-
-        config = session_config("OFF")
-        types = types_in({"T": "float"}, devices=options, session_configs=(config,))
-
-        assert types.that_was_placed("MatMul", 0).inputs == "float;float"
-
 
 class TestThatBecame:
     """What became of nodes under their names; further cases are those of `GraphNodes`."""
-
-    def test_the_same_op_is_of_the_same_types(self) -> None:
-        types = types_in({"T": "half"})
-
-        assert types.that_became("MatMul", "MatMul", 0) == types.that_was_placed("MatMul", 0)
-
-    def test_what_is_no_type_tells_none(self) -> None:
-        types = types_in({"T": ["float", "half"]})
-
-        assert types.that_became("_MklMatMul", "IdentityN", 0) == NOT_KNOWN
-        assert types.that_became("Identity", "IdentityN", 0) == NOT_KNOWN
 
     def test_in_another_version_the_runtimes_own_may_be_others(self) -> None:
         attributes = {"T": "float", "transpose_a": False, "transpose_b": False}

@@ -11,7 +11,6 @@ from tests.traces import (
     allocation,
     call,
     copy,
-    device,
     eager,
     eager_send,
     event,
@@ -23,7 +22,6 @@ from tests.traces import (
     launch,
     line,
     old_copy,
-    old_launch,
     old_op,
     old_send,
     op,
@@ -36,7 +34,6 @@ from tests.traces import (
     us,
     xla_kernel,
 )
-from traceanalyzer.tables.placements import placement_of_device
 
 LEVEL_2 = task_environment(options=b"\x10\x02\x18\x01")
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
@@ -51,30 +48,8 @@ def where(*planes: Any) -> dict[str, tuple[str, str, str]]:  # noqa: ANN401  # w
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "placement"),
-    [
-        (device("CPU:0"), "cpu"),
-        (device("CPU:1"), "cpu"),
-        (device("GPU:0"), "gpu:0"),
-        ("/device:GPU:11", "gpu:11"),
-        ("/device:TPU:2", "tpu:2"),
-        ("/job:worker/replica:0/task:3/device:XPU:0", "pluggable"),
-        ("CPU:0", "unknown"),
-        ("", "unknown"),
-    ],
-)
-def test_a_device_is_a_placement(name: str, placement: str) -> None:
-    assert placement_of_device(name) == placement
-
-
 class TestKernel:
     """A kernel launched for the op ran on that device."""
-
-    def test_is_proof(self) -> None:
-        assert where(gpu(2)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg")))) == {
-            "a:Neg": ("gpu:2", "certain", "kernel")
-        }
 
     def test_on_two_gpus(self) -> None:
         tables = tables_of(
@@ -86,12 +61,6 @@ class TestKernel:
             ("gpu:0", "/device:GPU:0", 1),
             ("gpu:1", "/device:GPU:1", 1),
         ]
-
-    def test_of_an_eager_op(self) -> None:
-        assert where(
-            host(line("python")(eager("Neg", us(0, 9))(launch(us(1, 1), 7)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), correlation=7))),
-        ) == {"Neg:Neg": ("gpu:0", "certain", "kernel")}
 
     def test_outweighs_an_input_of_an_eager_op_that_was_sent_to_the_cpu(self) -> None:
         assert where(
@@ -167,20 +136,6 @@ class TestExecutor:
             "a/_1:_Send": ("cpu", "certain", "executor"),
         }
 
-    def test_at_level_3_on_a_gpu(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(
-                        op("a", "Reshape", us(0, 1)), send("a", "b", us(2, 1), "GPU:1", "CPU:0")
-                    )
-                )
-            ),
-        )
-
-        assert found["a:Reshape"] == ("gpu:1", "certain", "executor")
-
     def test_is_no_proof_for_calls_whose_executor_sent_nothing(self) -> None:
         tables = tables_of(
             BUSY,
@@ -195,11 +150,6 @@ class TestExecutor:
         )
 
         assert placed(tables)["a:Neg"] == ("cpu", "likely", "executor")
-
-    def test_of_an_eager_op_whose_input_was_sent_to_a_gpu(self) -> None:
-        assert where(
-            host(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:1"))))
-        ) == {"Neg:Neg": ("gpu:1", "certain", "executor")}
 
     def test_is_not_taken_from_an_id_that_a_whole_step_shares(self) -> None:
         found = where(
@@ -224,44 +174,12 @@ class TestInputPipeline:
                 "Iterator::Root::Map:Iterator::Map": ("cpu", "certain", "input_pipeline")
             }
 
-    def test_an_op_of_a_mapped_function(self) -> None:
-        assert where(
-            BUSY, host(thread("tf_data_private_threadpool", 1)(op("a", "Neg", us(0, 1))))
-        ) == {"tf.data a:Neg": ("cpu", "certain", "input_pipeline")}
-
     def test_an_op_of_it_at_level_3_may_be_an_iterators_on_a_gpu(self) -> None:
         """As seen in the corpus: an iterator for several devices, with functions on each."""
         planes = (LEVEL_3, host(thread("tf_data_x", 1)(op("a", "Identity", us(0, 1)))))
 
         assert where(BUSY, *planes) == {"tf.data a:Identity": ("unknown", "possible", "none")}
         assert where(*planes) == {"tf.data a:Identity": ("cpu", "certain", "input_pipeline")}
-
-    def test_an_eager_op_in_a_generator_can_be_on_a_gpu(self) -> None:
-        assert where(BUSY, host(thread("tf_data_x", 1)(eager("Reshape", us(0, 1))))) == {
-            "tf.data Reshape:Reshape": ("unknown", "possible", "none")
-        }
-
-    def test_an_op_that_takes_an_element_is_judged_like_any_other(self) -> None:
-        element = op("IteratorGetNext", "IteratorGetNext", us(0, 1))
-
-        assert where(BUSY, host(thread("tf_Compute", 1)(element))) == {
-            "IteratorGetNext:IteratorGetNext": ("cpu", "likely", "host_event")
-        }
-        assert where(BUSY, LEVEL_3, host(thread("tf_Compute", 1)(element))) == {
-            "IteratorGetNext:IteratorGetNext": ("unknown", "possible", "none")
-        }
-
-    def test_says_nothing_of_an_op_of_the_same_name_in_the_model(self) -> None:
-        assert where(
-            BUSY,
-            host(
-                thread("tf_data_x", 1)(op("Cast", "Cast", us(0, 1))),
-                thread("tf_Compute", 1)(op("Cast", "Cast", us(5, 1))),
-            ),
-        ) == {
-            "tf.data Cast:Cast": ("cpu", "certain", "input_pipeline"),
-            "Cast:Cast": ("cpu", "likely", "host_event"),
-        }
 
 
 class TestTransfer:
@@ -348,19 +266,6 @@ class TestTransfer:
             "f cond:If": other_end,
         }
 
-    def test_what_is_told_by_name_alone_is_only_likely(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("b", "Reshape", us(3, 1)))),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-        )
-
-        assert found == {"b:Reshape": ("gpu:0", "likely", "transfer")}
-
     def test_what_is_told_of_another_function_is_only_likely(self) -> None:
         found = where(
             LEVEL_3,
@@ -377,31 +282,6 @@ class TestTransfer:
         )
 
         assert found["f b:Reshape"] == ("gpu:0", "likely", "transfer")
-
-    def test_a_name_that_two_ops_bear_tells_of_neither(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    call("__inference_f_1", us(0, 9), step=-5),
-                    call("__inference_g_2", us(20, 9), step=-6),
-                ),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5)(op("b", "Reshape", us(1, 1))),
-                    executor(us(20, 9), step=-6)(op("b", "Reshape", us(21, 1))),
-                ),
-            ),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-        )
-
-        assert found == {
-            "f b:Reshape": ("unknown", "possible", "none"),
-            "g b:Reshape": ("unknown", "possible", "none"),
-        }
 
     def test_an_op_whose_function_is_unknown_is_not_the_other_of_its_name(self) -> None:
         """Told of one in `g`; the row without a function need not be that one."""
@@ -422,24 +302,6 @@ class TestTransfer:
             ("gpu:0", "certain", "kernel"),
         ]
 
-    def test_two_devices_for_one_op_tell_nothing(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("b", "Reshape", us(1, 1)))),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-            gpu(1)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-        )
-
-        assert found == {"b:Reshape": ("unknown", "possible", "none")}
-
     def test_against_an_event_that_only_ops_on_a_cpu_leave_it_does_not_stand(self) -> None:
         """Below level 3 the op that was seen ran on the CPU, so another of its name was meant."""
         found = where(
@@ -453,11 +315,6 @@ class TestTransfer:
         )
 
         assert found["f b:Neg"] == ("cpu", "possible", "host_event")
-
-    def test_an_eager_op_whose_input_was_sent_to_the_cpu(self) -> None:
-        assert where(
-            host(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
-        ) == {"Neg:Neg": ("cpu", "likely", "transfer")}
 
     def test_an_eager_op_is_not_told_of_by_the_name_of_a_graph_op(self) -> None:
         found = where(
@@ -498,23 +355,6 @@ class TestAllocator:
             ),
         ) == {"a:Reshape": ("unknown", "possible", "none")}
 
-    def test_two_gpus_tell_nothing(self) -> None:
-        assert where(
-            LEVEL_3,
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Reshape", us(0, 1)),
-                    allocation(64, us(3), "a"),
-                    allocation(64, us(4), "a", allocator="GPU_1_bfc"),
-                )
-            ),
-        ) == {"a:Reshape": ("unknown", "possible", "none")}
-
-    def test_against_an_event_that_only_ops_on_a_cpu_leave_it_does_not_stand(self) -> None:
-        assert where(
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1)), allocation(64, us(3), "a")))
-        ) == {"a:Neg": ("cpu", "possible", "host_event")}
-
 
 class TestHostEvent:
     """Below level 3 only ops placed on a CPU leave an event."""
@@ -524,38 +364,6 @@ class TestHostEvent:
             assert where(BUSY, *level, host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1))))) == {
                 "a:Neg": ("cpu", "likely", "host_event")
             }
-
-    def test_a_send_of_older_versions(self) -> None:
-        """The CPU's own: a GPU's leaves no event. It issues the copy to the GPU."""
-        assert where(
-            host(
-                thread("tf_Compute", 1)(
-                    old_send("a", "b", us(0, 9))(old_launch("MemcpyH2D", us(1, 2), 7))
-                )
-            ),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    old_copy(
-                        "H2D", 4, us(9, 1), "a/_1:_Send", producer="a", consumer="b", correlation=7
-                    )
-                )
-            ),
-        ) == {"a/_1:_Send": ("cpu", "likely", "host_event")}
-
-    def test_beside_a_pluggable_device(self) -> None:
-        assert where(
-            host(
-                thread("tf_Compute", 1)(
-                    old_op("a", "Neg", us(0, 1)),
-                    allocation(64, us(3), "a", allocator="pluggable_device_host_bfc"),
-                )
-            )
-        ) == {"a:Neg": ("cpu", "likely", "host_event")}
-
-    def test_is_none_for_an_eager_op(self) -> None:
-        assert where(BUSY, host(line("python")(eager("Neg", us(0, 1))))) == {
-            "Neg:Neg": ("unknown", "possible", "none")
-        }
 
     def test_is_none_at_level_3(self) -> None:
         """There 'no kernel' is not 'on the CPU': most ops on a GPU launch none."""
@@ -574,18 +382,6 @@ class TestHostEvent:
             "b:_Arg": ("unknown", "possible", "none"),
             "c:Identity": ("unknown", "possible", "none"),
         }
-
-    def test_is_none_where_only_that_levels_events_tell_of_level_3(self) -> None:
-        found = where(
-            BUSY,
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Identity", us(0, 1)), event("ExecutorPropagateOutputs", us(1, 1))
-                )
-            ),
-        )
-
-        assert found == {"a:Identity": ("unknown", "possible", "none")}
 
 
 class TestNoGpu:
@@ -607,16 +403,6 @@ class TestNoGpu:
             "Neg:Neg": ("unknown", "possible", "none"),
             "a:Neg": ("cpu", "likely", "host_event"),
         }
-
-    def test_does_not_where_pinned_memory_was_allocated(self) -> None:
-        assert where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    op("a", "Neg", us(5, 1)), allocation(4, us(8), "a", allocator="gpu_host_bfc")
-                )
-            ),
-        ) == {"a:Neg": ("unknown", "possible", "none")}
 
 
 class TestNoProofWhereThereIsNone:
@@ -723,11 +509,6 @@ class TestNoProofWhereThereIsNone:
 
         assert found == {"Neg:Neg": ("unknown", "possible", "none")}
 
-    def test_an_old_eager_op_is_one(self) -> None:
-        tables = tables_of(host(line("python")(old_op("Neg", "Neg", us(0, 5), eager=True))), BUSY)
-
-        assert ("Neg", True) in rows(tables.ops, "name", "is_eager")
-
 
 class TestRegistry:
     """No version of TensorFlow whose kernels are known has one for it on a GPU."""
@@ -791,8 +572,3 @@ class TestSummary:
         found = where(BUSY, host(*lines))
 
         assert found["Identity:Identity"] == ("unknown", "possible", "none")
-
-    def test_nor_of_other_types(self) -> None:
-        found = where(BUSY, host(line("python")(eager("Neg", us(0, 9)), self.WRITTEN)))
-
-        assert found["Neg:Neg"] == ("unknown", "possible", "none")

@@ -100,8 +100,3 @@ def test_the_pieces_that_are_like_the_commonest() -> None:
     assert pieces(sequence, np.array([3, 6, 10])).share == 0  # each there once
     assert pieces(sequence, np.array([0, 3])).share == 0
     assert pieces(sequence, np.array([3])).share == 0
-
-
-def test_pieces_differ_by_their_order_and_length() -> None:
-    assert pieces(codes("abba"), np.array([0, 2, 4])).share == 0
-    assert pieces(codes("aaaaa"), np.array([0, 2, 5])).share == 0

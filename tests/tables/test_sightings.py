@@ -19,7 +19,6 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    old_eager,
     old_kernel,
     old_launch,
     old_op,
@@ -67,17 +66,6 @@ def test_a_kernel_is_linked_by_the_name_it_bears() -> None:
         "dense/BiasAdd:BiasAdd",
         None,
     ]
-
-
-def test_a_kernel_that_bears_no_name_is_linked_by_its_launch_and_proves_no_device() -> None:
-    assert found(
-        host(
-            thread("tf_Compute", 1)(
-                executor(us(0, 9))(op("a", "MatMul", us(1, 5))(launch(us(2, 1), 7)))
-            )
-        ),
-        gpu(0)(stream(7, "Compute")(kernel("gemm", us(20, 3), correlation=7))),
-    ) == [(None, "a", None, 1, 1)]
 
 
 def test_what_a_kernel_says_of_itself_outweighs_its_launch() -> None:
@@ -147,12 +135,6 @@ class TestBelowLevel3:
             gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
         ) == [("f", "a", None, 1, 0), (None, "a", "/device:GPU:0", 1, 1)]
 
-    def test_they_are_two_where_neither_function_is_known(self) -> None:
-        assert found(
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 1)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-        ) == [(None, "a", "/device:GPU:0", 1, 1), (None, "a", None, 1, 0)]
-
     def test_they_are_two_within_one_function_too(self) -> None:
         """It was called under two devices: an op on a GPU would have left no host event."""
         assert found(
@@ -196,27 +178,6 @@ class TestAtLevel3:
             (None, "a", None, 1, 0),
         ]
 
-    def test_nor_when_two_functions_have_one_each(self) -> None:
-        assert [
-            row[:3]
-            for row in found(
-                LEVEL_3,
-                host(
-                    line("python")(
-                        call("__inference_f_1", us(0, 9), step=-5),
-                        call("__inference_g_2", us(20, 9), step=-6),
-                    ),
-                    thread("tf_Compute", 1)(
-                        executor(us(1, 5), step=-5)(op("a", "Neg", us(2, 1))),
-                        executor(us(21, 5), step=-6)(
-                            op("a", "Neg", us(22, 2))(launch(us(22, 1), 7))
-                        ),
-                    ),
-                ),
-                gpu(0)(stream(7, "Compute")(kernel("k", us(25, 1), "a:Neg", correlation=7))),
-            )
-        ] == [("f", "a", None), ("g", "a", "/device:GPU:0")]
-
     def test_an_op_is_of_the_one_function_that_is_known_to_have_it(self) -> None:
         assert found(
             LEVEL_3,
@@ -228,18 +189,6 @@ class TestAtLevel3:
                 ),
             ),
         ) == [("f", "a", None, 2, 0)]
-
-    def test_an_op_outside_of_tf_data_is_not_taken_for_one_that_it_called(self) -> None:
-        assert [
-            row[:2]
-            for row in found(
-                LEVEL_3,
-                host(
-                    thread("tf_data_x", 1)(op("a", "Neg", us(2, 1))),
-                    thread("tf_Compute", 1)(op("a", "Neg", us(2, 1))),
-                ),
-            )
-        ] == [("tf.data", "a"), (None, "a")]
 
 
 class TestEagerOps:
@@ -255,44 +204,6 @@ class TestEagerOps:
         ) == [
             (None, "Neg", "/job:localhost/replica:0/task:0/device:CPU:1", 1, 0),
             (None, "Neg", None, 2, 0),
-        ]
-
-    def test_one_that_launched_kernels_says_nothing_of_the_others(self) -> None:
-        assert found(
-            host(
-                line("python")(
-                    eager("Neg", us(0, 9))(launch(us(1, 1), 7)),
-                    eager("Neg", us(10, 9)),
-                )
-            ),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "Neg:Neg", correlation=7))),
-        ) == [(None, "Neg", "/device:GPU:0", 1, 1), (None, "Neg", None, 1, 0)]
-
-    def test_one_of_tf_data_says_nothing_of_the_others(self) -> None:
-        """A Python generator may call the same ops as the program's own loop."""
-        tables = tables_of(
-            host(
-                thread("tf_data_x", 1)(eager("Neg", us(0, 9))),
-                line("python")(eager("Neg", us(0, 9))),
-            )
-        )
-
-        assert rows(tables.ops, "function", "in_input_pipeline", "role", "occurrences") == [
-            (None, False, "compute", 1),
-            ("tf.data", True, "input_pipeline", 1),
-        ]
-
-    def test_and_graph_ops_of_the_same_name_stay_apart(self) -> None:
-        tables = tables_of(
-            host(
-                line("python")(eager("Neg", us(0, 9))),
-                thread("tf_Compute", 1)(op("Neg", "Neg", us(0, 1))),
-            )
-        )
-
-        assert sorted(rows(tables.ops, "name", "type", "is_eager")) == [
-            ("Neg", "Neg", False),
-            ("Neg", "Neg", True),
         ]
 
     @pytest.mark.parametrize("level_3", [False, True])
@@ -319,17 +230,6 @@ class TestEagerOps:
 
         assert sorted(rows(tables.ops, "is_eager", "kernels", "placement")) == [
             (False, 0, "unknown" if level_3 else "cpu"),
-            (True, 1, "gpu:0"),
-        ]
-
-    def test_a_kernel_named_after_an_eager_op_whose_launch_is_not_known(self) -> None:
-        tables = tables_of(
-            host(line("python")(old_eager("MatMul", us(0, 9)))),
-            gpu(0)(stream(7, "Compute")(old_kernel("gemm", us(9, 1), "MatMul:MatMul", eager=True))),
-        )
-
-        assert sorted(rows(tables.ops, "is_eager", "kernels", "placement")) == [
-            (True, 0, "unknown"),
             (True, 1, "gpu:0"),
         ]
 
@@ -401,11 +301,6 @@ def test_devices_are_written_in_full_where_the_trace_shows_job_and_task() -> Non
         ),
         gpu(1)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
     )[0] == (None, "a", "/job:localhost/replica:0/task:0/device:GPU:1", 1, 1)
-
-
-def test_a_trace_of_nothing_has_no_rows() -> None:
-    assert found() == []
-    assert found(host(), gpu(0)) == []
 
 
 def test_more_combinations_than_a_number_can_hold_are_told_apart_all_the_same() -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.tables.reading import HOST, rows, tables_of
 from tests.traces import Event, event, executor, host, iterator, line, op, ref, thread, us
-from traceanalyzer.tables.schema import STAGES
 
 US = 10**6
 
@@ -27,13 +26,6 @@ def work(tables: Any) -> list[tuple[str, int, int]]:  # noqa: ANN401
     spans = tables.pipelines.work
     found = zip(spans.row.tolist(), spans.start_ps.tolist(), spans.end_ps.tolist(), strict=True)
     return sorted((names[r], a // US, b // US) for r, a, b in found)
-
-
-def test_without_tf_data_there_are_none() -> None:
-    tables = tables_of(host(line("python")(event("FunctionRun", us(0, 10)))))
-    assert tables.stages.empty
-    assert STAGES.problems(STAGES.frame([tables.stages])) == []
-    assert len(tables.pipelines.requests.row) == 0
 
 
 def test_on_one_thread_a_stage_works_outside_of_its_requests_to_its_input() -> None:
@@ -132,20 +124,6 @@ def test_of_a_stage_that_makes_elements_ahead_the_function_is_its_work() -> None
     ]
 
 
-def test_a_call_while_an_iterator_is_made_is_of_no_element() -> None:
-    tables = tables_of(
-        host(
-            line("python")(
-                stage("Root", us(0, 10), stage("Root::Map", us(1, 5), id=2, parent_id=1), id=1),
-                event("MakeIterator::GeneratorDataset", us(20, 9))(
-                    event("InstantiatedCapturedFunction::Run", us(21, 5), id=-5)
-                ),
-            )
-        )
-    )
-    assert rows(tables.stages, "stage", "calls") == [("Root", 0), ("Root::Map", 0)]
-
-
 def test_iterators_of_one_pipeline_share_a_named_stage_and_of_two_none() -> None:
     def epoch(at: int, root: int, name: str) -> Event:
         return stage(
@@ -218,28 +196,6 @@ def test_a_thread_of_tf_data_does_not_wait_for_the_program() -> None:
     assert tables.pipelines.is_first.tolist() == [True, False, False]
 
 
-def test_sizes_follow_from_fixed_shapes() -> None:
-    def sized(path: str, at: int, shapes: str, types: str) -> Event:
-        return stage(path, us(at, 1), id=at + 1, shapes=ref(shapes), types=ref(types))
-
-    tables = tables_of(
-        host(
-            line("python")(
-                sized("Root", 0, "[8,3] []", "float int64"),
-                sized("Map", 10, "[?,3]", "float"),
-                sized("Take", 20, "[2]", "string"),
-                sized("Range", 30, "unknown", "int64"),
-            )
-        )
-    )
-    assert dict(rows(tables.stages, "stage", "element_bytes")) == {
-        "Root": 104,
-        "Map": None,
-        "Take": None,
-        "Range": None,
-    }
-
-
 def test_settings_are_the_most_that_was_told() -> None:
     tables = tables_of(
         host(
@@ -255,20 +211,6 @@ def test_settings_are_the_most_that_was_told() -> None:
         ("MapAndBatch", None, None, None),
         ("Prefetch", 4, True, None),
         ("Shuffle", 64, None, None),
-    ]
-
-
-def test_files_of_an_interleave_that_lost_it_are_one_stage() -> None:
-    tables = tables_of(
-        host(
-            thread("tf_data_private_threadpool", 1)(
-                stage(f"Root::ParallelInterleaveV4[{k}]::TextLine", us(k, 1), id=k, parent_id=9)
-                for k in range(5)
-            )
-        )
-    )
-    assert rows(tables.stages, "stage", "pipeline", "iterators") == [
-        ("Root::ParallelInterleaveV4::TextLine", 0, 5)
     ]
 
 
@@ -301,23 +243,3 @@ def test_an_address_that_another_pipeline_had_before_tells_the_two_apart() -> No
         (1, "Root::Prefetch", "PrefetchDataset:9", 1),
         (1, "Root::Prefetch::Map", "MapDataset:7", 1),
     ]
-
-
-def test_asked_eagerly_the_whole_op_is_the_wait() -> None:
-    at = us(10, 80)
-    tables = tables_of(
-        host(
-            line("python")(
-                event("EagerLocalExecute: IteratorGetNext", us(0, 100))(
-                    get_next(at, stage("Root", us(20, 60), id=1), element_size=64)
-                )
-            )
-        )
-    )
-    asked = tables.pipelines.requests
-    assert (asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist()) == (
-        [0],
-        [0],
-        [100 * US],
-    )
-    assert rows(tables.stages, "stage", "element_bytes") == [("Root", 64)]

@@ -61,23 +61,6 @@ def test_a_function_called_over_and_over() -> None:
     ]
 
 
-def test_ops_between_the_calls_belong_to_the_step() -> None:
-    assert of("fafafafa") == [
-        ("f", 0.0, 20.0, "function calls", "regular"),
-        ("f", 20.0, 20.0, "function calls", "regular"),
-        ("f", 40.0, 20.0, "function calls", "regular"),
-        ("f", 60.0, 18.0, "function calls", "partial"),
-    ]
-
-
-def test_what_comes_before_is_no_step() -> None:
-    assert [row[1] for row in of("mn" + "fab " * 8)] == [20.0 + 40.0 * k for k in range(8)]
-
-
-def test_two_functions_in_turn_are_one_step() -> None:
-    assert [row[1:3] for row in of("fgfgfg")] == [(0.0, 20.0), (20.0, 20.0), (40.0, 18.0)]
-
-
 def test_the_dearest_function_leads() -> None:
     def turn(k: int) -> list[Event]:
         return [
@@ -94,13 +77,6 @@ def test_the_dearest_function_leads() -> None:
     ]
 
 
-def test_now_and_then_something_more_does_no_harm() -> None:
-    found = of("fffffffffb" * 3)
-
-    assert len(found) == 27
-    assert {row[0] for row in found} == {"f"}
-
-
 def test_a_function_that_is_called_several_times_and_another_that_is_not() -> None:
     found = of("ffffg ffffg ffffg")
 
@@ -109,10 +85,6 @@ def test_a_function_that_is_called_several_times_and_another_that_is_not() -> No
         ("5 ops", 60.0, 60.0),
         ("5 ops", 120.0, 48.0),
     ]
-
-
-def test_too_much_of_something_else_does() -> None:
-    assert of("fa fxyza fba fmn fa f") == []
 
 
 def test_ops_that_repeat_exactly() -> None:
@@ -131,14 +103,6 @@ def test_a_step_that_does_more_now_and_then_is_one_step() -> None:
     assert {row[0] for row in found} == {"4 ops"}
     assert [row[1] for row in found][:6] == [0.0, 50.0, 100.0, 150.0, 210.0, 260.0]
     assert len(found) == 14
-
-
-def test_also_where_that_comes_at_no_fixed_times() -> None:
-    found = of("m abcd abcd abcdx abcd abcd abcd abcd abcdxx abcd abcd abcd abc")
-
-    assert {row[0] for row in found} == {"4 ops"}
-    assert [row[1] for row in found][:5] == [20.0, 70.0, 120.0, 180.0, 230.0]
-    assert len(found) == 12
 
 
 def test_a_loop_after_a_set_up() -> None:
@@ -203,10 +167,6 @@ def test_a_loop_within_a_call_makes_no_steps() -> None:
 GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
 
 
-def test_threads_of_tensorflow_are_not_asked() -> None:
-    assert not steps(host(thread("tf_Compute", 1)(*sequence("fafafafa"))))
-
-
 def test_of_several_threads_the_busiest_that_repeats_something() -> None:
     found = steps(
         host(
@@ -232,38 +192,6 @@ def test_constants_that_tensorflow_keeps_do_not_count() -> None:
         ("2 ops", 200.0, 100.0),
         ("2 ops", 300.0, 25.0),
     ]
-
-
-def test_a_step_in_which_no_device_did_anything_stays() -> None:
-    found = steps(
-        host(line("python")(*sequence("fafafafa"))),
-        gpu(0)(stream(7, "Compute")(kernel("gemm", us(2, 5)), kernel("gemm", us(62, 5)))),
-    )
-
-    assert [row[1] for row in found] == [0.0, 20.0, 40.0, 60.0]
-
-
-def test_functions_of_jax() -> None:
-    # Each call leaves two events, one within the other.
-    def jitted(name: str, at: float) -> Event:
-        return event(f"PjitFunction({name})", us(at, 8))(
-            event(f"PjitFunction({name})", us(at + 1, 6))
-        )
-
-    found = steps(host(line("main/1")(*(jitted("update", 10 * k) for k in range(4)))))
-
-    assert found == [
-        ("update", 0.0, 10.0, "function calls", "regular"),
-        ("update", 10.0, 10.0, "function calls", "regular"),
-        ("update", 20.0, 10.0, "function calls", "regular"),
-        ("update", 30.0, 8.0, "function calls", "partial"),
-    ]
-
-
-def test_runs_of_a_session() -> None:
-    found = steps(host(line("python")(*(event("SessionRun", us(10 * k, 8)) for k in range(3)))))
-
-    assert [row[0] for row in found] == ["SessionRun"] * 3
 
 
 def test_programs_on_devices_are_one_step_on_all() -> None:
@@ -349,10 +277,6 @@ def test_a_thread_that_fills_a_queue_does_no_steps() -> None:
     """Its runs take all of the time: they wait while the queue is full."""
     found = of_session("tttt", feeder="eeeeee")
     assert [row[1] for row in found] == [0.0, 10.0, 20.0, 30.0]
-
-
-def test_nor_is_it_left_out_where_it_is_alone() -> None:
-    assert len(of_session("", feeder="eeeeee")) == 6
 
 
 def test_different_runs_of_a_session_in_turn_are_one_step() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.tables.reading import rows, tables_of
-from tests.traces import call, event, host, line, ref, step, us
+from tests.traces import event, host, line, step, us
 from traceanalyzer.tables.step_kinds import step_kinds
 
 LETTERS = {"warm_up": "w", "outlier": "o", "partial": "p", "regular": "r"}
@@ -69,27 +69,6 @@ def test_what_is_done_in_every_step_is_no_warming_up() -> None:
     assert kinds([900, 100, 100, 101], once=(0, 1, 2, 3)) == "wrrr"
 
 
-def test_a_function_traced_in_a_step() -> None:
-    table = tables_of(
-        host(
-            line("python")(
-                *(
-                    step(n, us(100 * n, 90))(
-                        event(
-                            "f",
-                            us(100 * n + 5, 80),
-                            tf_function_call=ref("traced-nonXla" if n == 0 else "notTraced-nonXla"),
-                        )(call("__inference_f_1", us(100 * n + 10, 70)))
-                    )
-                    for n in range(4)
-                )
-            )
-        )
-    ).steps
-
-    assert rows(table, "kind") == ["warm_up", "regular", "regular", "regular"]
-
-
 @pytest.mark.parametrize(
     "name",
     ["CpuCompiler::CompileCpuExecutable", "backend_compile", "GemmAutotuner::Autotune"],
@@ -113,16 +92,3 @@ def test_a_program_compiled_or_tuned_in_a_step(name: str) -> None:
     ).steps
 
     assert rows(table, "kind") == ["warm_up", "regular", "regular", "regular"]
-
-
-def test_each_kind_of_step_is_judged_by_its_own() -> None:
-    table = tables_of(
-        host(
-            line("python")(
-                *(step(n, us(100 * n, 90)) for n in range(4)),
-                *(step(n, us(1000 + 10 * n, 5), name="eval") for n in range(4)),
-            )
-        )
-    ).steps
-
-    assert set(rows(table, "kind")) == {"regular"}

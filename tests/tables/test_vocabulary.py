@@ -11,7 +11,6 @@ from traceanalyzer.tables.vocabulary import (
     Role,
     classify,
     is_derived_line,
-    is_pipeline_line,
     op_and_type,
     role_of_type,
 )
@@ -174,26 +173,3 @@ def test_a_type_gives_an_op_its_role(op_type: str, role: str) -> None:
 )
 def test_lines_that_repeat_others_are_known_by_name_or_number(name: str, line_id: int) -> None:
     assert is_derived_line(name, line_id)
-
-
-@pytest.mark.parametrize(
-    ("name", "line_id"),
-    [
-        ("Stream #13(Compute)", 13),
-        ("python", -5),
-        ("XLA Ops", 2),  # on a TPU these are the work itself
-        ("tf_Compute/-1263091271", -1263091271),
-        # 64-bit numbers of threads whose low half happens to be a derived line's.
-        ("tf_Compute", (1 << 40) | 0xDEADBEEF),
-        ("tf_Compute", -(1 << 40) + 0xDEADBEEF),
-    ],
-)
-def test_lines_that_are_work_themselves_are_kept(name: str, line_id: int) -> None:
-    assert not is_derived_line(name, line_id)
-
-
-def test_threads_of_tf_data_are_known_by_name() -> None:
-    assert is_pipeline_line("tf_data_private_threadpool/17")
-    assert is_pipeline_line("tf_data_iterator_get_next/-5")
-    assert not is_pipeline_line("tf_Compute/17")
-    assert not is_pipeline_line("python")

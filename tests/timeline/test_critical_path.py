@@ -139,24 +139,6 @@ def test_a_turn_that_a_copy_began_is_gone_back_over_to_the_copy(way: str) -> Non
     assert [part[3] for part in found if part[3]] == ["Unique", "Unique"]  # before it, and after
 
 
-def test_a_copy_to_the_device_that_began_no_turn_is_not_waited_for() -> None:
-    python = line("python")(step(0, us(0, 100))(call("f", us(2, 96), step=-7)))
-    pool = thread("tf_Compute", 2)(
-        executor(us(5, 60), step=-7)(
-            launch(us(6, 2), 1, "cuMemcpyHtoDAsync_v2"), op("a", "Unique", us(10, 50))
-        )
-    )
-    device = (
-        stream(13, "Compute")(gemm(us(1, 1), 9)),
-        stream(14, "MemcpyH2D")(copy("H2D", 64, us(25, 65), correlation=1)),
-    )
-
-    found, _ = path_of(host(python, pool), gpu(0, *device))
-
-    assert not [part for part in found if part[2].startswith("COPY")]
-    assert (10, 60, "HOST_OP", "Unique") in found
-
-
 def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
     python = line("python")(
         step(0, us(0, 50))(eager("UniqueV2", us(5, 30))),

@@ -186,51 +186,6 @@ def test_exposed_is_not_blocking() -> None:
     assert found == [(10, 15, "COMPUTE", ""), (15, 40, "QUEUED", ""), (40, 45, "COMPUTE", "")]
 
 
-def test_several_streams_are_one_device() -> None:
-    """The sum of kernels is not wall time, nor is the longest stream the device's."""
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(0, 1), 1), launch(us(1, 1), 2), launch(us(2, 1), 3))
-    )
-    device = (
-        stream(13, "Compute")(gemm(us(10, 20), 1)),
-        stream(14, "Compute")(gemm(us(20, 20), 2), gemm(us(50, 10), 3)),
-    )
-
-    found = parts_of(host(python), gpu(0, *device))
-
-    assert found == [(10, 40, "COMPUTE", ""), (40, 50, "QUEUED", ""), (50, 60, "COMPUTE", "")]
-
-
-def test_without_correlation_ids_nothing_is_told() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("UniqueV2", us(20, 50))
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 0), gemm(us(85, 5), 0))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found[1] == (15, 85, "UNATTRIBUTED", "")
-
-
-def test_each_device_by_itself() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(2, 2), 1), launch(us(5, 2), 2, number=1)),
-        eager("UniqueV2", us(20, 50)),
-        eager("MatMul", us(70, 10))(launch(us(70, 2), 3), launch(us(72, 2), 4, number=1)),
-    )
-    planes = (
-        host(python),
-        gpu(0, stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(75, 5), 3))),
-        gpu(1, stream(13, "Compute")(gemm(us(10, 50), 2), gemm(us(80, 5), 4))),
-    )
-
-    first, second = (parts_of(*planes, device=k) for k in (0, 1))
-
-    assert (20, 70, "HOST_OP", "UniqueV2") in first
-    assert (60, 70, "HOST_OP", "UniqueV2") in second
-    assert second[-1] == (80, 85, "COMPUTE", "")
-
-
 def test_a_copy_is_waited_for_where_no_kernel_runs() -> None:
     python = line("python")(call("__inference_f_1", us(0, 100), step=7))
     worker = thread("tf_Compute", 1)(
@@ -409,23 +364,6 @@ def test_devices_clocks_that_are_early_are_set_right() -> None:
     ]
 
 
-def test_clocks_of_devices_are_early_each_by_itself() -> None:
-    python = line("python")(
-        eager("MatMul", us(100, 10))(launch(us(101, 2), 1), launch(us(105, 2), 2, number=1)),
-        eager("UniqueV2", us(120, 50)),
-        eager("MatMul", us(170, 10))(launch(us(170, 2), 3), launch(us(173, 2), 4, number=1)),
-    )
-    early = stream(13, "Compute")(gemm(us(66, 5), 1), gemm(us(135, 5), 3))  # by 35 us
-    right = stream(13, "Compute")(gemm(us(108, 5), 2), gemm(us(176, 5), 4))
-    tables = tables_of(host(python), gpu(0, early), gpu(1, right))
-
-    timeline = host_timeline(tables)
-
-    assert timeline.shifts_ps == {"/device:GPU:0": 35 * US, "/device:GPU:1": 0}
-    starts = [shown(d.parts, tables)[0] for d in timeline.devices]
-    assert starts == [(101, 106, "COMPUTE", ""), (108, 113, "COMPUTE", "")]
-
-
 def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None:
     """At tracer level 2 a turn may have run ops that leave no event."""
 
@@ -446,39 +384,6 @@ def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None
 
     assert (10, 50, "HOST_OP", "UniqueV2") in parts(first)
     assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
-
-
-def test_a_caller_waits_for_the_turns_of_functions_within_its_own_too() -> None:
-    python = line("python")(
-        call("__inference_f_1", us(0, 60), step=7),
-        eager("MatMul", us(70, 10))(launch(us(72, 2), 2)),
-    )
-    inner_call = op("nested/call", "PartitionedCall", us(9, 2))(
-        event("FunctionRun", us(9.5, 1), id=8)
-    )
-    outer = thread("tf_Compute", 1)(
-        executor(us(8, 44), step=7)(inner_call, op("segment/Unique", "UniqueV2", us(12, 38)))
-    )
-    inner = thread("tf_Compute", 2)(executor(us(30, 28), step=8))
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 5), op="zeros/Fill:Fill"), gemm(us(76, 5), 2)
-    )
-
-    assert (12, 50, "HOST_OP", "UniqueV2") in parts_of(host(python, outer), gpu(0, device))
-    assert (12, 50, "HOST_OP?", "UniqueV2") in parts_of(host(python, outer, inner), gpu(0, device))
-
-
-def test_a_step_without_device_work_is_accounted_for() -> None:
-    python = line("python")(
-        step(0, us(0, 50))(eager("MatMul", us(0, 10))(launch(us(5, 2), 1))),
-        step(1, us(50, 50))(eager("UniqueV2", us(55, 40))),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    # What the device did next, and who launched it, is not in the trace.
-    assert found[-2:] == [(55, 95, "HOST_OP?", "UniqueV2"), (95, 100, "PROGRAM?", "")]
 
 
 def test_without_a_device_the_programs_own_thread_is_followed() -> None:

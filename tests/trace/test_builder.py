@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import builder as module
 from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
-from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.memory_need import report_bytes
 
 VALUES = st.one_of(
@@ -27,70 +25,6 @@ EVENTS = st.lists(
     ),
     max_size=20,
 )
-
-
-def test_a_small_trace() -> None:
-    builder = TraceBuilder("trace.json")
-    gpu = builder.plane("/device:GPU:0", 3)
-    gpu.stat("clock_rate", 1590000)
-    host = builder.plane("/host:CPU", 501)
-    line = host.line(-7, "python")
-    host.event(line, "a:A", 1000, 50, display_name="A", stats={"id": "-5", "ratio": 0.5, "n": 7})
-    host.event(line, "b", 1010, 5)
-    assert (len(gpu), len(host), builder.events) == (0, 2, 2)
-    trace = builder.build(
-        errors=("bad",),
-        warnings=("mind",),
-        hostnames=("h",),
-        damage=Damage(bytes_lost=1, places=1, events_kept=2),
-    )
-    assert (trace.format, trace.errors, trace.warnings) == ("trace.json", ("bad",), ("mind",))
-    assert (trace.hostnames, trace.events) == (("h",), 2)
-    assert trace.damage is not None
-    first, second = trace.planes
-    assert (first.name, first.id, first.own) == ("/device:GPU:0", 3, {"clock_rate": "1590000"})
-    assert (second.name, second.id, second.own) == ("/host:CPU", 501, {})
-    assert (second.lines.id.tolist(), second.lines.name) == ([-7], ("python",))
-    assert [second.names[i] for i in second.name_of] == ["a:A", "b"]
-    assert [second.display_names[i] for i in second.name_of] == ["A", ""]
-    assert second.strings("id").to_list() == ["-5", None]
-    assert second.strings("ratio").to_list() == ["0.5", None]
-    assert second.integers("n").values.tolist() == [7, 0]
-    assert second.integers("id").values.tolist() == [-5, 0]
-    assert not second.has_stat("clock_rate")
-
-
-def test_an_empty_trace() -> None:
-    trace = TraceBuilder("x").build()
-    assert (trace.planes, trace.events, trace.damage) == ((), 0, None)
-
-
-def test_names_may_come_after_events() -> None:
-    builder = TraceBuilder("x")
-    plane = builder.plane()
-    line = plane.line(4)
-    plane.event(line, "e", 0, 1)
-    plane.name = "/host:CPU"
-    plane.name_line(line, "python")
-    (built,) = builder.build().planes
-    assert (built.name, built.lines.name) == ("/host:CPU", ("python",))
-
-
-def test_events_stand_after_what_encloses_them() -> None:
-    builder = TraceBuilder("x")
-    plane = builder.plane("p")
-    later, earlier = plane.line(1), plane.line(2)
-    for line, name, start, duration in (
-        (earlier, "inner", 5, 2),
-        (later, "c", 1, 1),
-        (earlier, "outer", 5, 9),
-        (earlier, "first", 0, 1),
-    ):
-        plane.event(line, name, start, duration, stats={"of": name})
-    (built,) = builder.build().planes
-    assert [built.names[i] for i in built.name_of] == ["c", "first", "outer", "inner"]
-    assert built.strings("of").to_list() == ["c", "first", "outer", "inner"]
-    assert built.lines.event_begin.tolist() == [0, 1, 4]
 
 
 @given(st.lists(EVENTS, max_size=3))
@@ -121,19 +55,6 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def test_the_columns_are_of_the_decoders_types() -> None:
-    builder = TraceBuilder("x")
-    plane = builder.plane("p")
-    plane.event(plane.line(1), "e", 0, 1, stats={"s": "t"})
-    (built,) = builder.build().planes
-    assert built.stats.id.dtype == np.int32
-    assert built.stats.kind.dtype == np.uint8
-    assert built.stats.value.dtype == np.uint64
-    assert built.metadata_id.dtype == np.int32
-    for column in (built.start_ps, built.duration_ps, built.stat_begin, built.lines.event_begin):
-        assert column.dtype == np.int64
-
-
 def test_long_strings_and_half_of_a_surrogate_pair() -> None:
     builder = TraceBuilder("x")
     plane = builder.plane("p")
@@ -148,13 +69,6 @@ def test_times_out_of_range_are_the_callers_fault(times: tuple[int, int]) -> Non
     plane = TraceBuilder("x").plane("p")
     with pytest.raises(ValueError, match="out of range"):
         plane.event(plane.line(1), "e", *times)
-
-
-def test_the_largest_times_do_not_wrap() -> None:
-    builder = TraceBuilder("x")
-    plane = builder.plane("p")
-    plane.event(plane.line(1), "e", LARGEST_PS, LARGEST_PS)
-    assert builder.build().planes[0].end_ps[0] == 2 * LARGEST_PS
 
 
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,10 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import traces
 from tests.corpus import CORPUS, needs_corpus
 from tests.traces import event, host, line, op, us, xspace
 from traceanalyzer.errors import (
@@ -97,18 +95,6 @@ def test_local_trace_of_any_name(tmp_path: Path, name: str, *, compressed: bool)
     assert trace.planes[0].name == "/host:CPU"
 
 
-def test_a_plain_file_is_mapped_not_read(tmp_path: Path) -> None:
-    trace = read_host(put(tmp_path, "a.xplane.pb", content_of(SPACE)))
-    base: object = trace.planes[0].buffer
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    assert isinstance(base, np.memmap)
-
-
-def test_a_trace_without_events_is_a_result(tmp_path: Path) -> None:
-    assert read_host(put(tmp_path, "a.xplane.pb", content_of(xspace(host())))).events == 0
-
-
 # Bad input: one line that says what, why and what to do.
 
 
@@ -160,12 +146,6 @@ def test_a_cut_xplane(tmp_path: Path) -> None:
     content = content_of(SPACE)
     assert "cut short" in error(put(tmp_path, "a.xplane.pb", content[:-20]))
     assert "cut short" in error(put(tmp_path, "b.xplane.pb.gz", gzip.compress(content)[:-12]))
-
-
-def test_a_cut_gzip_is_refused_even_where_a_plane_ends(tmp_path: Path) -> None:
-    assert "cut short" in error(
-        put(tmp_path, "b.xplane.pb.gz", gzip.compress(content_of(SPACE))[:-1])
-    )
 
 
 def test_a_gzip_whose_checksum_fails_is_read_with_its_loss(tmp_path: Path) -> None:
@@ -229,12 +209,6 @@ def test_an_empty_profile_quotes_what_the_profiler_said(tmp_path: Path) -> None:
     assert "no planes" in error(put(tmp_path, "c.trace.json", b'{"traceEvents": [{}]}'))
 
 
-def test_a_file_in_its_run_is_named_with_the_run(tmp_path: Path) -> None:
-    traces.write(tmp_path, b"text", run="2021_02_03_21_48_13", host="h")
-    (host_file,) = find_runs(tmp_path)[0].hosts
-    assert error(host_file).startswith("2021_02_03_21_48_13/h.xplane.pb: this is a text file")
-
-
 def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the file is gone" in error(as_host(tmp_path / "a.xplane.pb"), TraceNotFoundError)
     assert "this is a directory" in error(as_host(tmp_path))
@@ -258,11 +232,6 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes, kin
     path.write_bytes(content)
     with suppress(TraceAnalyzerError):
         read_host(as_host(path, kind))
-
-
-def test_random_bytes(tmp_path: Path) -> None:
-    for seed in range(50):
-        error(put(tmp_path, "a.xplane.pb", np.random.default_rng(seed).bytes(10_000)))
 
 
 # The corpus.

@@ -91,23 +91,6 @@ def test_an_op_bears_its_type_and_its_label_becomes_stats() -> None:
     assert not host.has_stat("label")
 
 
-def test_other_labels_stay_and_empty_ones_go() -> None:
-    stage = event(7, "Prefetch", 5, 2, label="buffer_limit=1")
-    trace = decode(HOST + stage + event(7, "Model", 8, 1, label=""))
-    assert names(trace) == ["Prefetch", "Model"]
-    assert trace.planes[0].strings("label").to_list() == ["buffer_limit=1", None]
-
-
-def test_events_may_precede_their_device() -> None:
-    (host,) = decode(event(8, "e", 5, 2) + HOST).planes
-    assert (host.name, host.lines.name[host.line_of[0]]) == ("/host:CPU", "python")
-
-
-def test_unknown_fields_are_skipped() -> None:
-    fixed = b"\x79" + b"12345678" + b"\x7d" + b"1234"
-    assert names(decode(fixed + message((99, "x")) + HOST + event(7, "e", 1, 1))) == ["e"]
-
-
 def test_a_cut_file() -> None:
     content = HOST + event(7, "a", 1, 1) + event(7, "b", 2, 1)
     assert "cut short" in error(content[:-1])
@@ -120,14 +103,6 @@ def test_damage_inside_an_event_costs_that_event() -> None:
     assert names(trace) == ["a", "b"]
     assert trace.damage is not None
     assert (trace.damage.bytes_lost, trace.damage.places, trace.damage.events_kept) == (5, 1, 2)
-
-
-def test_damage_between_events_costs_what_follows() -> None:
-    rest = b"\x0f" + event(7, "b", 2, 1)
-    trace = decode(HOST + event(7, "a", 1, 1) + rest)
-    assert names(trace) == ["a"]
-    assert trace.damage is not None
-    assert (trace.damage.bytes_lost, trace.damage.places) == (len(rest), 1)
 
 
 @pytest.mark.parametrize(
@@ -146,11 +121,6 @@ def test_events_of_no_sense_are_lost_alone(fields: tuple[tuple[int, Any], ...]) 
     assert names(trace) == ["a"]
     assert trace.damage is not None
     assert trace.damage.places == 1
-
-
-def test_what_is_something_else() -> None:
-    assert "not a local.trace" in error(b"\xff" * 20)
-    assert "cut short" in error(b"\x0a\xff\x01")
 
 
 def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

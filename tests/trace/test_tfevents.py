@@ -12,7 +12,6 @@ from traceanalyzer.trace import tfevents
 from traceanalyzer.trace.discovery import RunFiles, find_runs
 from traceanalyzer.trace.tfevents import tf_version, version_of_producer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 RUN = "2021_02_03_21_48_13"
 RUN_TIME = 1612388893  # of that name, in UTC
 
@@ -95,17 +94,6 @@ def test_events_of_another_log_directory_do_not_count(tmp_path: Path) -> None:
     assert value(run_in(tmp_path / "mine")) is None
 
 
-def test_a_run_outside_of_the_layout_has_its_own_directory(tmp_path: Path) -> None:
-    put(tmp_path, HEADER + graph(987))
-    assert value(RunFiles(name="x", path=tmp_path, hosts=())) == "2.8"
-
-
-def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, HEADER + graph(987))
-    monkeypatch.chdir(run_in(tmp_path).path)
-    assert value(RunFiles(name=RUN, path=Path(), hosts=())) == "2.8"
-
-
 def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> None:
     put(tmp_path, HEADER + graph(440), RUN_TIME - 90_000)
     put(tmp_path, HEADER + graph(561), RUN_TIME - 3_700)
@@ -175,38 +163,12 @@ def test_files_without_a_graph(tmp_path: Path, content: bytes) -> None:
     assert value(run_in(tmp_path)) is None
 
 
-def test_other_files_are_not_opened(tmp_path: Path) -> None:
-    put(tmp_path, HEADER + graph(561), suffix="host.profile-empty")
-    (tmp_path / "events.out.tfevents.12.directory").mkdir()
-    (tmp_path / "events.out.tfevents.13.link").symlink_to("nowhere")
-    (tmp_path / "events.txt").write_bytes(graph(561))
-    assert value(run_in(tmp_path)) is None
-
-
 def test_only_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, HEADER + METRIC * 100 + graph(561))
     assert value(run_in(tmp_path)) is None
     monkeypatch.setattr(tfevents, "MAX_RECORDS", 200)
     assert value(run_in(tmp_path)) == "2.4"
     monkeypatch.setattr(tfevents, "MAX_RECORD_BYTES", 100)
-    assert value(run_in(tmp_path)) is None
-
-
-def test_only_some_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tfevents, "MAX_FILES", 2)
-    put(tmp_path, HEADER, RUN_TIME + 1)
-    put(tmp_path, HEADER, RUN_TIME + 2)
-    put(tmp_path, HEADER + graph(561), RUN_TIME + 3)
-    assert value(run_in(tmp_path)) is None
-
-
-def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, HEADER + graph(561))
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)
     assert value(run_in(tmp_path)) is None
 
 
@@ -236,8 +198,3 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> 
 )
 def test_the_corpus(folder: str, version: str | None) -> None:
     assert {value(run) for run in find_runs(CORPUS / folder)} == {version}
-
-
-def test_the_sample_of_keras() -> None:
-    (run,) = find_runs(REPOSITORY / "sample_traces" / "keras_fit")
-    assert value(run) == "2.21"
