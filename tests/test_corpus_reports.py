@@ -21,7 +21,6 @@ from tests.xspace_proto import XSpace
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.evidence.cases import case_by_registry
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.page import render_page
@@ -253,16 +252,6 @@ class TestMultiworker:
         assert set(certain["function"]) == {"constant folding"}
         assert set(certain["role"]) == {"runtime"}
 
-    def test_replicas_keep_their_gpus(self) -> None:
-        ops = run_of(self.FOLDER).ops
-        ran = ops[ops["kernels"] > 0]
-        named = ran["name"].astype(str).str.extract(r"replica_(\d)")[0]
-
-        assert (ran["placement_certainty"] == "certain").all()
-        assert set(ran["placement"]) == {"gpu:4", "gpu:6"}
-        both = named.notna()
-        assert (ran["placement"][both] == "gpu:" + named[both]).all()
-
 
 class TestE4040:
     """A T4 and a Keras CNN: clean."""
@@ -360,15 +349,6 @@ class TestMac:
         assert "its kernels are not in the trace" in health(report)["pluggable_device"]
         assert not any(f.cause == "no_gpu_visible" for f in report.findings)
 
-    def test_the_ops_between_its_sends_ran_on_the_cpu(self) -> None:
-        on_cpu = cpu_ops(run_of(self.FOLDER))
-
-        assert set(on_cpu["name"]) == {
-            "gradient_tape/binary_crossentropy/DynamicStitch",
-            "Adam/add",
-        }
-        assert set(on_cpu["placement_certainty"]) == {"likely"}
-
 
 class TestCpuOnWindows:
     """TensorFlow 2.4, an RNN, 39 thousand events."""
@@ -382,28 +362,6 @@ class TestCpuOnWindows:
         assert "no_device_plane" in health(report)
         assert "TensorFlow used no GPU: 1,511 ops ran on the CPU" in report.summary.verdict
         assert report.findings[0].cause == "no_gpu_visible"
-
-    def test_what_would_have_run_on_one_is_likely_at_most(self) -> None:
-        """By the kernels of 2.12, the oldest known: those of 2.4 may have differed."""
-        report = report_of("tfcpu-win-ahettiarac")
-        (told,) = (f for f in report.findings if f.cause == "no_gpu_visible")
-        (said,) = (e.text for e in told.evidence if e.kind == "kernel_registry")
-
-        assert "TensorFlow 2.12, the nearest to 2.4" in said
-        assert "likely" in said
-        on_cpu = cpu_ops(run_of("tfcpu-win-ahettiarac"))
-        table = nearest("2.4").registry
-        lacking = [t for t in on_cpu["type"].astype(str) if not has_gpu_kernel(table, t)]
-        assert f"{1511 - len(lacking):,} of the 1,511 ops" in said
-        assert set(re.split(", ", said.rpartition("none has ")[2])) == set(lacking)
-
-    def test_its_ops_are_those_of_the_events(self) -> None:
-        run = run_of("tfcpu-win-ahettiarac")
-        graph = run.ops[~run.ops["is_eager"] & ~run.ops["type"].str.startswith("Iterator::")]
-        named = set(graph["name"].astype(str) + ":" + graph["type"].astype(str))
-        repeated = {f"{t}:{t}" for t in run.ops.loc[run.ops["is_eager"], "type"]}
-
-        assert named == host_op_names(parsed(run)) - repeated
 
 
 class TestJax:
@@ -421,16 +379,6 @@ class TestJax:
         assert "no TensorFlow op is seen on a CPU" in report.summary.verdict
         assert report.findings == ()
         assert report.summary.explained_share is None
-
-    def test_copies_that_show_as_kernels_are_told_by_their_launch(self) -> None:
-        run = run_of("jax-rocm-attention")
-        shown = Counter(
-            name for _, name, *_ in device_events(parsed(run)) if "copyBuffer" in name
-        ).total()
-
-        assert shown == len(run.copies) > 0
-        assert set(run.copies["direction"]) == {"h2d"}
-        assert not run.kernels["name"].astype(str).str.contains("copyBuffer").any()
 
     def test_on_a_tpu(self) -> None:
         run, report = run_of("tpu-xprof-inference2"), report_of("tpu-xprof-inference2")

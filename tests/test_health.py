@@ -75,13 +75,6 @@ def test_a_sound_trace_has_little_to_say(recorded: Loader) -> None:
 
 
 class TestTracerLevel:
-    def test_two_means_lower_bounds(self, recorded: Loader) -> None:
-        message = told(recorded(host(STEP)))["tracer_level"].message
-
-        assert "level 2, as nothing shows another" in message
-        assert "lower bounds" in message
-        assert "holds no dtypes" in message
-
     def test_a_device_tracer_that_was_off(self, recorded: Loader) -> None:
         assert "device_tracer_off" in told(recorded(host(), task_environment(options=b"\x10\x02")))
         assert "device_tracer_off" not in told(recorded(host()))
@@ -201,18 +194,6 @@ class TestPlacements:
         message = told(run)["placement_unknown"].message
         assert "2 ops (1,501 µs" in message
         assert "not counted as CPU-placed" in message
-
-    def test_and_with_what_devices_waited_for_them(self, recorded: Loader) -> None:
-        python = line("python")(
-            eager("Neg", us(0, 10))(launch(us(5, 2), 1)),
-            eager("Abs", us(20, 50)),
-            eager("Neg", us(70, 10))(launch(us(75, 2), 2)),
-        )
-        ran = kernel("k", us(8, 4), correlation=1), kernel("k", us(77, 4), correlation=2)
-        run = recorded(host(STEP, python), gpu(0)(stream(7)(*ran)))
-
-        message = told(run)["placement_unknown"].message
-        assert message.endswith("devices waited 50 µs in all for them, which is counted apart")
 
     def test_the_share_of_kernels_without_an_op(self, recorded: Loader) -> None:
         run = recorded(

@@ -38,7 +38,7 @@ from traceanalyzer.report.timeline import timeline
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_work import device_work
-from traceanalyzer.timeline.intervals import Intervals, inside_ps, union, without
+from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.trace.files import read_host
 
@@ -77,13 +77,6 @@ ALIKE: Final = 0.02
 SAME: Final = 1e-6  # sums of the same picoseconds
 MS: Final = 1e9  # in picoseconds
 FEW: Final = 5  # of more steps XProf leaves out the first and the last
-
-# xplane_to_step_events.cc: what is no work of the host, IsRealCpuCompute.
-NO_WORK: Final = re.compile(
-    r"Eager(Local|Kernel)?Execute|FunctionRun|(train|test|TraceContext)[^/]*$"
-)
-# Events on the program's thread that we leave to the program: Python's part of TensorFlow.
-IN_PYTHON: Final = re.compile(r"TFE_.*|tf\.constant|convert_to_tensor|two_stages")
 
 
 class Step(NamedTuple):
@@ -406,35 +399,6 @@ def test_xprof_takes_copies_for_computing(folder: str, run: str, tmp_path: Path)
 
 
 # ----------------------------------------------------------------------- work of the host
-
-
-@pytest.mark.parametrize("case", ["eager_ops", "logical_devices", "tf_function"])
-def test_xprof_takes_all_of_tensorflow_for_the_hosts_work(case: str, tmp_path: Path) -> None:
-    """Its "host compute" is the time in which any event of the step ran, on whatever thread, ops or
-    not; its "all others" is the rest. We tell ops from the runtime, and what Python does from both:
-    `convert_to_tensor` is no op, nor is a function's wrapper. (XProf takes the wrapper for work,
-    unless the function's name begins with `train` or `test`: then it is a marker.)"""
-    file = sample(case)
-    host = host_of(file)
-    steps, plane = host.tables.steps, host_plane(host)
-    is_work = events_of(plane, lambda name: not NO_WORK.match(name))
-    is_work &= ~plane.integers("step_num").present
-    in_python = events_of(plane, IN_PYTHON.fullmatch)
-
-    theirs = xprof_steps(file, tmp_path)
-
-    worked = in_steps_ms(times(plane, is_work), steps)
-    assert worked == pytest.approx([step.host for step in theirs], rel=SAME)
-    program = host.timeline.program
-    assert program is not None
-    is_program = program.phase == Phase.PROGRAM
-    ours = union(program.start_ps[is_program], program.duration_ps[is_program])
-    rest = without(ours, times(plane, is_work))
-    assert in_steps_ms(rest, steps) == pytest.approx([step.others for step in theirs], rel=ALIKE)
-    assert all(a > b.others for a, b in zip(in_steps_ms(ours, steps), theirs, strict=True))
-    # The whole difference is Python's part.
-    rest = without(ours, times(plane, is_work & in_python))
-    assert in_steps_ms(rest, steps) == pytest.approx([step.others for step in theirs], rel=ALIKE)
 
 
 # ----------------------------------------------------------- what older releases had written

@@ -68,12 +68,6 @@ class TestReader:
         (back,) = found(copies, sidecar=sidecar)
         assert (back.reader, back.certainty) == ("predicate", "certain")
 
-    def test_a_capture_tells_that_it_is_none(self) -> None:
-        sidecar = recorded("f", ("p", "Less", GPU, ()), ("cond/x/_6", "Fill", GPU, ("p",)))
-
-        (back,) = found([predicate(100), predicate(1100)], sidecar=sidecar)
-        assert (back.reader, back.certainty) == ("host_argument", "likely")
-
     def test_an_op_on_the_cpu(self) -> None:
         copies = [
             old_copy("D2H", 4, us(k, 2), "a/_1:_Send", producer="a", consumer="b")
@@ -153,18 +147,6 @@ class TestWaiting:
 
         (last,) = found([predicate(100), predicate(1100)])
         assert last.idle_ps == (1100 - 102) * US  # up to the second, after which nothing is known
-
-
-def test_the_longest_wait_comes_first() -> None:
-    other = [
-        old_copy("D2H", 1, us(k, 2), "q/_2:_HostRecv", producer="q", consumer="cond/y/_7",
-                 correlation=k)
-        for k in (300, 1300)
-    ]  # fmt: skip
-    asked = tuple(launch(us(k - wait, 1), k) for k, wait in ((100, 5), (1100, 5), (300, 90)))
-
-    backs = found([predicate(100), predicate(1100), *other], pool=asked)
-    assert [(b.source_name, b.wait_ps) for b in backs] == [("q", 92 * US), ("p", 14 * US)]
 
 
 @needs_corpus

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 US = 10**6
 MIB = 2**20
-V100 = {"memory_bandwidth": "897000000000"}
 
 
 def the_edge(graph: nx.MultiDiGraph[str]) -> dict[str, Any]:
@@ -53,13 +52,6 @@ class TestLink:
         assert pcie_bytes_per_s(6, 16) == pytest.approx(121.0e9, rel=1e-4)
         assert pcie_bytes_per_s(9, 16) is None
         assert pcie_bytes_per_s(3, 0) is None
-
-    def test_a_copy_within_a_device_reads_and_writes_its_memory(self) -> None:
-        assert told_links({"/device:GPU:0": V100}) == {
-            ("/device:GPU:0", "d2d"): Link(bytes_per_s=448.5e9, source="memory")
-        }
-        assert told_links({"/device:GPU:0": {"memory_bandwidth": "much"}}) == {}
-        assert told_links({"/device:GPU:0": {}}) == {}
 
     def test_what_nvml_says_counts_where_it_is_the_same_for_all(self) -> None:
         slow = {"pcie_generation": 1, "pcie_width": 16}

@@ -396,22 +396,6 @@ class TestDamage:
         assert len(found.definitions) == 1
         assert [note.id for note in found.notes] == ["recording_cut_short"]
 
-    def test_garbage_and_unknown_kinds_are_told(self, tmp_path: Path) -> None:
-        write_journal(
-            tmp_path, FUNCTION, {"kind": "later"}, {"none": 1}, *finished(), end="?\n[]\n"
-        )
-
-        found = build(tmp_path, "h")
-
-        assert len(found.definitions) == 1
-        assert [(note.id, note.message) for note in found.notes] == [
-            ("records_damaged", "3 records of the recorder cannot be read"),
-            (
-                "records_unknown",
-                "the recorder wrote records of kinds that are not known here: later",
-            ),
-        ]
-
     @pytest.mark.parametrize("wrong", [None, 7, "text", [], {}, [None], [[]], True])
     @pytest.mark.parametrize("record", [FUNCTION, EAGER, SESSION_CONFIG, KERNELS, session(None)])
     def test_wrong_values_never_do_more_than_a_note(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.sidecar.sidecars import sample
-from traceanalyzer.sidecar.document import Graph, Sidecar
+from traceanalyzer.sidecar.document import Graph
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,6 @@ def test_the_version_is_told_where_it_is_a_text(
     environment: dict[str, Any] | None, version: str | None
 ) -> None:
     assert replace(sample(), environment=environment).tensorflow_version == version
-
-
-def test_a_line_has_the_text_that_any_of_its_frames_has() -> None:
-    bare = replace(sample().frames[0], code="<lambda>", text=None)
-    sidecar = replace(sample(), frames=(bare, *sample().frames))
-
-    assert sidecar.line_text("/project/train.py", 11) == "return x @ x"
-    assert sidecar.line_text("/project/train.py", 30) is None
-    assert sidecar.line_text("/elsewhere/train.py", 11) is None
-    assert Sidecar(tool="0", host="h", complete=True).line_text("train.py", 1) is None
 
 
 def test_where_the_data_of_a_node_come_from() -> None:

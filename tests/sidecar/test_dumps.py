@@ -81,16 +81,6 @@ def test_instantiations_that_are_alike_are_one(folder: Folder) -> None:
     assert instance.count == 3
 
 
-def test_partitions_go_with_the_instance_they_followed(folder: Folder) -> None:
-    folder.instance("f", 5, partitions={CPU_IN_NAME: 3})
-    folder.instance("f", 21, partitions={CPU_IN_NAME: 7, GPU_IN_NAME: 3})
-
-    first, second = folder.read().functions[0].instances
-
-    assert [p.device for p in first.partitions] == [CPU]
-    assert [p.device for p in second.partitions] == [CPU, GPU]
-
-
 def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
     folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
     folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
@@ -114,19 +104,6 @@ def test_the_placers_own_dumps_of_an_old_tensorflow(folder: Folder) -> None:
 
     assert function.name == "__inference_f_9"
     assert [i.assigned for i in function.instances] == [(GPU, CPU), (GPU, GPU)]
-
-
-def test_a_session_of_version_1_has_stages_of_its_own(folder: Folder) -> None:
-    folder.dump("unknown_graph.0001.main.after_opt_group_pre_placement.pb", "", "")
-    folder.dump("unknown_graph.0002.main.before_opt_group_post_placement.pb", CPU, CPU)
-    name = f"unknown_graph_partition_{CPU_IN_NAME}.0001.main.after_opt_group_post_partitioning.pb"
-    folder.dump(name, CPU, CPU)
-
-    (function,) = folder.read().functions
-
-    assert function.name == "unknown_graph"
-    assert function.instances[0].assigned == (CPU, CPU)
-    assert [p.device for p in function.instances[0].partitions] == [CPU]
 
 
 @pytest.mark.parametrize("data", [b"", b"\x0a\x7fcut", b"\x0b"])

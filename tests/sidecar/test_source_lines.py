@@ -119,16 +119,6 @@ def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.Monkey
     assert texts(frame(name, 2)) == [None]
 
 
-def test_a_cell_that_a_debugger_wrote_down_is_no_changed_file(
-    program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = (6, None, ["x = 2\n"], str(program))
-    monkeypatch.setitem(linecache.cache, str(program), entry)
-    here = SourceLines(since_s=0, of_this_process=True)
-    assert texts(frame(program, 1), reader=here) == ["x = 2"]
-    assert notes(frame(program, 1), reader=here) == {}
-
-
 def test_what_linecache_read_from_a_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "/nowhere/gone.py"
     monkeypatch.setitem(linecache.cache, name, (6, 1.0, ["x = 1\n"], name))

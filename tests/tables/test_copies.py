@@ -8,7 +8,6 @@ import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
-    allocation,
     call,
     copy,
     eager,
@@ -143,14 +142,6 @@ class TestEnds:
         assert linked(tables) == [ends]
         assert rows(tables.copies, *ENDS) == [ends[1:]]
 
-    def test_an_op_on_the_cpu_takes_what_is_copied_to_the_host_within_it(self) -> None:
-        tables = tables_of(
-            host(thread("tf_Compute", 1)(op("a", "StringJoin", us(0, 9))(launch(us(1, 1), 7)))),
-            gpu(0)(stream(8)(copy("D2H", 4, us(9, 1), correlation=7))),
-        )
-
-        assert linked(tables) == [("d2h", None, "a")]
-
     def test_are_not_linked_to_an_op_of_another_function(self) -> None:
         tables = tables_of(
             host(
@@ -239,20 +230,6 @@ class TestToldByTheHostAlone:
 
         assert rows(table, "direction", "bytes") == [("h2d", 4)]
 
-    def test_but_one_to_a_pluggable_device_does(self) -> None:
-        table = copies(
-            host(
-                thread("tf_Compute", 1)(
-                    old_send("a", "b", us(2, 3)),
-                    allocation(64, us(9), "a", allocator="pluggable_device_host_bfc"),
-                )
-            )
-        )
-
-        assert rows(table, "direction", "bytes", "duration_ps", *ENDS) == [
-            ("h2d", None, None, "a", "b")
-        ]
-
 
 class TestCountedIntoOps:
     def test_as_producer_and_as_consumer_each_once(self) -> None:
@@ -340,11 +317,3 @@ class TestHowTheyWereAskedFor:
         )
 
         assert found == [("argument", "f", "python/1", 1 * US)]
-
-    def test_where_no_graph_runs_an_unnamed_copy_may_be_anyones(self) -> None:
-        found = self.asked(
-            host(thread("python", 1)(launch(us(1, 2), 7))),
-            gpu(0)(stream(8)(copy("D2H", 4, us(4, 1), correlation=7))),
-        )
-
-        assert found == [(None, None, "python/1", 1 * US)]

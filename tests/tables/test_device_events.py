@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.traces import (
-    NO_VALUE,
     copy,
     decode,
     event,
@@ -16,14 +15,12 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    metadata,
     old_copy,
     old_kernel,
     old_ops,
     old_scopes,
     old_steps,
     op,
-    plane,
     ref,
     stream,
     thread,
@@ -35,7 +32,6 @@ from traceanalyzer.tables.device_events import (
     CopyDetails,
     DeviceEvents,
     device_events,
-    device_planes,
 )
 from traceanalyzer.tables.host_ops import host_ops
 
@@ -48,26 +44,6 @@ def events(*planes: Any) -> DeviceEvents:  # noqa: ANN401  # words of the langua
 
 def on_gpu(*inside: Any) -> DeviceEvents:  # noqa: ANN401
     return events(gpu(0)(stream(7, "Compute")(*inside)))
-
-
-def test_planes_of_gpus_and_tpus_with_or_without_events() -> None:
-    trace = decode(
-        xspace(
-            host(),
-            gpu(0),
-            gpu(11)(stream(7, "Compute")(kernel("k", us(0, 1)))),
-            plane("/device:TPU:0"),
-            plane("/device:TPU:0 SparseCore 1"),
-            plane("/device:CUSTOM:Megascale"),
-            plane("/host:metadata")(metadata("m")),
-        )
-    )
-
-    assert [p.name for p in device_planes(trace)] == [
-        "/device:GPU:0",
-        "/device:GPU:11",
-        "/device:TPU:0",
-    ]
 
 
 def test_derived_lines_are_left_out() -> None:
@@ -97,15 +73,6 @@ class TestOpOfAnEvent:
 
         assert found.op.to_list() == ["a:MatMul", "b:Add", "c:Neg", "d:Abs"]
 
-    def test_is_told_by_either_where_one_says_nothing_useful(self) -> None:
-        found = on_gpu(
-            kernel("gemm", us(0, 1), tf_op=ref("XlaModule:"), annotation=ref("a:MatMul")),
-            kernel("none", us(2, 1), tf_op=NO_VALUE),
-            kernel("none", us(4, 1)),
-        )
-
-        assert found.op.to_list() == ["a:MatMul", None, None]
-
     def test_and_the_ends_of_a_copy(self) -> None:
         found = on_gpu(
             old_copy("D2H", 1, us(0, 1), "All_10/_6:_HostRecv", producer="All_10", consumer="cond"),
@@ -127,19 +94,6 @@ class TestOpOfAnEvent:
         assert found.hlo_name.to_list() == ["dense/MatMul", None]
         assert found.hlo_module.to_list() == ["cluster_0", "cluster_0"]
         assert found.op.to_list() == [None, None]
-
-    def test_on_a_tpu_is_the_event_itself_unless_it_says_otherwise(self) -> None:
-        found = events(
-            plane("/device:TPU:0")(
-                line("XLA Ops")(
-                    event("%fusion.7 = f32[8]{0} fusion(...)", us(0, 1), display_name="fusion.7"),
-                    event("copy-start", us(2, 1), hlo_op=ref("copy-start.4")),
-                )
-            )
-        )
-
-        assert found.name.to_list() == ["fusion.7", "copy-start"]
-        assert found.hlo_op.to_list() == ["fusion.7", "copy-start.4"]
 
 
 class TestLaunch:

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from tests.sidecars import CPU, GPU, Book, Node, cpu_partition, node, partition
-from traceanalyzer.sidecar.document import Function
 from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.graph_nodes import Node as Found
 
@@ -31,12 +30,6 @@ class TestInItsFunction:
         book.function(F, node("mm", "MatMul", line=7, asked="/device:GPU:0"))
 
         assert find(book, "mm", "MatMul") == (7, "/device:GPU:0", CPU)
-
-    def test_a_node_of_another_type_is_another(self) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=7))
-
-        assert find(book, "mm", "Mul") is None
 
     def test_what_ran_decides_on_the_type_and_the_input_on_the_request(self) -> None:
         """OneDNN's rewrite and grappler's fusions keep the name of what they compute."""
@@ -75,33 +68,6 @@ class TestInItsFunction:
         book.function(F, node("x", "_Arg"), ran=(cpu_partition(ran),))
 
         assert find(book, ran.name, "Tanh") == (31, None, CPU)
-
-    def test_an_argument_is_asked_for_nowhere(self) -> None:
-        """Of an `_Arg` the graph holds the device it is assigned to."""
-        book = Book()
-        book.function(F, node("x", "_Arg", line=3, asked=CPU))
-
-        assert find(book, "x", "_Arg") == (3, None, CPU)
-
-    def test_a_function_that_it_calls(self) -> None:
-        book = Book()
-        book.function("__inference_g_92", node("mm", "MatMul", line=40))
-        book.function(F, node("call", "PartitionedCall", line=7))
-        sidecar = book.sidecar()
-        assert GraphNodes(sidecar).find(F, "mm", "MatMul") is None
-
-        calling = book.sidecar(
-            attributes=({"f": {"func": "__inference_g_92"}},),
-            functions=tuple(with_attributes(f, 0) if f.name == F else f for f in sidecar.functions),
-        )
-
-        assert told(GraphNodes(calling).find(F, "mm", "MatMul")) == (40, "", CPU)
-
-
-def with_attributes(function: Function, number: int) -> Function:
-    (instance,) = function.instances
-    graph = replace(instance.input, attributes=(number,) * len(instance.input))
-    return replace(function, instances=(replace(instance, input=graph),))
 
 
 class TestWithoutPartitions:
@@ -213,14 +179,6 @@ class TestWhereTheFunctionIsNotKnown:
         assert self.datasets(5, 6).find_in_datasets("mul", "Mul") is None
         assert told(self.datasets(5, 5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
 
-    def test_a_sessions_graph_as_it_was_placed(self) -> None:
-        """TensorFlow calls what it dumps of it `unknown_graph`."""
-        book = Book()
-        book.define("", node("mm", "MatMul", line=14))
-        book.function("unknown_graph", node("mm", "MatMul", asked="/CPU:0"))
-
-        assert told(GraphNodes(book.sidecar()).find_in_any("mm", "MatMul")) == (14, "/CPU:0", CPU)
-
     def test_a_session_whose_graph_grew(self) -> None:
         """A dump shows the device that a variable kept in place of the requested one."""
         book = Book()
@@ -314,16 +272,6 @@ class TestTypes:
         book.function(F, node("Cast", "Cast", line=7, attributes=0), ran=())
 
         assert self.types(book, made, "Cast") == (None, None)
-
-    def test_instances_that_differ_tell_none(self) -> None:
-        book = Book()
-        one, other = (node("mm", "MatMul", attributes=k) for k in (0, 1))
-        book.function(F, node("mm", "MatMul", line=7, attributes=0), ran=(cpu_partition(one),))
-        book.instance(F, one, ran=(cpu_partition(one),))
-        assert self.types(book, "mm", "MatMul") == ("float;float", "float")
-
-        book.instance(F, other, ran=(cpu_partition(other),))
-        assert self.types(book, "mm", "MatMul") == (None, None)
 
     @pytest.mark.parametrize(
         ("copied", "types"),

@@ -25,7 +25,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.tables.host_ops import HostOps, Transfer, host_ops
+from traceanalyzer.tables.host_ops import HostOps, host_ops
 from traceanalyzer.tables.vocabulary import Kind
 
 US = 10**6
@@ -222,12 +222,6 @@ class TestInPipeline:
 
 
 class TestTransfers:
-    def test_a_send_tells_both_ends_and_their_devices(self) -> None:
-        ops = seen(thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))))
-
-        assert ops.transfers == (Transfer("a", "b", CPU, GPU),)
-        assert ops.transfer.tolist() == [0]
-
     @pytest.mark.parametrize("key", ["", ";;;;", "a;b", "no key at all"])
     def test_a_key_that_is_none_does_no_harm(self, key: str) -> None:
         ops = seen(
@@ -271,19 +265,6 @@ class TestDevice:
 
         assert by_name(ops, ops.device) == {"a/_1:_Send": CPU, "b:Neg": None}
 
-    def test_an_executor_that_seems_to_send_from_two_devices_tells_nothing(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 50))(
-                    send("a", "b", us(3, 1), "CPU:0", "GPU:0"),
-                    send("c", "d", us(6, 1), "GPU:0", "CPU:0", edge=2),
-                    op("e", "Neg", us(10, 1)),
-                ),
-            )
-        )
-
-        assert by_name(ops, ops.device) == {"a/_1:_Send": CPU, "c/_2:_Send": GPU, "e:Neg": None}
-
     def test_an_input_sent_to_the_cpu_is_no_proof(self) -> None:
         ops = seen(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
 
@@ -303,19 +284,6 @@ class TestDevice:
         )
 
         assert ops.device.to_list() == [None]
-
-    def test_an_input_sent_to_the_gpu_outweighs_one_sent_to_the_cpu(self) -> None:
-        ops = seen(
-            line("python")(
-                eager("Sum", us(0, 9))(
-                    eager_send(us(1, 1), "CPU:0", "GPU:0"),
-                    eager_send(us(3, 1), "GPU:0", "CPU:0", argument=1),
-                )
-            )
-        )
-
-        assert ops.device.to_list() == [GPU]
-        assert ops.device_is_proved.tolist() == [True]
 
 
 class TestOwner:

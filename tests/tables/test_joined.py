@@ -129,34 +129,6 @@ class TestEagerOps:
             (GPU, "host_memory", certainty)
         ]
 
-    def test_unless_it_launched_a_kernel(self) -> None:
-        book = Book()
-        book.thread(0, eager_op("Where", 7, device=GPU, memory=CPU))
-        ran = eager("Where", us(10, 9))(launch(us(11, 2), 7))
-
-        ops = tables(
-            book.sidecar(),
-            host(line("python")(event(MARKER, us(0), thread=0, index=0), ran)),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(20, 3), correlation=7))),
-        ).ops
-
-        assert rows(ops, "device", "placement", "placement_source", "source_line", "kernels") == [
-            (GPU, "gpu:0", "kernel", 7, 1)
-        ]
-
-    def test_one_that_makes_nothing_runs_where_its_resource_is(self) -> None:
-        book = Book()
-        assign = eager_op(
-            "AssignVariableOp", 7, inputs="resource;float", outputs="", taken_from=GPU
-        )
-        book.thread(0, assign)
-
-        ops = tables(book.sidecar(), host(python("AssignVariableOp"))).ops
-
-        assert rows(ops, "device", "placement", "placement_certainty", "placement_source") == [
-            (GPU, "gpu:0", "likely", "sidecar")
-        ]
-
     def test_kernels_go_to_the_line_that_launched_them(self) -> None:
         book = Book()
         book.thread(0, eager_op("MatMul", 7, device=GPU), eager_op("MatMul", 9, device=GPU))
@@ -195,22 +167,6 @@ class TestGraphOps:
             ("cpu", "certain", "sidecar")
         ]
         assert rows(ops, "input_types", "output_types", "signature") == [(None, None, None)]
-
-    def test_their_types_are_those_of_their_attributes(self) -> None:
-        ops = self.gathered(op("gather", "ResourceGather", us(10, 5)))
-
-        assert rows(ops, "input_types", "output_types", "signature") == [
-            ("resource;int64", "half", "resource;int64")
-        ]
-
-    @pytest.mark.parametrize(
-        ("shape", "types"),
-        [("(;int32[3])", "?;int32"), ("(int64[3])", "int64"), ("()", "?")],
-    )
-    def test_what_was_seen_stands(self, shape: str, types: str) -> None:
-        seen = op("gather", "ResourceGather", us(10, 5), shape=shape)
-
-        assert rows(self.gathered(seen), "input_types") == [types]
 
     @pytest.mark.parametrize(
         ("op_type", "shape", "types"),
@@ -267,28 +223,6 @@ class TestGraphOps:
             ("f", "mm", 21, ""),
             ("f#2", "mm", 21, ""),
             ("g", "mm", 31, "/CPU:0"),
-        ]
-
-    def test_of_tf_data(self) -> None:
-        book = Book()
-        book.function("__inference_Dataset_map_21", node("mul", "Mul", line=40))
-        book.function(F, node("mul", "Mul", line=50))
-        book.thread(0, F)
-        captured = event("InstantiatedCapturedFunction::Run", us(5, 50), id=-9)
-
-        ops = tables(
-            book.sidecar(),
-            host(
-                thread("tf_data_iterator", 3)(captured),
-                thread("tf_Compute", 1)(executor(us(6, 40), step=-9)(op("mul", "Mul", us(10, 5)))),
-            ),
-        ).ops
-
-        assert rows(ops, "function", "source_line", "in_input_pipeline", "placement") == [
-            ("tf.data", 40, True, "cpu")
-        ]
-        assert rows(ops, "placement_certainty", "placement_source", "device") == [
-            ("certain", "input_pipeline", CPU)
         ]
 
     def test_of_a_dataset_that_a_step_reduces(self) -> None:
@@ -380,9 +314,6 @@ class TestKeys:
 
     def test_do_not_hang_on_the_line(self) -> None:
         assert self.keys("MatMul @7", "MatMul @9") == self.keys("MatMul @107", "MatMul @109")
-
-    def test_nor_on_the_order_in_which_lines_ran(self) -> None:
-        assert self.keys("MatMul @9", "MatMul @7") == self.keys("MatMul @7", "MatMul @9")[::-1]
 
     def test_hang_on_the_python_function(self) -> None:
         one, other = (

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tables.reading import host_plane
 from tests.traces import decode, event, host, line, ps, us, xspace
-from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations, sum_by
+from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
 
 
 def parents(*lines: object, containers: str = "ABCDEFG") -> dict[str, str | None]:
@@ -65,16 +65,6 @@ def test_events_may_stand_in_any_order() -> None:
     }
 
 
-def test_of_equal_spans_the_one_written_first_encloses_the_next() -> None:
-    assert parents(line("t")(event("A", us(0, 5)), event("B", us(0, 5)))) == {"A": None, "B": "A"}
-
-
-def test_several_lines_of_one_number_do_not_mix() -> None:
-    assert parents(
-        line("t", id=7)(event("A", us(0, 10))), line("t", id=7)(event("x", us(1, 1)))
-    ) == {"A": None, "x": None}
-
-
 def test_deep_nesting() -> None:
     inner = event("x", us(0, 1))
     for _ in range(300):
@@ -84,13 +74,6 @@ def test_deep_nesting() -> None:
     found = innermost(plane, in_line_order(plane), np.ones(len(plane), np.bool_))
 
     assert found.tolist() == list(range(-1, 300))
-
-
-def test_sums_are_exact_and_leave_negative_codes_out() -> None:
-    codes = np.array([0, 2, 0, -1, 2])
-    values = np.array([2**53, 1, 1, 99, 2**53 + 1])
-
-    assert sum_by(codes, values, 4).tolist() == [2**53 + 1, 0, 2**53 + 2, 0]
 
 
 @st.composite

@@ -104,9 +104,6 @@ class TestThatWasPlaced:
         assert placed("AddN", N=3, T="float") == Types(inputs=None, outputs="float")
         assert placed("ConcatV2", N=2, T="half") == Types(inputs=None, outputs="half")
 
-    def test_and_two_bitcasts_one(self) -> None:
-        assert placed("Bitcast", T="float", type="int32") == NOT_KNOWN
-
     @pytest.mark.parametrize(
         "more",
         [
@@ -122,19 +119,6 @@ class TestThatWasPlaced:
 
         assert types.that_was_placed("MatMul", 0) == NOT_KNOWN
         assert types.that_ran("MatMul", 0).inputs == "float;float"
-
-
-class TestThatBecame:
-    """What became of nodes under their names; further cases are those of `GraphNodes`."""
-
-    def test_in_another_version_the_runtimes_own_may_be_others(self) -> None:
-        attributes = {"T": "float", "transpose_a": False, "transpose_b": False}
-        grown = {*load(NEWEST).definition("MatMul").attributes} - {*attributes}
-        attributes |= dict.fromkeys(grown, False)
-
-        assert types_in(attributes).that_became("_MklMatMul", "MatMul", 0).inputs == "float;float"
-        assert types_in(attributes, LATER).that_became("_MklMatMul", "MatMul", 0) == NOT_KNOWN
-        assert types_in(attributes, LATER).that_became("MatMul", "MatMul", 0).outputs == "float"
 
 
 class TestOfAnotherVersion:

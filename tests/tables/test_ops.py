@@ -11,8 +11,6 @@ from tests.traces import (
     call,
     decode,
     eager,
-    eager_send,
-    event,
     executor,
     gpu,
     host,
@@ -68,13 +66,6 @@ class TestCounts:
         )
 
         assert rows(table, "occurrences", "kernels", "kernel_ps") == [(1, 3, 6 * US)]
-
-    def test_aggregated_events_count_as_often_as_they_say(self) -> None:
-        table = ops(
-            line_of(event("a:Neg", us(0, 50), display_name="Neg", occurrences=12)),
-        )
-
-        assert rows(table, "occurrences", "host_total_ps") == [(12, 50 * US)]
 
 
 class TestRole:
@@ -182,12 +173,6 @@ class TestOpId:
             (None, "Exp", True),
             (None, "c", False),
         }
-
-    def test_does_not_depend_on_whether_the_device_is_told(self) -> None:
-        told = ops(line_of(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:0"))))
-        untold = ops(line_of(eager("Neg", us(0, 9))))
-
-        assert rows(told, "op_id") == rows(untold, "op_id")
 
     def test_differs_between_hosts_whatever_these_are_called(self) -> None:
         trace = decode(xspace(line_of(eager("Neg", us(0, 9)))))

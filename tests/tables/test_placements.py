@@ -21,9 +21,7 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    old_copy,
     old_op,
-    old_send,
     op,
     plane,
     ref,
@@ -32,7 +30,6 @@ from tests.traces import (
     task_environment,
     thread,
     us,
-    xla_kernel,
 )
 
 LEVEL_2 = task_environment(options=b"\x10\x02\x18\x01")
@@ -50,17 +47,6 @@ def where(*planes: Any) -> dict[str, tuple[str, str, str]]:  # noqa: ANN401  # w
 
 class TestKernel:
     """A kernel launched for the op ran on that device."""
-
-    def test_on_two_gpus(self) -> None:
-        tables = tables_of(
-            gpu(0)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg"))),
-            gpu(1)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg"))),
-        )
-
-        assert rows(tables.ops, "placement", "device", "kernels") == [
-            ("gpu:0", "/device:GPU:0", 1),
-            ("gpu:1", "/device:GPU:1", 1),
-        ]
 
     def test_outweighs_an_input_of_an_eager_op_that_was_sent_to_the_cpu(self) -> None:
         assert where(
@@ -90,34 +76,6 @@ class TestKernel:
             ),
             gpu(0)(stream(7, "Compute")(kernel("k", us(25, 1), "a:Neg", correlation=7))),
         ) == {"f a:Neg": ("gpu:0", "likely", "kernel")}
-
-    def test_of_another_op_launched_within_a_send_is_none_of_the_sends(self) -> None:
-        assert where(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 90), context=1)(
-                        old_send("a", "b", us(0, 50))(
-                            executor(us(5, 30), context=2)(launch(us(6, 1), 7))
-                        )
-                    )
-                )
-            ),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(9, 1), correlation=7))),
-        ) == {"a/_1:_Send": ("cpu", "likely", "host_event")}
-
-
-class TestCompiled:
-    """XLA made the op part of a kernel."""
-
-    def test_on_a_gpu(self) -> None:
-        assert where(gpu(0)(stream(7, "Compute")(xla_kernel("k", us(0, 1), "fusion.3")))) == {
-            "cluster_0 fusion.3:fusion": ("xla", "certain", "compiled")
-        }
-
-    def test_on_a_tpu(self) -> None:
-        assert where(plane("/device:TPU:1")(line("XLA Ops")(event("fusion.3", us(0, 1))))) == {
-            "fusion.3:fusion": ("tpu:1", "certain", "compiled")
-        }
 
 
 class TestExecutor:
@@ -151,19 +109,6 @@ class TestExecutor:
 
         assert placed(tables)["a:Neg"] == ("cpu", "likely", "executor")
 
-    def test_is_not_taken_from_an_id_that_a_whole_step_shares(self) -> None:
-        found = where(
-            BUSY,
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 20), step=5, context=5)(send("x", "y", us(3, 1))),
-                    executor(us(30, 20), step=5, context=5)(op("a", "Neg", us(31, 1))),
-                )
-            ),
-        )
-
-        assert found["a:Neg"] == ("cpu", "likely", "host_event")
-
 
 class TestInputPipeline:
     """What runs on behalf of tf.data is placed on the CPU."""
@@ -173,13 +118,6 @@ class TestInputPipeline:
             assert where(BUSY, level, host(line("python")(iterator("Root::Map", us(0, 9))))) == {
                 "Iterator::Root::Map:Iterator::Map": ("cpu", "certain", "input_pipeline")
             }
-
-    def test_an_op_of_it_at_level_3_may_be_an_iterators_on_a_gpu(self) -> None:
-        """As seen in the corpus: an iterator for several devices, with functions on each."""
-        planes = (LEVEL_3, host(thread("tf_data_x", 1)(op("a", "Identity", us(0, 1)))))
-
-        assert where(BUSY, *planes) == {"tf.data a:Identity": ("unknown", "possible", "none")}
-        assert where(*planes) == {"tf.data a:Identity": ("cpu", "certain", "input_pipeline")}
 
 
 class TestTransfer:
@@ -225,64 +163,6 @@ class TestTransfer:
             "f b:Reshape": ("gpu:1", "certain", "transfer"),
         }
 
-    @pytest.mark.parametrize(
-        ("kind", "other_end"),
-        [
-            ("_Recv", ("cpu", "likely", "transfer")),
-            # As a rule an op on the GPU that takes this value in host memory.
-            ("_HostRecv", ("unknown", "possible", "none")),
-        ],
-    )
-    def test_a_d2h_copy_likewise(self, kind: str, other_end: tuple[str, str, str]) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5)(
-                        op("All_10", "All", us(1, 1)),
-                        op("cond", "If", us(3, 1)),
-                        launch(us(6, 1), 7),
-                    )
-                ),
-            ),
-            gpu(0)(
-                stream(8, "MemcpyD2H")(
-                    old_copy(
-                        "D2H",
-                        1,
-                        us(9, 1),
-                        f"All_10/_6:{kind}",
-                        producer="All_10",
-                        consumer="cond",
-                        correlation=7,
-                    )
-                )
-            ),
-        )
-
-        assert found == {
-            "f All_10:All": ("gpu:0", "certain", "transfer"),
-            "f cond:If": other_end,
-        }
-
-    def test_what_is_told_of_another_function_is_only_likely(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    call("__inference_f_1", us(0, 9), step=-5),
-                    call("__inference_g_2", us(20, 9), step=-6),
-                ),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5, context=1)(op("b", "Reshape", us(1, 1))),
-                    executor(us(20, 9), step=-6, context=2)(send("a", "b", us(22, 1))),
-                ),
-            ),
-        )
-
-        assert found["f b:Reshape"] == ("gpu:0", "likely", "transfer")
-
     def test_an_op_whose_function_is_unknown_is_not_the_other_of_its_name(self) -> None:
         """Told of one in `g`; the row without a function need not be that one."""
         tables = tables_of(
@@ -315,16 +195,6 @@ class TestTransfer:
         )
 
         assert found["f b:Neg"] == ("cpu", "possible", "host_event")
-
-    def test_an_eager_op_is_not_told_of_by_the_name_of_a_graph_op(self) -> None:
-        found = where(
-            host(
-                line("python")(eager("Neg", us(50, 9))),
-                thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "Neg", us(2, 1)))),
-            ),
-        )
-
-        assert found["Neg:Neg"] == ("unknown", "possible", "none")
 
 
 class TestAllocator:
@@ -456,25 +326,6 @@ class TestNoProofWhereThereIsNone:
             "transfer",
         )
 
-    def test_a_send_of_a_call_that_is_not_known_proves_nothing(self) -> None:
-        """On the calling thread itself no executor tells which call it is."""
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    event("EagerLocalExecute: __inference_f_1", us(0, 9))(
-                        send("a", "b", us(1, 1)), op("b", "Inv", us(3, 1))
-                    ),
-                    event("EagerLocalExecute: __inference_f_1", us(20, 9))(
-                        op("b", "Inv", us(21, 1))
-                    ),
-                )
-            ),
-            BUSY,
-        )
-
-        assert found["f b:Inv"] == ("gpu:0", "likely", "transfer")
-
     def test_a_kernel_that_a_callback_launched_itself(self) -> None:
         found = where(
             LEVEL_2,
@@ -525,13 +376,6 @@ class TestRegistry:
         seen = line("python")(eager("MatMul", us(0, 9)), eager("MyGelu", us(10, 9)))
 
         assert set(where(BUSY, host(seen)).values()) == {("unknown", "possible", "none")}
-
-    def test_gives_way_to_what_the_trace_shows(self) -> None:
-        sent = eager("RandomShuffle", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))
-
-        assert where(BUSY, host(line("python")(sent))) == {
-            "RandomShuffle:RandomShuffle": ("cpu", "likely", "transfer")
-        }
 
     def test_tells_nothing_of_devices_of_other_kinds(self) -> None:
         """Their kernels are in no table."""

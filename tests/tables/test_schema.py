@@ -39,13 +39,6 @@ def test_hosts_are_joined_in_order_with_the_declared_dtypes() -> None:
     assert table["count"].tolist() == [1, 2, 3, 4]
 
 
-def test_columns_that_a_host_has_none_of_are_joined_too() -> None:
-    table = SCHEMA.frame([part(name=[None], size=[None]), part()])
-
-    assert SCHEMA.problems(table) == []
-    assert table["name"].isna().tolist() == [True, False]
-
-
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda s: s.name)
 def test_a_table_without_rows_conforms(schema: Schema) -> None:
     assert schema.problems(schema.frame([])) == []
@@ -61,9 +54,3 @@ def test_problems_name_columns_and_dtypes() -> None:
     ]
     assert SCHEMA.problems(table.astype({"count": "float64"})) == ["count: float64, expected int64"]
     assert SCHEMA.problems(table.astype({"name": "object"})) == ["name: object, expected text"]
-
-
-def test_every_column_says_what_it_holds() -> None:
-    for schema in SCHEMAS:
-        for name, column in schema.columns.items():
-            assert column.meaning, f"{schema.name}.{name}"

@@ -24,7 +24,6 @@ from tests.traces import (
     old_op,
     op,
     ref,
-    send,
     stream,
     task_environment,
     thread,
@@ -105,24 +104,6 @@ def test_a_kernel_is_of_no_op_where_another_may_have_launched_it(*, in_graph: bo
     ]
 
 
-def test_a_kernel_is_of_the_function_that_launched_it() -> None:
-    assert found(
-        host(
-            line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-            thread("tf_Compute", 1)(
-                executor(us(1, 5), step=-5)(launch(us(2, 1), 7)),
-                executor(us(20, 5), step=-6)(launch(us(21, 1), 8)),
-            ),
-        ),
-        gpu(0)(
-            stream(7, "Compute")(
-                kernel("k", us(3, 1), "a:Neg", correlation=7),
-                kernel("k", us(23, 1), "b:Neg", correlation=8),
-            )
-        ),
-    ) == [("f", "a", "/device:GPU:0", 1, 1), (None, "b", "/device:GPU:0", 1, 1)]
-
-
 class TestBelowLevel3:
     def test_a_host_op_and_a_kernel_of_its_name_are_two_ops_while_the_function_is_unknown(
         self,
@@ -165,18 +146,6 @@ class TestAtLevel3:
             host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 1)))),
             gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
         ) == [(None, "a", "/device:GPU:0", 1, 1)]
-
-    def test_but_not_when_there_is_one_on_each_of_two_gpus(self) -> None:
-        assert found(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 1)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-            gpu(1)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-        ) == [
-            (None, "a", "/device:GPU:0", 1, 1),
-            (None, "a", "/device:GPU:1", 1, 1),
-            (None, "a", None, 1, 0),
-        ]
 
     def test_an_op_is_of_the_one_function_that_is_known_to_have_it(self) -> None:
         assert found(
@@ -254,21 +223,6 @@ class TestXla:
         ]
         assert set(rows(tables.ops, "placement")) == {"xla"}
 
-    def test_it_is_not_the_op_of_that_name_which_was_not_compiled(self) -> None:
-        tables = tables_of(
-            host(thread("tf_Compute", 1)(op("dense/MatMul", "MatMul", us(0, 1)))),
-            gpu(0)(
-                stream(7, "Compute")(
-                    xla_kernel("fusion_3", us(0, 1), "fusion.3", op="dense/MatMul")
-                )
-            ),
-        )
-
-        assert sorted(rows(tables.ops, "type", "placement", "kernels")) == [
-            ("MatMul", "cpu", 0),
-            ("fusion", "xla", 1),
-        ]
-
 
 def test_calls_with_other_input_types_are_other_rows() -> None:
     tables = tables_of(
@@ -292,15 +246,6 @@ def test_calls_with_other_input_types_are_other_rows() -> None:
         ("a", None, None, 1),
         ("b", "half;half", "half;half", 2),
     ]
-
-
-def test_devices_are_written_in_full_where_the_trace_shows_job_and_task() -> None:
-    assert found(
-        host(
-            thread("tf_Compute", 1)(executor(us(0, 20))(send("b", "a", us(1, 1)))),
-        ),
-        gpu(1)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-    )[0] == (None, "a", "/job:localhost/replica:0/task:0/device:GPU:1", 1, 1)
 
 
 def test_more_combinations_than_a_number_can_hold_are_told_apart_all_the_same() -> None:

@@ -174,46 +174,6 @@ def test_an_index_counts_new_beginnings_but_of_a_zip_tells_inputs_apart() -> Non
     ]
 
 
-def test_a_thread_of_tf_data_does_not_wait_for_the_program() -> None:
-    tables = tables_of(
-        host(
-            line("python")(
-                get_next(us(0, 20), stage("Root", us(1, 18), id=1)),
-                get_next(us(30, 5)),  # of an iterator without stages
-                stage("Root", us(40, 7), id=1),  # without the op around it
-            ),
-            thread("tf_data_iterator_resource", 1)(stage("Root::Prefetch::Map", us(0, 90), id=3)),
-        )
-    )
-    asked = tables.pipelines.requests
-    stages = tables.stages["stage"].tolist()
-    assert [
-        (stages[r] if r >= 0 else None, a // US, b // US)
-        for r, a, b in zip(
-            asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist(), strict=True
-        )
-    ] == [("Root", 0, 20), (None, 30, 35), ("Root", 40, 47)]
-    assert tables.pipelines.is_first.tolist() == [True, False, False]
-
-
-def test_settings_are_the_most_that_was_told() -> None:
-    tables = tables_of(
-        host(
-            line("python")(
-                stage("Prefetch", us(0, 1), id=1, buffer_limit=1, autotune=ref("true")),
-                stage("Prefetch", us(2, 1), id=1, buffer_limit=4, autotune=ref("true")),
-                stage("Shuffle", us(4, 1), id=2, buffer_size=64),
-                stage("MapAndBatch", us(6, 1), id=3, parallelism=ref("unavailable")),
-            )
-        )
-    )
-    assert sorted(rows(tables.stages, "stage", "buffer_size", "autotune", "parallelism")) == [
-        ("MapAndBatch", None, None, None),
-        ("Prefetch", 4, True, None),
-        ("Shuffle", 64, None, None),
-    ]
-
-
 def test_an_address_that_another_pipeline_had_before_tells_the_two_apart() -> None:
     def epoch(at: int, root: str, below: str) -> tuple[Event, Event]:
         return stage(

@@ -17,7 +17,6 @@ from tests.traces import (
     kernel,
     line,
     op,
-    plane,
     stream,
     thread,
     us,
@@ -58,22 +57,6 @@ def test_a_function_called_over_and_over() -> None:
         ("f", 0.0, 10.0, "function calls", "regular"),
         ("f", 10.0, 10.0, "function calls", "regular"),
         ("f", 20.0, 8.0, "function calls", "partial"),
-    ]
-
-
-def test_the_dearest_function_leads() -> None:
-    def turn(k: int) -> list[Event]:
-        return [
-            call("__inference_f_1", us(100 * k, 10)),
-            call("__inference_g_2", us(100 * k + 20, 70)),
-        ]
-
-    found = steps(host(line("python")(*(e for k in range(3) for e in turn(k)))))
-
-    assert [row[:3] for row in found] == [
-        ("g", 20.0, 100.0),
-        ("g", 120.0, 100.0),
-        ("g", 220.0, 70.0),
     ]
 
 
@@ -165,50 +148,6 @@ def test_a_loop_within_a_call_makes_no_steps() -> None:
 
 
 GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
-
-
-def test_of_several_threads_the_busiest_that_repeats_something() -> None:
-    found = steps(
-        host(
-            line("irregular")(eager("OpX", us(0, 900)), call("__inference_z_9", us(900, 90))),
-            line("python")(*sequence("fafafa")),
-            line("short")(*sequence("ggg")),
-        )
-    )
-
-    assert [row[0] for row in found] == ["f", "f", "f"]
-
-
-def test_constants_that_tensorflow_keeps_do_not_count() -> None:
-    def turn(k: int) -> list[Event]:
-        made = [eager("_EagerConst", us(100 * k + 10, 5))] if k == 0 else []
-        return [eager("Mul", us(100 * k, 5)), *made, eager("Sum", us(100 * k + 20, 5))]
-
-    found = steps(host(line("python")(*(e for k in range(4) for e in turn(k)))))
-
-    assert [row[:3] for row in found] == [
-        ("2 ops", 0.0, 100.0),
-        ("2 ops", 100.0, 100.0),
-        ("2 ops", 200.0, 100.0),
-        ("2 ops", 300.0, 25.0),
-    ]
-
-
-def test_programs_on_devices_are_one_step_on_all() -> None:
-    def tpu(number: int, late: float) -> Any:  # noqa: ANN401  # a plane of the language
-        return plane(f"/device:TPU:{number}", id=number)(
-            line("XLA Modules", id=2)(
-                event("jit_init(77)", us(late, 5)),
-                *(event("jit_step(1219)", us(100 * k + 10 + late, 80)) for k in range(4)),
-            )
-        )
-
-    assert steps(tpu(0, 3), tpu(1, 0)) == [
-        ("jit_step", 10.0, 100.0, "XLA Modules", "regular"),
-        ("jit_step", 110.0, 100.0, "XLA Modules", "regular"),
-        ("jit_step", 210.0, 100.0, "XLA Modules", "regular"),
-        ("jit_step", 310.0, 83.0, "XLA Modules", "partial"),
-    ]
 
 
 def test_kernels_serve_where_nothing_is_known_of_the_host() -> None:

@@ -59,11 +59,6 @@ def test_what_is_traced_or_compiled_warms_up() -> None:
     assert kinds([110, 100], once=(0,)) == "wr"  # of two, too
 
 
-def test_only_at_the_start() -> None:
-    assert kinds([100, 100, 110, 100, 101], once=(2,)) == "rrrrr"
-    assert kinds([100, 100, 500, 100, 101], once=(2,)) == "rrorr"
-
-
 def test_what_is_done_in_every_step_is_no_warming_up() -> None:
     assert kinds([100, 100, 100, 101], once=(0, 1, 2, 3)) == "rrrr"
     assert kinds([900, 100, 100, 101], once=(0, 1, 2, 3)) == "wrrr"

@@ -90,16 +90,6 @@ def test_the_line_that_older_profilers_added_serves_where_nothing_marks_steps() 
     ]
 
 
-def test_a_step_spans_what_all_devices_did_in_it() -> None:
-    assert steps(
-        gpu(0)(old_steps(("train 500", us(0, 10)), ("train 501", us(12, 8)))),
-        gpu(1)(old_steps(("train 500", us(2, 11)), ("train 501", us(14, 3)))),
-    ) == [
-        (0, "train", 0, 13 * US, "line Steps"),
-        (1, "train", 12 * US, 8 * US, "line Steps"),
-    ]
-
-
 def test_numbers_beyond_reason_do_not_crash() -> None:
     found = steps(
         host(
@@ -146,22 +136,6 @@ class TestCutSteps:
             (4, "train", 420.0, 60.0, "unmarked call", "partial"),
             *self.WHOLE,
             (8, "train", 800.0, 30.0, "unmarked call", "partial"),
-        ]
-
-    def test_a_call_of_another_function_is_no_step(self) -> None:
-        assert self.marked(call("__inference_g_2", us(420, 60))) == self.WHOLE
-
-
-class TestSeveralThreads:
-    def test_what_threads_mark_alike_at_one_time_is_one_step(self) -> None:
-        assert in_us(
-            host(
-                line("a")(step(1, us(0, 50)), step(2, us(60, 50))),
-                line("b")(step(1, us(5, 50)), step(2, us(59, 30))),
-            )
-        ) == [
-            (1, "train", 0.0, 55.0, "step_num", "regular"),
-            (2, "train", 59.0, 51.0, "step_num", "regular"),
         ]
 
 

@@ -76,32 +76,6 @@ def test_names_are_classified(
     assert (Kind(names.kind[0]), names.op[0], names.type[0]) == (kind, op, op_type)
 
 
-def test_the_turns_of_an_executor_and_what_belongs_to_tf_data_are_told() -> None:
-    told = {
-        "ExecutorState::Process": (True, False),
-        "ExecutorState::ProcessAsync::Start": (False, False),
-        "Iterator::Root::Prefetch": (False, True),
-        "InstantiatedCapturedFunction::RunAsync": (False, True),
-        "InstantiatedCapturedFunction::Run": (False, True),
-        "CapturedFunction::RunInstantiated": (False, True),
-        "IteratorGetNextOp::DoCompute": (False, True),
-        "IteratorGetNextAsOptionalOp::DoCompute": (False, True),
-        "FunctionRun": (False, False),
-        "dense/MatMul:MatMul": (False, False),
-    }
-    plane = host_plane(line("python")(event(name, us(0, 1)) for name in told))
-
-    names = classify(plane)
-
-    assert {
-        name: (bool(executor), bool(pipeline))
-        for name, executor, pipeline in zip(
-            plane.names, names.is_executor, names.is_pipeline, strict=True
-        )
-        if name
-    } == told
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
+from traceanalyzer.timeline.breakdown import phases_within
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import Parts
 
@@ -38,10 +38,6 @@ def test_a_part_that_crosses_a_step_is_divided() -> None:
     assert found["compute_ps"].tolist() == [10, 10]
     assert found["host_op_ps"].tolist() == [15, 5]
     assert found.sum(axis=1).tolist() == [25, 15]
-
-
-def test_there_is_a_column_for_each_phase() -> None:
-    assert sorted(PHASE_COLUMNS) == sorted(Phase)
 
 
 @given(

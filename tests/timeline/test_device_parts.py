@@ -270,40 +270,6 @@ def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be()
     ]
 
 
-def test_a_turn_and_the_handing_over_of_an_element_are_of_the_call_they_name() -> None:
-    """So the walk goes on from the thread that asks the iterator; nothing else says who woke it."""
-    python = line("python")(
-        eager("UniqueV2", us(10, 40)), call("__inference_f_1", us(60, 90), step=7)
-    )
-    first = thread("tf_Compute", 1)(
-        executor(us(70, 10), step=7)(op("IteratorGetNext", "IteratorGetNext", us(72, 4)))
-    )
-    asked = thread("tf_data_iterator_get_next", 2)(
-        event("IteratorGetNextOp::DoCompute", us(80, 30), id=7)
-    )
-    second = thread("tf_Compute", 3)(executor(us(115, 10), step=7)(launch(us(118, 2), 2)))
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
-        kernel("gather", us(120, 5), op="gather/Gather:Gather", correlation=2),
-    )
-
-    found = parts_of(host(python, first, asked, second), gpu(0, device))
-
-    assert found[1:] == [
-        (5, 10, "PROGRAM?", ""),
-        (10, 50, "HOST_OP?", "UniqueV2"),
-        (50, 60, "PROGRAM?", ""),
-        (60, 72, "RUNTIME?", ""),
-        (72, 76, "INPUT?", "IteratorGetNext"),
-        (76, 80, "UNATTRIBUTED?", ""),
-        (80, 110, "INPUT?", ""),
-        (110, 115, "RUNTIME?", ""),
-        (115, 118, "RUNTIME", ""),
-        (118, 120, "LAUNCH", ""),
-        (120, 125, "COMPUTE", ""),
-    ]
-
-
 @pytest.mark.parametrize(("is_recorded", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
 def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
     is_recorded: bool,  # noqa: FBT001  # a case
@@ -329,19 +295,6 @@ def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
     found = parts_of(host(python, first, second), gpu(0, device))
 
     assert (32, 58, phase, "ListDiff") in found
-
-
-def test_a_thread_that_waits_for_the_device_goes_on_when_that_has_ended() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        event("cuStreamSynchronize", us(12, 30), correlation_id=9),
-        eager("MatMul", us(45, 10))(launch(us(46, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 25), 1), gemm(us(48, 5), 2))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found[1:3] == [(35, 42, "RUNTIME", ""), (42, 45, "PROGRAM", "")]
 
 
 def test_devices_clocks_that_are_early_are_set_right() -> None:

@@ -16,7 +16,6 @@ from tests.traces import (
     event,
     host,
     line,
-    plane,
     ref,
     uint,
     us,
@@ -44,15 +43,6 @@ def plane_from(*parts: bytes) -> Plane:
 
 
 # --------------------------------------------------------------- events and names
-
-
-def test_names_of_events() -> None:
-    only = plane_of(event("a", us(1)), event("b", us(2), display_name="B"), event("a", us(3)))
-    assert [only.names[k] for k in only.name_of] == ["a", "b", "a"]
-    assert [only.display_names[k] for k in only.name_of] == ["", "B", ""]
-    assert only.named("a").tolist() == [0, 2]
-    assert only.named("b", "?").tolist() == [1]
-    assert only.named("?").tolist() == []
 
 
 @given(
@@ -165,17 +155,6 @@ def test_a_long_text_that_very_many_events_inherit_takes_no_longer() -> None:
     column = only.strings("x")
     assert column.present.all()
     assert [len(value) for value in column.values] == [10**6]
-
-
-def test_a_planes_own_stats() -> None:
-    (only,) = decode(
-        xspace(plane("p", text="t", count=5, proto=b"\x00\xff", note=ref("n"), nothing=NO_VALUE))
-    ).planes
-    assert only.own == {"text": "t", "count": "5", "proto": "\x00\ufffd", "note": "n"}
-    assert only.own_bytes("proto") == b"\x00\xff"
-    assert only.own_bytes("text") == b"t"
-    assert only.own_bytes("count") is None
-    assert only.own_bytes("?") is None
 
 
 _values = st.one_of(

@@ -88,12 +88,6 @@ def test_events_are_looked_for_where_keras_puts_them(
     assert value(run_in(tmp_path / profile)) == "2.6"
 
 
-def test_events_of_another_log_directory_do_not_count(tmp_path: Path) -> None:
-    put(tmp_path / "other", HEADER + graph(808))
-    put(tmp_path, HEADER + graph(808))
-    assert value(run_in(tmp_path / "mine")) is None
-
-
 def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> None:
     put(tmp_path, HEADER + graph(440), RUN_TIME - 90_000)
     put(tmp_path, HEADER + graph(561), RUN_TIME - 3_700)
@@ -102,16 +96,6 @@ def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> No
     assert version is not None
     assert version.value == "2.4"
     assert version.source.endswith("the nearest in time of 3 events files that disagree")
-
-
-def test_a_run_of_no_known_time_has_all_versions_that_were_seen(tmp_path: Path) -> None:
-    put(tmp_path, HEADER + graph(440), 1)
-    put(tmp_path, HEADER + graph(561), 2)
-    put(tmp_path, HEADER + graph(561), 3)
-    version = tf_version(run_in(tmp_path, "mine"))
-    assert version is not None
-    assert version.value == "2.4 or 2.3"
-    assert version.source == "GraphDef producers in 3 events files that disagree"
 
 
 @pytest.mark.parametrize(
