@@ -15,16 +15,10 @@ import pytest
 
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus
-from tests.report.false_causes import lies_of, lies_on
 from tests.tables.reading import rows
 from tests.xspace_proto import XSpace
 from traceanalyzer.diagnosis import cpu_ops, diagnose
-from traceanalyzer.evidence.cases import case_by_registry
-from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.document import dumps
-from traceanalyzer.report.page import render_page
-from traceanalyzer.trace.discovery import find_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,22 +44,12 @@ FATMA: Final = (
     "2021_02_02_13_12_57",
     "2021_02_02_13_13_29",
 )
-UNREADABLE: Final = {"broken-xprof-utf8-mangled", "oldfmt-tfprofiler-demo"}
 # What these ops are on the host for: the files of summaries, and what is copied there for them.
 SUMMARIES: Final = [
     ("library_cpu_placement", "summary", "possible", "by_design"),
     ("no_gpu_kernel", None, "likely", "by_design"),  # FlushSummaryWriter
     ("no_gpu_kernel", None, "likely", "by_design"),  # WriteSummary
 ]
-# What is told by TensorFlow's kernels, which change from version to version.
-BY_KERNELS: Final = {
-    "no_gpu_kernel",
-    "dtype_unsupported",
-    "attr_unsupported",
-    "kernel_priority",
-    "host_memory_kernel",
-    "custom_op",
-}
 
 
 @lru_cache(maxsize=4)
@@ -126,52 +110,6 @@ def host_op_names(space: Any) -> set[str]:  # noqa: ANN401
                     if told.display_name and told.name.endswith(f":{told.display_name}"):
                         names.add(told.name)
     return {n for n in names if not n.startswith("Iterator::")}
-
-
-def all_runs() -> list[tuple[str, str]]:
-    if not CORPUS.is_dir():
-        return []
-    found = []
-    for folder in sorted(p for p in CORPUS.iterdir() if p.is_dir()):
-        try:
-            found += [(folder.name, run.name) for run in find_runs(folder)]
-        except ta.TraceAnalyzerError:
-            found.append((folder.name, ""))
-    return found
-
-
-@pytest.mark.parametrize(("folder", "name"), all_runs())
-def test_every_run_gives_a_report_or_one_plain_line(folder: str, name: str) -> None:
-    if folder in UNREADABLE:
-        with pytest.raises(ta.TraceAnalyzerError, match=r"\A[^\n]+\Z"):
-            report_of(folder, name or None)
-        return
-    report = report_of(folder, name or None)
-
-    document, page = dumps(report), render_page(report)
-    assert re.fullmatch(r"\S.*\.", report.summary.verdict)
-    assert all(rule.status != "failed" for rule in report.rules)
-    assert "</html>" in page
-    assert lies_of(document) + lies_on(page) == []
-
-
-@pytest.mark.parametrize(
-    ("folder", "name"), [(f, name) for f, name in all_runs() if f not in UNREADABLE]
-)
-def test_nothing_is_certain_by_the_kernels_of_another_version(folder: str, name: str) -> None:
-    """No run here is of a version that there is a table of: its kernels make nothing certain."""
-    run, report = run_of(folder, name or None), report_of(folder, name or None)
-    version = None if run.version is None else run.version.value
-
-    assert not nearest(version).exact
-    assert nearest(version).proof.certainty == "likely"
-    for found in report.findings:
-        for cause in (found, *found.blockers):
-            assert cause.cause not in BY_KERNELS or cause.certainty != "certain"
-        assert not BY_KERNELS & {out.cause for out in found.ruled_out}
-    for op_type in sorted({str(t) for t in run.ops["type"]}):
-        case = case_by_registry(op_type, None, version)
-        assert case.certainty != "certain", op_type
 
 
 class TestMultiworker:

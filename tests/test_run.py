@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import traceanalyzer as ta
-from tests.corpus import CORPUS, needs_corpus
 from tests.performance.synthetic import synthetic_trace
 from tests.tables.reading import rows
 from tests.traces import (
@@ -34,9 +32,10 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.schema import SCHEMAS
-from traceanalyzer.trace.discovery import find_runs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceanalyzer.run import Run
 
 
@@ -235,23 +234,3 @@ def test_times_beyond_reason_still_give_a_report(tmp_path: Path, duration: int) 
 
     assert problems(run) == {}
     dumps(assemble(diagnose(run)))
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    "folder", sorted(p.name for p in CORPUS.iterdir() if p.is_dir()) if CORPUS.is_dir() else []
-)
-def test_tables_of_the_corpus_conform(folder: str) -> None:
-    try:
-        found = find_runs(CORPUS / folder)
-    except TraceNotFoundError:
-        assert folder == "oldfmt-tfprofiler-demo"
-        return
-    for files in found:
-        try:
-            run = ta.load(CORPUS / folder, run=files.name)
-        except TraceFormatError:
-            assert folder == "broken-xprof-utf8-mangled"
-            continue
-        assert problems(run) == {}
-        assert run.ops["op_id"].is_unique

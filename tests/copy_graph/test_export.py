@@ -119,7 +119,7 @@ class TestCommand:
             (["-o", "graph.json"], "--copy-graph"),
             (["--copy-graph"], "--output"),
             (["--copy-graph", "-o", "graph.dot"], ".graphml or .json"),
-            (["--copy-graph", "-o", "nowhere/graph.json"], "no folder"),
+            (["--copy-graph", "-o", "nowhere/graph.json"], "does not exist"),
         ],
     )
     def test_says_what_is_missing(

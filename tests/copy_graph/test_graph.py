@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import tables_of
 from tests.traces import (
     copy,
@@ -27,10 +25,7 @@ from tests.traces import (
 )
 from traceanalyzer.copy_graph.costs import copy_costs, run_traffic
 from traceanalyzer.copy_graph.graph import HOST, copy_graph, device_graph
-from traceanalyzer.copy_graph.traffic import traffic
-from traceanalyzer.run import load
 from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
-from traceanalyzer.trace.discovery import find_runs
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -220,38 +215,6 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
         assert (back.wait_ps or 0) >= 0
         assert (back.idle_ps or 0) >= 0
     assert costs.islands == ()
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "tfgpu-tfprofiler-multiworker",
-        "tfgpu-e4040-2023-hd2551",
-        "tfgpu-fatma-cnn-sandor",
-        "tfmac-chiyo-dogsvscats",
-        "jax-rocm-convlegacy",
-        "jax-rocm-conv08",
-        "jax-rocm-elementwise",
-        "jax-rocm-attention",
-    ],
-)
-def test_totals_are_those_of_the_table_on_recorded_traces(folder: str) -> None:
-    for found in find_runs(CORPUS / folder):
-        run = load(CORPUS / folder, run=found.name)
-        assert len(run.copies) > 0
-        check_totals(run.copies, run.copy_graph)
-        check_totals(run.copies, device_graph(run.copies, run.copy_traffic))
-        by_tables = traffic(run.copies, run.kernels).hidden_ps
-        assert pd.Series(run.copy_traffic.hidden_ps).equals(pd.Series(by_tables))
-        for storm in run.copy_costs.storms:
-            of_direction = run.copies[run.copies["direction"] == storm.direction]
-            assert storm.count <= len(of_direction)
-            assert storm.time_ps <= of_direction["duration_ps"].sum()
-            assert (storm.carrying_ps or 0) * 4 < storm.time_ps
-        for back in run.copy_costs.read_backs:
-            # What is waited for includes the copies, where their asking is known.
-            assert back.wait_ps is None or back.time_ps is None or back.time_ps <= back.wait_ps
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:

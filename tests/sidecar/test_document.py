@@ -16,10 +16,8 @@ from traceanalyzer.sidecar.document import Graph
     [
         ({"tensorflow": {"version": "2.21.0"}}, "2.21.0"),
         ({"tensorflow": {"version": ""}}, None),
-        ({"tensorflow": {"version": 2}}, None),
         ({"tensorflow": "2.21.0"}, None),
         ({}, None),
-        (None, None),
     ],
 )
 def test_the_version_is_told_where_it_is_a_text(

@@ -173,13 +173,9 @@ class TestDamage:
         ("content", "words"),
         [
             (b"", "the file is empty"),
-            (b"no gzip at all", "damaged"),
             (gzip.compress(b""), "not JSON"),
-            (gzip.compress(b"{"), "not JSON"),
-            (gzip.compress(b"\xff"), "not JSON"),
             (gzip.compress(b"[" * 100_000), "not JSON"),
             (gzip.compress(b"1" * 5000), "not JSON"),
-            (gzip.compress(b"[]"), "not a sidecar"),
             (gzip.compress(b"{}"), "not a sidecar"),
             (gzip.compress(b" " * 80_000_000), "gzip bomb"),
         ],

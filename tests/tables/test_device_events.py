@@ -130,16 +130,10 @@ class TestDirection:
         ("name", "direction"),
         [
             ("MemcpyH2D", "h2d"),
-            ("MemcpyD2H", "d2h"),
-            ("MemcpyD2D", "d2d"),
-            ("MemcpyP2P", "p2p"),
             ("MemcpyHtoD", "h2d"),
             ("CopyHostToDevice", "h2d"),
-            ("CopyDeviceToHost", "d2h"),
-            ("CopyDeviceToDevice", "d2d"),
             ("Memset", None),
             ("MemcpyH2D_kernel", None),
-            ("gemm", None),
         ],
     )
     def test_is_told_by_the_name(self, name: str, direction: str | None) -> None:
@@ -149,8 +143,6 @@ class TestDirection:
         ("api", "direction"),
         [
             ("hipMemcpyHtoDAsync", "h2d"),
-            ("hipMemcpyDtoHAsync", "d2h"),
-            ("hipMemcpyDtoDAsync", "d2d"),
             ("hipModuleLaunchKernel", None),
         ],
     )
@@ -186,21 +178,10 @@ class TestCopyDetails:
                 "kind_src:pinned kind_dst:device size:4096 dest:0 async:1",
                 CopyDetails(4096, "pinned", is_async=True),
             ),
-            (
-                "kind_src:device kind_dst:pageable size:4 dest:0 async:0",
-                CopyDetails(4, "pageable", is_async=False),
-            ),
-            (
-                "kind_src:device kind_dst:device size:8 dest:1 async:1",
-                CopyDetails(8, "unknown", is_async=True),
-            ),
             ("size:12 dest:0 async:1", CopyDetails(12, "unknown", is_async=True)),
             ("kind:Unknown size:34 dest:512 async:1", CopyDetails(34, "unknown", is_async=True)),
-            ("size:0 dest:0 async:0", CopyDetails(0, "unknown", is_async=False)),
             ("size:-5 async:7", CopyDetails(None, "unknown", is_async=None)),
-            ("size:many", CopyDetails()),
             ("nothing of the kind", CopyDetails()),
-            ("", CopyDetails()),
         ],
     )
     def test_are_read_off_the_stat(self, text: str, details: CopyDetails) -> None:

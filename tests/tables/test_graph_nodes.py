@@ -115,13 +115,8 @@ class TestGrapplersNames:
     @pytest.mark.parametrize(
         ("made", "op_type", "base"),
         [
-            ("a/Tanh/unary_ops_composition", "_UnaryOpsComposition", "a/Tanh"),
             ("a/ArithmeticOptimizer/AddOpsRewrite_Add_1", "AddN", "a/Add_1"),
-            ("ArithmeticOptimizer/AddOpsRewrite_Leaf_0_add", "AddV2", "add"),
-            ("a/ArithmeticOptimizer/HoistCommonFactor_Mul_add", "Mul", "a/add"),
             ("ConstantFolding/a/truediv_recip", "Reciprocal", "a/truediv"),
-            ("ConstantFolding/a/concat-folded", "Const", "a/concat"),
-            ("conv-0-0-TransposeNHWCToNCHW-LayoutOptimizer", "Transpose", "conv"),
             ("mm-0-CastToFp16-AutoMixedPrecision", "Cast", "mm"),
         ],
     )
@@ -140,10 +135,7 @@ class TestGrapplersNames:
         "name",
         [
             "Func/a/call/input/_3",
-            "Func/a/call/output_control_node/_12",
             "a/call/enter/_9",
-            "a/call/body/_5",
-            "a/call/_4",
         ],
     )
     def test_what_stands_in_for_a_call_or_a_loop_is_of_its_line(self, name: str) -> None:
@@ -153,9 +145,7 @@ class TestGrapplersNames:
 
         assert find(book, name, "Identity") == (7, CPU, CPU)
 
-    @pytest.mark.parametrize(
-        "name", ["ArithmeticOptimizer/New_thing", "remapped/x", "mm_1", "x/mm", "Func/b/input/_1"]
-    )
+    @pytest.mark.parametrize("name", ["ArithmeticOptimizer/New_thing", "mm_1", "Func/b/input/_1"])
     def test_others_are_left_open(self, name: str) -> None:
         book = Book()
         book.function(F, node("mm", "MatMul", line=7), ran=(cpu_partition(node(name, "MatMul")),))
@@ -239,22 +229,13 @@ class TestTypes:
         ("was", "is_now", "types"),
         [
             ("MatMul", "_MklMatMul", ("float;float", "float")),
-            ("Conv2D", "_MklNativeConv2D", ("float;float", "float")),
             # In oneDNN's layout, which goes with each tensor as another.
             ("Tanh", "_MklTanh", ("float;uint8", "float;uint8")),
             # Of several nodes: nobody knows how many inputs the others brought along.
             ("Relu", "_MklNativeFusedMatMul", (None, "float")),
-            ("BiasAdd", "_FusedConv2D", (None, "float")),
-            (
-                "Conv2DBackpropFilter",
-                "_MklNativeConv2DBackpropFilterWithBias",
-                ("float;int32;float", "float;float"),
-            ),
             ("FusedBatchNormV3", "_MklNativeFusedBatchNormV3", (None, None)),  # `U` is missing
             # Under the name of the value that another op gives now.
             ("RealDiv", "Mul", (None, "float")),
-            ("Mul", "NoOp", (None, None)),
-            ("Mul", "OfALibrary", (None, None)),
         ],
     )
     def test_a_rewrite_gives_the_value_of_the_name_but_may_take_more(

@@ -140,13 +140,9 @@ def test_rows_of_two_hosts_are_joined() -> None:
     [
         (),
         (host(),),
-        (gpu(0),),
-        (host(line("empty")),),
         (gpu(0)(stream(7)),),
-        (plane("Task Environment"),),
         (plane("/host:CPU"), host(line("python")(eager("Neg", us(0, 9))))),
         (gpu(0)(stream(7)(kernel("k", us(0, 1)))),),
-        (gpu(0)(stream(7)(copy("H2D", 4, us(0, 1)))),),
     ],
     ids=str,
 )

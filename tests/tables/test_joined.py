@@ -172,7 +172,6 @@ class TestGraphOps:
         ("op_type", "shape", "types"),
         [
             ("ReadVariableOp", "()", "resource"),  # an input of which the trace tells nothing
-            ("VarHandleOp", "", ""),  # it has none
             ("VarHandleOp", "()", "?"),  # another than the one recorded
         ],
     )

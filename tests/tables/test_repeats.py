@@ -75,10 +75,7 @@ def test_by_example(text: str, found: Repeat | None) -> None:
     "sequence",
     [
         np.tile(np.arange(1000, dtype=np.int32), 300),
-        np.zeros(300_000, np.int32),
         np.concatenate([np.zeros(60_000), [1], np.zeros(60_000), [2], np.zeros(180_000)]),
-        np.random.default_rng(1).integers(0, 50, 300_000),
-        np.arange(300_000),
     ],
     ids=["repeats", "one", "interrupted", "random", "distinct"],
 )

@@ -113,12 +113,9 @@ def test_what_is_done_for_each_variable_in_a_step_is_no_step() -> None:
         "",
         "f",
         "ff",  # twice may be chance
-        "abcabc",
-        "abcdefghi",
         "aaaaaaaaaa",  # a loop over one op
         "abc abd abc abe abc abf",  # each time another
         "ab ab ab ab ab klmnopq",  # a loop, and the rest of the step
-        "klmnopq ab ab ab ab ab",
         "abcdeijk" + "vw" * 20,  # one step with many variables
         "fffffa fffffa fffffa fffff",  # a step of five calls, or five steps and a summary?
         "fafafafafafafafab" * 3,  # as above, but that it is not the dearest

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import pytest
 
-from tests.corpus import needs_corpus
 from tests.tables.reading import tables_of
-from tests.timeline.test_device_parts import US, gemm, real_hosts, real_runs, shown
+from tests.timeline.test_device_parts import US, gemm, shown
 from tests.traces import (
     call,
     copy,
@@ -26,7 +25,6 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.device_parts import host_timeline
 
@@ -156,15 +154,3 @@ def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
     assert list(graph.edges) == [(0, 1), (1, 2), (3, 4), (4, 5)]  # each step by itself
     assert graph.nodes[1]["label"] == "UniqueV2:UniqueV2"
     assert graph.nodes[1]["duration_ps"] == 30 * US
-
-
-@needs_corpus
-@pytest.mark.parametrize(("folder", "run"), real_runs())
-def test_paths_of_real_traces_cover_their_steps(folder: str, run: str) -> None:
-    for found in real_hosts(folder, run):
-        steps = main_steps(found.tables.steps)
-        if steps.empty:
-            continue
-        path = critical_path(found.tables, found.timeline, steps)
-        assert (path.end_ps > path.start_ps).all()
-        assert int(path.duration_ps.sum()) == int(steps["duration_ps"].clip(lower=0).sum())

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import tables_of
 from tests.traces import (
     call,
@@ -29,15 +26,12 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.run import load, runs
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.exposed import with_exposed
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
     from tests.traces import Event, Line, Plane, Span
-    from traceanalyzer.run import Host
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.timeline.walk import Parts
 
@@ -361,44 +355,3 @@ def test_without_a_device_the_programs_own_thread_is_followed() -> None:
         (42, 82, "HOST_OP", "ListDiff"),
     ]
     assert (found[0][0], found[-1][1]) == (0, 100)
-
-
-def real_runs() -> list[tuple[str, str]]:
-    """Folder and run of what can be read of the corpus."""
-    found = []
-    for folder in sorted(CORPUS.glob("*/")):
-        try:
-            found += [(folder.name, run) for run in runs(folder)]
-        except TraceAnalyzerError:
-            continue  # it holds no trace
-    return found
-
-
-@cache
-def real_hosts(folder: str, run: str) -> tuple[Host, ...]:
-    """The hosts of a run of the corpus; none of one that is known to be broken."""
-    try:
-        return load(CORPUS / folder, run).hosts
-    except TraceAnalyzerError:
-        assert folder.startswith(("broken", "oldfmt"))
-        return ()
-
-
-@needs_corpus
-@pytest.mark.parametrize(("folder", "run"), real_runs())
-def test_parts_of_real_traces_add_up(folder: str, run: str) -> None:
-    for found in real_hosts(folder, run):
-        timeline = found.timeline
-        every = [d.parts for d in timeline.devices]
-        for parts in [*every, *([timeline.program] if timeline.program else [])]:
-            assert (parts.end_ps > parts.start_ps).all()
-            assert (parts.start_ps[1:] == parts.end_ps[:-1]).all()  # no hole, no overlap
-        if every:
-            idle = [int(p.duration_ps[p.phase != Phase.COMPUTE].sum()) for p in every]
-            exposed = found.tables.ops["exposed_ps"]
-            assert int(exposed.sum()) <= sum(idle) / len(idle)
-            assert (exposed >= 0).all()
-            copied = found.tables.copies
-            told = copied["exposed_ps"].notna() & copied["duration_ps"].notna()
-            assert (copied["exposed_ps"] <= copied["duration_ps"])[told].all()
-            assert np.all(copied["exposed_ps"][told] >= 0)

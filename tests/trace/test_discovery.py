@@ -70,12 +70,8 @@ def test_a_directory_of_traces_is_a_run(tmp_path: Path) -> None:
     ("name", "host", "kind"),
     [
         ("a.b.xplane.pb", "a.b", "xplane"),
-        ("a.xplane.pb.gz", "a", "xplane"),
         ("a.trace.json.gz", "a", "trace.json"),
-        ("a.trace.json", "a", "trace.json"),
         ("local.trace", "local", "local.trace"),
-        ("a.local.trace", "a", "local.trace"),
-        ("a.trace", "a", "local.trace"),
     ],
 )
 def test_the_name_of_a_file_tells_host_and_format(

@@ -68,7 +68,7 @@ def names(host_file: HostFile) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("a.xplane.pb", "xplane"), ("a.xplane.pb.gz", "xplane"), ("a.bin", "xplane")],
+    [("a.xplane.pb", "xplane"), ("a.bin", "xplane")],
 )
 @pytest.mark.parametrize("compressed", [False, True])
 def test_an_xplane_of_any_name(tmp_path: Path, name: str, kind: str, *, compressed: bool) -> None:
@@ -79,14 +79,14 @@ def test_an_xplane_of_any_name(tmp_path: Path, name: str, kind: str, *, compress
     assert names(host_file) == ["a/MatMul:MatMul", "x"]
 
 
-@pytest.mark.parametrize("name", ["a.trace.json.gz", "a.trace.json", "a.json", "a.xplane.pb"])
+@pytest.mark.parametrize("name", ["a.trace.json.gz", "a.xplane.pb"])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_json_of_any_name(tmp_path: Path, name: str, *, compressed: bool) -> None:
     trace = read_host(put(tmp_path, name, gzip.compress(JSON) if compressed else JSON))
     assert (trace.format, trace.events) == ("trace.json", 1)
 
 
-@pytest.mark.parametrize("name", ["local.trace", "a.local.trace", "renamed"])
+@pytest.mark.parametrize("name", ["local.trace", "renamed"])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_local_trace_of_any_name(tmp_path: Path, name: str, *, compressed: bool) -> None:
     content = b'\x0a\x11\x08\x00\x12\x0d\x0a\x09/host:CPU\x10\x00"\x07\x10\x07\x1a\x01x\x50\x05'
@@ -102,22 +102,15 @@ def test_local_trace_of_any_name(tmp_path: Path, name: str, *, compressed: bool)
     ("name", "content", "words"),
     [
         ("a.xplane.pb", b"", "0 bytes): the profiler writes that when a trace is over its limit"),
-        ("a.xplane.pb.gz", gzip.compress(b""), "0 bytes)"),
-        ("a.trace.json.gz", b"", "the file is empty (0 bytes): it was not written"),
         ("a.xplane.pb", b"To whom it may concern\n", "this is a text file"),
         ("a.trace.json.gz", gzip.compress(b"text"), "inside the gzip, this is a text file"),
-        ("a.xplane.pb", b"\n\n\nmore lines of text\n", "this is a text file"),
-        ("a.xplane.pb", "schöne Grüße".encode() * 400, "this is a text file"),
         ("a.xplane.pb", b"<!DOCTYPE html><p>404", "this is a web page"),
         ("a.xplane.pb", b"\0" * 5000, "nothing but zero bytes"),
         ("a.xplane.pb", b"\xff\xfe\xfd" * 10, "begins with the bytes ff fe fd ff"),
         ("a.xplane.pb", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         ("a.xplane.pb", b"\x28\xb5\x2f\xfd....", "compressed with zstd"),
-        ("a.xplane.pb", b"BZh9....", "compressed with bzip2"),
-        ("a.xplane.pb", b"\x7fELF....", "a program or a library"),
         ("a.trace.json", b'{"a": 1}', "JSON but not a trace"),
         ("a.trace.json", b"[", "cut short"),
-        ("a.trace.json", b'{"', "cut short"),
         ("a.xplane.pb", b'{"traceEvents": 3}', "JSON but not a trace"),
         ("a.xplane.pb", b"\n\xef\xbf\xbd\xef\xbf\xbd\x06\x08\x02\x12\x0a", "put U+FFFD for"),
     ],

