@@ -177,34 +177,6 @@ def test_a_step_gets_no_shorter_than_another_device_computes() -> None:
     assert bounds.low_ps == 0  # the other ends its steps no sooner
 
 
-def test_the_upper_bound_is_the_time_in_which_any_device_waited() -> None:
-    """Of two devices that wait in turn a step can gain both times, and each by itself but one."""
-    python = line("python")(
-        *(training(k, 100 * k, eager("UniqueV2", us(100 * k + 30, 40))) for k in range(4))
-    )
-    first = stream(13, "Compute")(*(e for k in range(4) for e in gemms(k, 100 * k)))
-    second = stream(13, "Compute")(
-        *(
-            e
-            for k in range(4)
-            for e in (
-                kernel("gemm", us(100 * k + 8, 40), correlation=2 * k + 1),  # until 48
-                kernel("gemm", us(100 * k + 88, 5), correlation=2 * k + 2),
-            )
-        )
-    )
-    run = run_of(host(python), gpu(0, first), gpu(1, second))
-    costs = Costs(run)
-
-    bounds = costs.gain(ids(run, "UniqueV2"))
-
-    assert costs.exposed_ps(ids(run, "UniqueV2")) == (40 + 22) / 2 * US
-    assert bounds is not None
-    assert bounds.high_ps == 40 * US
-    assert bounds.others_ps == (40 - 22) * US
-    assert bounds.low_ps == (22 - 3 - 22 / 4) * US  # as much as the second gains
-
-
 def test_steps_of_a_device_that_only_copied_cost_nothing_and_break_nothing() -> None:
     """No host plane and no kernel: there are steps, and nothing that could have waited."""
     steps = old_steps(*((f"train {k}", us(100 * k, 90)) for k in range(4)))

@@ -14,20 +14,16 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.views import nothing_on_the_cpu
-from traceanalyzer.rules import Example, Mark, Rule, Words
+from traceanalyzer.rules import Example, Rule
 from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
 
 US = 10**6
-WORDS = Words(title="t", why="w", harm="harmful")
-MARK = Mark(scope="", evidence=(Evidence(kind="k", text="e"),))
 
 
 def run_of(*ops: dict[str, Any], **facts: Any) -> Run:  # noqa: ANN401  # any column or fact
@@ -114,34 +110,6 @@ class TestRules:
         assert [f.cause for f in found.findings] == ["good"]
         assert found.explained == {"op1": "likely"}
         assert "rule bad failed" in caplog.text
-
-    @pytest.mark.parametrize("bad", ["check", "recognises"])
-    def test_one_that_failed_anywhere_stays_failed(self, bad: str) -> None:
-        """Also where it found something besides, and where the others go on."""
-
-        def check(_: Run) -> Iterable[Finding]:
-            if bad == "check":
-                raise KeyError
-            return [finding("half", "op1")]
-
-        def recognises(_: Subject, held: Held) -> Mark | None:
-            if bad == "recognises":
-                raise KeyError
-            return MARK if held.type == "Eig" else None
-
-        half = replace(rule_of("half", check), recognises=recognises, words=lambda _: WORDS)
-        whole = replace(
-            rule_of("whole", finds()),
-            recognises=lambda *_: MARK,
-            words=lambda _: WORDS,
-        )
-
-        found = diagnose(run_of({"type": "Eig"}, {}, {"type": "FractionalMaxPool"}), [half, whole])
-
-        assert [(o.cause, o.status) for o in found.outcomes] == [
-            ("half", "failed"),
-            ("whole", "fired"),
-        ]
 
 
 class TestOrder:

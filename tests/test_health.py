@@ -133,22 +133,6 @@ class TestRuns:
         assert "1 place;" in message
 
 
-@pytest.mark.parametrize(("pool", "is_told"), [("eager_async_executor", True), ("other", False)])
-def test_of_eager_ops_that_ran_asynchronously_the_times_are_those_of_handing_them_over(
-    recorded: Loader,
-    pool: str,
-    is_told: bool,  # noqa: FBT001  # a case
-) -> None:
-    python = line("python")(event("EagerLocalExecute: MatMul", us(0, 5)), eager("Neg", us(10, 5)))
-    runs = thread(pool, 1)(event("EagerKernelExecute", us(6, 90)))
-
-    messages = told(recorded(host(STEP, python, runs)))
-
-    assert ("eager_ops_handed_over" in messages) is is_told
-    if is_told:
-        assert "1 time the program handed one over" in messages["eager_ops_handed_over"].message
-
-
 @pytest.mark.parametrize("is_named", [False, True])
 def test_of_eager_ops_that_ran_asynchronously_it_is_told_whether_the_run_is_named(
     recorded: Loader,

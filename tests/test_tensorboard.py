@@ -140,17 +140,6 @@ def events(opened: Opened, run: str, tool: str) -> list[dict[str, Any]]:
     return sorted(found, key=lambda event: json.dumps(event, sort_keys=True))
 
 
-def test_offers_the_tools_and_the_one_host_of_a_trace(opened: Opened) -> None:
-    tools = opened.plugin.ask("run_tools", run=opened.run.name)
-
-    assert {"framework_op_stats", "trace_viewer@", "overview_page"} <= set(tools)
-    for tool in tools:
-        hosts = opened.plugin.ask("hosts", run=opened.run.name, tag=tool)
-        names = {host["hostname"] for host in hosts}
-        assert opened.host in names, tool
-        assert names <= {opened.host, "ALL_HOSTS"}, tool
-
-
 def test_serves_the_op_table(opened: Opened) -> None:
     rows = table(opened, opened.run.name)
 

@@ -354,23 +354,6 @@ def test_with_a_gpu_xprofs_step_is_what_the_device_took_part_in(run: str, tmp_pa
     assert durations_ms(steps) == pytest.approx([step.total for step in of_host], rel=SAME)
 
 
-def test_of_several_gpus_xprofs_step_is_the_longest_turn(tmp_path: Path) -> None:
-    """Two GPUs computed the step one after the other, as traced. XProf takes the longest of the
-    devices' shares for the step, and of the others what lies within (`StepDetails::StepTime`,
-    `OverlappedDurationPs`): nothing. Here each has a step of its own."""
-    file = recorded("tfgpu-tfprofiler-multiworker")
-    host = host_of(file)
-    steps = host.tables.steps
-
-    (step,) = xprof_steps(file, tmp_path)
-
-    assert max(durations_ms(steps)) == pytest.approx(step.total, rel=SAME)
-    start, duration = (steps[c].to_numpy(np.int64) for c in ("start_ps", "duration_ps"))
-    for device in host.timeline.devices:
-        computed = phases_within(device.parts, start, duration)["compute_ps"].max() / MS
-        assert computed == pytest.approx(step.compute, rel=ALIKE)  # either did one replica
-
-
 @pytest.mark.parametrize(("folder", "run"), ON_GPUS)
 def test_xprof_takes_copies_for_computing(folder: str, run: str, tmp_path: Path) -> None:
     """XProf knows a copy by the name `MemcpyHToD` (`tf_op_utils.h`), and TensorFlow calls it

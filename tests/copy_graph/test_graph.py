@@ -127,28 +127,6 @@ def test_unknown_ends_are_known_by_name_else_by_their_memory() -> None:
     }
 
 
-def test_copies_of_unknown_size_and_duration_are_counted_not_made_up() -> None:
-    graph, devices = of(
-        host(
-            thread("t", 1)(
-                executor(us(0, 9), context=1)(
-                    send("a", "b", us(1, 1), "CPU:0", "CPU:1"),
-                    send("c", "d", us(3, 1), "CPU:0", "GPU:3", edge=2),
-                )
-            )
-        )
-    )
-
-    assert edges(graph) == {
-        ("a", "b", "h2h"): (None, 1, 1, 0),
-        ("c", "d", "h2d"): (None, 1, 1, None),
-    }
-    assert edges(devices) == {
-        ("host", "host", "h2h"): (None, 1, 1, 0),
-        ("host", "device", "h2d"): (None, 1, 1, None),
-    }
-
-
 _TEXTS = st.sampled_from([None, "a", "b", "host", "gpu:0", "name:a"])
 _DEVICES = st.sampled_from(["/device:GPU:0", "/device:GPU:1", "nonsense"])
 _TIMES = st.integers(0, 2**40)

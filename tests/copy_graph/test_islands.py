@@ -13,12 +13,10 @@ from tests.traces import (
     kernel,
     old_copy,
     op,
-    send,
     stream,
     thread,
     us,
 )
-from traceanalyzer.copy_graph.cheapest_move import Move
 from traceanalyzer.copy_graph.crossings import Crossing
 
 if TYPE_CHECKING:
@@ -153,39 +151,6 @@ class TestInARecordedGraph:
         to_gpu, *rest = moved(island)
         assert (sorted(to_gpu), rest) == (["a", "b", "c", "d"], [[], 140, 0])
 
-    def test_moving_more_to_the_cpu_can_be_right(self) -> None:
-        """Text is made on the CPU alone: 1000 bytes go to `small`, 4 come back from it."""
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("text", "StringToNumber", CPU, ("x",)),
-            ("small", "Max", GPU, ("text",)),
-            ("use", "AsString", CPU, ("small",)),
-            ("again", "StringToNumber", CPU, ("use",)),
-            ("y", "Abs", GPU, ("again",)),
-        )
-        found = run(
-            [
-                op("text", "StringToNumber", us(20, 5)),
-                op("use", "AsString", us(60, 5)),
-                op("again", "StringToNumber", us(66, 5)),
-            ],
-            [
-                kernel("k", us(1, 5000), "x:Neg"),
-                off("x", "text", 16, 10),
-                onto("text", "small", 1000, 30),
-                kernel("k", us(40, 1), "small:Max"),
-                off("small", "use", 4, 50),
-                onto("again", "y", 8, 80),
-                kernel("k", us(90, 5000), "y:Abs"),
-            ],
-            sidecar,
-        )
-
-        first = next(i for i in found.costs.islands if names(i) == ["text"])
-        held = {"text", "use", "again"}
-        assert moved(first, held) == ([], ["small"], 1004, 16)
-
     def test_an_op_whose_kernels_take_longer_than_the_copies_stays(self) -> None:
         sidecar = recorded(
             "__inference_f_1",
@@ -207,57 +172,6 @@ class TestInARecordedGraph:
 
         (island,) = found.costs.islands
         assert island.cheapest_move(lambda op: op.name in {"text", "use"}) is None
-
-    def test_a_loop_ends(self) -> None:
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("merge", "Merge", CPU, ("x", "next")),
-            ("a", "Unique", CPU, ("merge",)),
-            ("next", "NextIteration", CPU, ("a",)),
-            ("y", "Abs", GPU, ("a",)),
-        )
-        found = run(
-            [op("a", "Unique", us(20, 5))],
-            [kernel("k", us(2, 3), "x:Neg"), off("x", "merge", 10, 10), onto("a", "y", 10, 40)],
-            sidecar,
-        )
-
-        (island,) = found.costs.islands
-        assert names(island) == ["a"]  # control flow is not moved by anyone
-
-    def test_without_a_plane_of_the_device_the_graph_says_what_comes(self) -> None:
-        """Of an emulated or pluggable device only the sends of the CPU are recorded."""
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("a", "Unique", CPU, ("x",)),
-            ("y", "Abs", GPU, ("a",)),
-        )
-        found = made(
-            host(
-                thread("python", 1)(call("__inference_f_1", us(0, 99), step=5)),
-                thread("tf_Compute", 2)(
-                    executor(us(1, 90), step=5)(
-                        op("a", "Unique", us(20, 5)), send("a", "y", us(26, 2))
-                    )
-                ),
-            ),
-            sidecar=sidecar,
-        )
-
-        (island,) = found.costs.islands
-        assert (names(island), island.certainty) == (["a"], "likely")
-        assert island.arriving == Crossing(count=None, bytes=None, time_ps=None, exposed_ps=None)
-        assert island.leaving.count == 1
-        assert island.cheapest_move(lambda _: False) == Move(
-            to_gpu=(found.op_id("a"),),
-            to_cpu=(),
-            saved=0,
-            stays=0,
-            unknown_before=2,
-            unknown_after=0,
-        )
 
     def test_nothing_is_guessed(self) -> None:
         """a and c are of one function, but the graph does not connect them."""

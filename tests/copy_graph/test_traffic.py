@@ -77,16 +77,6 @@ class TestLink:
 
         assert (edge["link_bytes_per_s"], edge["link_source"]) == (9e9, "seen")
 
-    def test_else_the_fastest_large_copy_of_that_direction(self) -> None:
-        edge = self.edge(
-            copy("H2D", 2_000_000, us(0, 1000)),
-            copy("H2D", 4_000_000, us(2000, 1000)),
-            copy("H2D", 100, us(4000, 1)),
-        )
-
-        assert edge["bytes_per_s"] == pytest.approx(6_000_100 / 2001e-6)
-        assert (edge["link_bytes_per_s"], edge["link_source"]) == (4e9, "seen")
-
 
 def test_an_edge_tells_all_of_its_copies() -> None:
     found = made(

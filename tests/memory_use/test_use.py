@@ -145,16 +145,6 @@ class TestLostRecords:
         assert use.peak is not None
         assert use.peak.unaccounted_bytes == 0
 
-    def test_a_deallocation_without_its_record_makes_too_much_of_what_is_held(self) -> None:
-        use = only(
-            allocation(KIB, us(1), "x", address=A, in_use=KIB),
-            allocation(4 * KIB, us(2), "y", address=B, in_use=4 * KIB),  # x was given back
-        )
-
-        assert use.peak is not None
-        assert (use.peak.bytes, use.peak.named_bytes) == (4 * KIB, 5 * KIB)
-        assert use.peak.unaccounted_bytes == -KIB
-
     def test_what_is_given_back_twice_was_handed_out_between_and_is_not_from_before(self) -> None:
         use = only(
             allocation(KIB, us(1), "x", address=A, in_use=KIB),

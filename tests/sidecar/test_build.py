@@ -15,19 +15,11 @@ from tests.traces import host, task_environment, xspace
 from traceanalyzer.sidecar import files
 from traceanalyzer.sidecar.build import build
 from traceanalyzer.sidecar.document import (
-    CaughtError,
-    Definition,
-    Frame,
     Levels,
     Note,
-    RegisteredKernel,
-    Resource,
     Scope,
     Session,
-    SessionConfig,
     Sidecar,
-    Signature,
-    Tensor,
 )
 from traceanalyzer.sidecar.source_lines import SourceLines
 
@@ -237,85 +229,29 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert (found.log, found.log_source, found.gpus) == (("a line",), "script", ({"name": "H100"},))
     assert found.environment == {"cpu_count": 2}
     assert found.devices == {"soft_device_placement": True}
-    assert found.frames == (
-        Frame(file="/project/train.py", line=11, code="step", is_user=True),
-        Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
-        Frame(file="/project/train.py", line=33, code="<module>", is_user=True),
-    )
-    assert found.scopes == (
-        Scope(device="/CPU:0", frame=0),
-        Scope(device="/GPU:0", frame=1),
-    )
-    assert found.definitions == (
-        Definition(
-            name="__inference_step_9", nodes=("x", "mm"), frames=(-1, 0), scopes=(None, (0,))
-        ),
-    )
+    assert [(frame.line, frame.code) for frame in found.frames] == [
+        (11, "step"),
+        (30, "<module>"),
+        (33, "<module>"),
+    ]
+    assert found.scopes == (Scope(device="/CPU:0", frame=0), Scope(device="/GPU:0", frame=1))
+    (definition,) = found.definitions
+    assert (definition.frames, definition.scopes) == ((-1, 0), (None, (0,)))
     assert found.attributes == ({"dtype": "float", "scale": {"float": "inf"}}, {})
-    assert found.signatures == (
-        Signature(
-            op="VarHandleOp",
-            is_function=False,
-            scope="",
-            scope_frame=-1,
-            frame=1,
-            attributes=0,
-            inputs=(),
-            outputs=(
-                Tensor(dtype="resource", device=GPU, backing_device=GPU, resource=0, shape=()),
-            ),
-        ),
-        Signature(
-            op="__inference_step_9",
-            is_function=True,
-            scope="/GPU:0",
-            scope_frame=1,
-            scopes=(1, 0),
-            frame=0,
-            attributes=1,
-            inputs=(
-                Tensor(dtype="float", device=GPU, backing_device=GPU, resource=None, shape=(2,)),
-                Tensor(dtype="", device="", backing_device="", resource=None, shape=None),
-            ),
-            outputs=(),
-        ),
-    )
-    assert found.resources == (
-        Resource(signature=0, name="weights", dtype="float", shape=(2,), bytes=8, device=GPU),
-    )
-    assert found.kernels == (
-        RegisteredKernel(
-            op="SoftClip",
-            device_type="GPU",
-            constraints={"T": ("float", "half"), "exact": (True,)},
-            host_memory_args=("limit",),
-            priority=1,
-            label="fast",
-        ),
-    )
+    handle, call = found.signatures
+    assert (handle.attributes, handle.frame, handle.outputs[0].resource) == (0, 1, 0)
+    assert (call.scope, call.scope_frame, call.scopes, call.frame) == ("/GPU:0", 1, (1, 0), 0)
+    assert [tensor.dtype for tensor in call.inputs] == ["float", ""]
+    assert [(each.name, each.bytes, each.device) for each in found.resources] == [
+        ("weights", 8, GPU)
+    ]
+    (kernel,) = found.kernels
+    assert kernel.constraints == {"T": ("float", "half"), "exact": (True,)}
     (sequence,) = found.sequences
     assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
-    assert found.errors == (
-        CaughtError(
-            where="tf.config",
-            type="RuntimeError",
-            message="too late",
-            raised=(0, 1),
-            handler=2,
-            call="set_visible_devices",
-        ),
-    )
-    assert found.session_configs == (
-        SessionConfig(
-            is_own=True,
-            is_local=True,
-            soft_placement=False,
-            log_placement=True,
-            device_count={"GPU": 0},
-            memory_fraction=0.25,
-            rewrites={"pin_to_host_optimization": "ON"},
-        ),
-    )
+    assert [(error.raised, error.handler) for error in found.errors] == [((0, 1), 2)]
+    (config,) = found.session_configs
+    assert (config.is_own, config.device_count, config.memory_fraction) == (True, {"GPU": 0}, 0.25)
     assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
     assert found.omitted == {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,30 +143,6 @@ class TestDamage:
         else:
             assert found is not None
             document_of(found)
-
-    def test_a_key_that_is_missing_is_told(self, file: Path) -> None:
-        may_be_missing = {"producer", "count", "trace", "requested", "effective", "stop_ns"}
-        may_be_missing |= {"environment", "devices", "call", "shape", "bytes", "proof"}
-        may_be_missing |= {"session_configs", "device_types", "memory_fraction", "kernels"}
-        may_be_missing |= {"command", "frame_texts", "shapes", "libraries", "library"}
-        may_be_missing |= {"scope_origins", "visibility", "chosen", "manner"}
-        may_be_missing |= {"attributes"}  # of a graph
-        # What these hold is open.
-        evidence = replace(sample(), environment={}, devices={}, gpus=(), omitted={})
-        for at, (_, key) in enumerate(places(document_of(evidence))):
-            document: Any = document_of(evidence)
-            container, _ = list(places(document))[at]
-            (config,) = document["session_configs"]
-            (kernel,) = document["kernels"]
-            opened = (*document["attributes"], config["device_count"], config["rewrites"])
-            opened = (*opened, kernel["constraints"])
-            is_open = any(container is each for each in opened)
-            is_of_op = any(container is each for each in document["signatures"])
-            is_optional = key in may_be_missing or (is_of_op and key == "scopes")
-            if isinstance(container, dict) and not is_open and not is_optional:
-                del container[key]
-                write_document(file, document)
-                assert error_of(file)
 
     @pytest.mark.parametrize(
         ("content", "words"),

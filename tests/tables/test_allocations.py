@@ -75,25 +75,6 @@ def test_types_are_told_by_name(told: int | str, name: str) -> None:
     assert rows(tables.allocations, "data_type") == [name]
 
 
-def test_fragmentation_and_what_is_kept_back_are_read() -> None:
-    # A writer of text leaves out the point of a whole number; nothing of nothing is no number.
-    told = [0.25, 0, float("nan")]
-    tables = tables_of(
-        host(
-            line("a")(
-                event("MemoryAllocation", us(k), fragmentation=share, bytes_reserved=k)
-                for k, share in enumerate(told)
-            ),
-        )
-    )
-
-    assert rows(tables.allocations, "fragmentation", "bytes_reserved") == [
-        (0.25, 0),
-        (0.0, 1),
-        (None, 2),
-    ]
-
-
 def test_an_allocation_belongs_to_the_one_op_of_its_name() -> None:
     tables = tables_of(
         host(

@@ -20,9 +20,6 @@ from tests.traces import (
     launch,
     line,
     old_copy,
-    old_kernel,
-    old_launch,
-    old_send,
     op,
     ref,
     send,
@@ -75,36 +72,8 @@ class TestOnADevice:
             ("/device:GPU:0", "Stream #8(MemcpyH2D)", correlation) for correlation in (3, 0, 0, 0)
         ]
 
-    def test_bytes_of_older_versions_without_the_kind_of_memory(self) -> None:
-        table = copies(gpu(0)(stream(8, "MemcpyD2H")(old_copy("D2H", 4, us(0, 5)))))
-
-        assert rows(table, "direction", "bytes", "memory", "is_async") == [
-            ("d2h", 4, "unknown", True)
-        ]
-
 
 class TestEnds:
-    def test_are_told_by_from_and_to(self) -> None:
-        tables = tables_of(
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Neg", us(0, 1)),
-                    old_send("a", "b", us(2, 3))(old_launch("MemcpyH2D", us(3, 1), 7)),
-                )
-            ),
-            gpu(0)(
-                stream(8)(
-                    old_copy(
-                        "H2D", 4, us(9, 1), "a/_1:_Send", producer="a", consumer="b", correlation=7
-                    ),
-                    old_kernel("k", us(12, 1), "b:Abs"),
-                )
-            ),
-        )
-
-        assert rows(tables.copies, *ENDS) == [("a", "b")]
-        assert linked(tables) == [("h2d", "a", "b")]
-
     def test_are_told_by_the_send_that_launched_it(self) -> None:
         """Today a copy names the send, and the send's stats and key name the ends."""
         tables = tables_of(
@@ -160,39 +129,8 @@ class TestEnds:
         assert linked(tables) == [("h2d", None, None)]
         assert rows(tables.copies, *ENDS) == [("a", "b")]
 
-    def test_are_not_linked_where_two_rows_fit(self) -> None:
-        tables = tables_of(
-            gpu(0)(
-                stream(8)(
-                    kernel("k", us(0, 1), "a:Neg"),
-                    old_copy("D2H", 4, us(9, 1), "a/_1:_HostRecv", producer="a", consumer="b"),
-                )
-            ),
-            gpu(1)(stream(8)(kernel("k", us(0, 1), "a:Neg"))),
-        )
-
-        assert linked(tables) == [("d2h", None, None)]
-
 
 class TestToldByTheHostAlone:
-    def test_between_cpu_devices_the_buffer_is_shared(self) -> None:
-        tables = tables_of(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), context=1)(
-                        op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1), "CPU:0", "CPU:1")
-                    ),
-                    executor(us(10, 9), context=2)(op("b", "Abs", us(11, 1))),
-                )
-            )
-        )
-
-        assert rows(
-            tables.copies, "direction", "bytes", "duration_ps", "device", "memory", "is_async"
-        ) == [("h2h", None, 0, None, "unknown", None)]
-        assert linked(tables) == [("h2h", "a", "b")]
-        assert rows(tables.ops, "copy_ps", "h2d_bytes", "d2h_bytes") == [(0, 0, 0)] * 3
-
     def test_an_input_of_an_eager_op(self) -> None:
         tables = tables_of(
             host(
@@ -270,18 +208,6 @@ class TestHowTheyWereAskedFor:
         )
 
         assert found == [("_HostRecv", "f", "tf_Compute/2", 10 * US)]
-
-    def test_one_within_another_op_is_that_ops_own(self) -> None:
-        found = self.asked(
-            host(
-                thread("tf_Compute", 2)(
-                    executor(us(5, 60))(op("w", "Where", us(9, 5))(launch(us(10, 2), 7)))
-                )
-            ),
-            gpu(0)(stream(8)(copy("D2H", 4, us(11, 1), correlation=7))),
-        )
-
-        assert found == [("op", None, "tf_Compute/2", 10 * US)]
 
     def test_what_a_program_reads_outside_of_any_graph_is_its_own(self) -> None:
         found = self.asked(

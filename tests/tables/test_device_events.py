@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.traces import (
-    copy,
     decode,
     event,
     gpu,
@@ -15,7 +14,6 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    old_copy,
     old_kernel,
     old_ops,
     old_scopes,
@@ -29,7 +27,6 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.tables.device_events import (
-    CopyDetails,
     DeviceEvents,
     device_events,
 )
@@ -72,17 +69,6 @@ class TestOpOfAnEvent:
         )
 
         assert found.op.to_list() == ["a:MatMul", "b:Add", "c:Neg", "d:Abs"]
-
-    def test_and_the_ends_of_a_copy(self) -> None:
-        found = on_gpu(
-            old_copy("D2H", 1, us(0, 1), "All_10/_6:_HostRecv", producer="All_10", consumer="cond"),
-            old_copy("D2H", 4, us(2, 1)),  # tensor.numpy()
-            copy("H2D", 4, us(4, 1), **{"from": ref("a"), "to": ref("b")}),
-        )
-
-        assert found.op.to_list() == ["All_10/_6:_HostRecv", None, None]
-        assert found.producer.to_list() == ["All_10", None, "a"]
-        assert found.consumer.to_list() == ["cond", None, "b"]
 
     def test_of_xla_has_its_instruction_its_module_and_its_own_name(self) -> None:
         found = on_gpu(
@@ -168,23 +154,3 @@ class TestDirection:
         )
 
         assert found.direction.to_list() == [None]
-
-
-class TestCopyDetails:
-    @pytest.mark.parametrize(
-        ("text", "details"),
-        [
-            (
-                "kind_src:pinned kind_dst:device size:4096 dest:0 async:1",
-                CopyDetails(4096, "pinned", is_async=True),
-            ),
-            ("size:12 dest:0 async:1", CopyDetails(12, "unknown", is_async=True)),
-            ("kind:Unknown size:34 dest:512 async:1", CopyDetails(34, "unknown", is_async=True)),
-            ("size:-5 async:7", CopyDetails(None, "unknown", is_async=None)),
-            ("nothing of the kind", CopyDetails()),
-        ],
-    )
-    def test_are_read_off_the_stat(self, text: str, details: CopyDetails) -> None:
-        found = on_gpu(event("MemcpyH2D", us(0, 1), memcpy_details=ref(text)))
-
-        assert found.copy_details[found.details[0]] == details

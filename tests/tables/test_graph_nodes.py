@@ -189,16 +189,6 @@ class TestWhereTheFunctionIsNotKnown:
 
         assert GraphNodes(book.sidecar()).find_in_any("mul", "Mul") is None
 
-    def test_what_ran_while_python_made_a_graph_is_of_its_definition(self) -> None:
-        """For shapes TensorFlow computes nodes that no instantiated graph has any more."""
-        book = Book()
-        book.define("__inference_step_5", node("range", "Range", line=30))
-        book.function(F, node("mul", "Mul", line=99))
-        nodes = GraphNodes(book.sidecar())
-
-        assert told(nodes.find_in_any("range", "Range")) == (30, None, None)
-        assert nodes.find_in_any("range_1", "Range") is None
-
 
 class TestTypes:
     FLOAT, HALF = {"T": "float"}, {"T": "half"}

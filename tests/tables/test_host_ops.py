@@ -15,7 +15,6 @@ from tests.traces import (
     event,
     executor,
     iterator,
-    launch,
     line,
     old_eager,
     old_op,
@@ -84,21 +83,6 @@ class TestWhatIsAnOp:
         assert ops.is_handed_over.tolist() == [True, False]
 
 
-class TestSelfTime:
-    def test_ops_nested_in_an_op_are_left_out(self) -> None:
-        ops = seen(
-            line("python")(
-                eager("EagerPyFunc", us(0, 100))(eager("Neg", us(10, 30)), eager("Abs", us(50, 5)))
-            )
-        )
-
-        assert by_name(ops, ops.self_ps) == {
-            "EagerPyFunc:EagerPyFunc": 65 * US,
-            "Neg:Neg": 30 * US,
-            "Abs:Abs": 5 * US,
-        }
-
-
 class TestFunction:
     def test_is_that_of_the_call_with_the_executors_step_id(self) -> None:
         ops = seen(
@@ -118,24 +102,6 @@ class TestFunction:
             "b:Neg": "test_step",
             "c:Neg": None,  # its call began before the trace did
         }
-
-    def test_the_nearest_turn_of_an_executor_counts(self) -> None:
-        ops = seen(
-            line("python")(
-                call("__inference_f_1", us(0, 9), step=-5),
-                call("__inference_g_2", us(20, 9), step=-6),
-            ),
-            thread("tf_Compute", 1)(
-                executor(us(0, 90), step=-5)(
-                    send("x", "y", us(1, 50), "CPU:0", "CPU:1")(
-                        executor(us(2, 9), step=-6)(op("a", "Neg", us(3, 1)))
-                    ),
-                    op("b", "Neg", us(60, 1)),
-                )
-            ),
-        )
-
-        assert by_name(ops, ops.function) == {"x/_1:_Send": "f", "a:Neg": "g", "b:Neg": "f"}
 
     def test_functions_of_one_name_are_numbered_in_order_of_their_counters(self) -> None:
         ops = seen(
@@ -286,27 +252,6 @@ class TestDevice:
         )
 
         assert ops.device.to_list() == [None]
-
-
-class TestOwner:
-    def test_is_the_innermost_op_around_an_event(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 90))(
-                    op("a", "MatMul", us(0, 10))(
-                        event("ParallelFor", us(1, 8))(launch(us(2, 1), 7))
-                    ),
-                    launch(us(20, 1), 8),
-                )
-            )
-        )
-
-        owners = {
-            ops.plane.names[n]: int(o)
-            for n, o in zip(ops.plane.name_of.tolist(), ops.owner, strict=True)
-        }
-        assert owners["a:MatMul"] == owners["ParallelFor"] == 0
-        assert [int(o) for o in ops.owner[ops.plane.named("cuLaunchKernel")]] == [0, -1]
 
 
 class TestInputTypes:

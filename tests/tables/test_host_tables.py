@@ -160,57 +160,21 @@ def test_of_several_host_planes_the_fullest_counts() -> None:
     assert sorted(tables.ops["name"]) == ["Abs", "Neg"]
 
 
-_NAMES = st.sampled_from(
-    [
-        "a:MatMul",
-        "a:Neg",
-        "b/c:Neg",
-        "Neg:Neg",
-        "a/_1:_Send",
-        "a/_2:_Recv",
-        "x:_Arg",
-        "EagerLocalExecute: Neg",
-        "EagerLocalExecute: EagerPyFunc",
-        "EagerLocalExecute: __inference_f_1",
-        "EagerLocalExecute: __inference_f_2",
-        "ExecutorState::Process",
-        "FunctionRun",
-        "Iterator::Root::Map",
-        "InstantiatedCapturedFunction::Run",
-        "_Send input 0 from /device:CPU:0 to /device:GPU:0",
-        "_Send input 1 from /device:GPU:0 to /device:CPU:0",
-        "MemoryAllocation",
-        "MemcpyH2D",
-        "MemcpyD2H",
-        "gemm",
-        "cuLaunchKernel",
-        "",
-    ]
+_EVENT_NAMES = (
+    "a:MatMul|a:Neg|b/c:Neg|Neg:Neg|a/_1:_Send|a/_2:_Recv|x:_Arg|EagerLocalExecute: Neg"
+    "|EagerLocalExecute: EagerPyFunc|EagerLocalExecute: __inference_f_1"
+    "|EagerLocalExecute: __inference_f_2|ExecutorState::Process|FunctionRun|Iterator::Root::Map"
+    "|InstantiatedCapturedFunction::Run|_Send input 0 from /device:CPU:0 to /device:GPU:0"
+    "|_Send input 1 from /device:GPU:0 to /device:CPU:0|MemoryAllocation|MemcpyH2D|MemcpyD2H|gemm"
+    "|cuLaunchKernel|"
 )
+_STAT_NAMES = (
+    "id _c _p _r from to key tf_op annotation correlation_id memcpy_details hlo_op shape"
+    " allocator_name region_type step_num is_eager eager_op name"
+)
+_NAMES = st.sampled_from(_EVENT_NAMES.split("|"))
 _STATS = st.dictionaries(
-    st.sampled_from(
-        [
-            "id",
-            "_c",
-            "_p",
-            "_r",
-            "from",
-            "to",
-            "key",
-            "tf_op",
-            "annotation",
-            "correlation_id",
-            "memcpy_details",
-            "hlo_op",
-            "shape",
-            "allocator_name",
-            "region_type",
-            "step_num",
-            "is_eager",
-            "eager_op",
-            "name",
-        ]
-    ),
+    st.sampled_from(_STAT_NAMES.split()),
     st.one_of(
         st.integers(-3, 12),
         st.sampled_from(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables.reading import tables_of
-from tests.traces import call, event, executor, host, iterator, line, op, thread, us
+from tests.traces import call, event, executor, host, line, op, thread, us
 from traceanalyzer.tables import compiled
 from traceanalyzer.tables.lanes import Doing, Lanes
 
@@ -29,29 +29,6 @@ def did(lanes: Lanes, name: str) -> list[tuple[float, float, str]]:
         for start, end, doing in zip(
             lanes.start_ps[own], lanes.end_ps[own], lanes.doing[own], strict=True
         )
-    ]
-
-
-def test_of_nested_events_the_innermost_says_what_a_thread_does() -> None:
-    lanes = lanes_of(
-        line("python")(
-            call("__inference_f_1", us(0, 100), step=7)(
-                executor(us(10, 80), step=7)(
-                    op("a/TopKV2", "TopKV2", us(20, 10)),
-                    iterator("Root::Map", us(40, 10)),
-                )
-            )
-        )
-    )
-
-    assert did(lanes, "python") == [
-        (0, 10, "CALL"),
-        (10, 20, "RUNTIME"),
-        (20, 30, "HOST_OP"),
-        (30, 40, "RUNTIME"),
-        (40, 50, "INPUT"),
-        (50, 90, "RUNTIME"),
-        (90, 100, "CALL"),
     ]
 
 

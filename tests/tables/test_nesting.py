@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables.reading import host_plane
-from tests.traces import decode, event, host, line, ps, us, xspace
+from tests.traces import event, line, ps, us
 from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
 
 
@@ -34,35 +34,6 @@ def test_the_innermost_container_of_each_event() -> None:
         ),
         line("other")(event("w", us(2, 1))),
     ) == {"A": None, "B": "A", "x": "B", "C": "A", "y": "C", "z": None, "w": None}
-
-
-def test_events_may_stand_in_any_order() -> None:
-    space = xspace(
-        host(
-            line("t")(
-                event("A", us(0, 10))(event("B", us(1, 4))(event("x", us(2, 1)))),
-                event("C", us(20, 5))(event("y", us(21, 1))),
-            )
-        )
-    )
-    (told,) = space.planes[0].lines
-    kept = list(told.events)
-    del told.events[:]
-    told.events.extend(kept[k] for k in (4, 2, 0, 3, 1))
-    (plane,) = decode(space).planes
-    names = [plane.names[i] for i in plane.name_of.tolist()]
-
-    found = innermost(plane, in_line_order(plane), np.ones(len(plane), np.bool_))
-
-    assert {
-        n: names[p] if p >= 0 else None for n, p in zip(names, found.tolist(), strict=True)
-    } == {
-        "A": None,
-        "B": "A",
-        "x": "B",
-        "C": None,
-        "y": "C",
-    }
 
 
 def test_deep_nesting() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.tables.repeats import Repeat, pieces, repeat
+from traceanalyzer.tables.repeats import pieces, repeat
 
 
 def codes(text: str) -> np.ndarray:
@@ -53,22 +53,6 @@ def test_finds_what_a_search_of_all_stretches_finds(sequence: list[int]) -> None
     if found is not None:
         inside = sequence[found.begin : found.end]
         assert inside[found.period :] == inside[: -found.period]
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("abcabcabc", Repeat(0, 9, 3)),
-        ("bcabcabcab", Repeat(0, 10, 3)),  # cut at both ends
-        ("xyabcabcabcabcabcabcabc", Repeat(2, 23, 3)),
-        ("abcabcab", None),  # less than three times
-        ("aaaa", Repeat(0, 4, 1)),
-        ("abcabcabcuv", None),  # more than a tenth is something else
-        ("", None),
-    ],
-)
-def test_by_example(text: str, found: Repeat | None) -> None:
-    assert repeat(codes(text)) == found
 
 
 @pytest.mark.parametrize(

@@ -41,32 +41,6 @@ def found(*planes: Any) -> list[tuple]:  # noqa: ANN401  # words of the language
     return rows(ops, "function", "name", "device", "occurrences", "kernels")
 
 
-def test_a_kernel_is_linked_by_the_name_it_bears() -> None:
-    tables = tables_of(
-        gpu(0)(
-            stream(7, "Compute")(
-                kernel("gemm", us(0, 3), "dense/MatMul:MatMul"),
-                kernel("gemm", us(5, 3), "dense/MatMul:MatMul"),
-                kernel("bias", us(9, 1), "dense/BiasAdd:BiasAdd"),
-                kernel("memset", us(11, 1)),
-            )
-        )
-    )
-
-    assert rows(tables.ops, "name", "type", "occurrences", "kernels", "kernel_ps") == [
-        ("dense/MatMul", "MatMul", 2, 2, 6_000_000),
-        ("dense/BiasAdd", "BiasAdd", 1, 1, 1_000_000),
-    ]
-    first, second = rows(tables.ops, "op_id")
-    assert rows(tables.kernels, "op_id") == [first, first, second, None]
-    assert rows(tables.kernels, "op") == [
-        "dense/MatMul:MatMul",
-        "dense/MatMul:MatMul",
-        "dense/BiasAdd:BiasAdd",
-        None,
-    ]
-
-
 def test_what_a_kernel_says_of_itself_outweighs_its_launch() -> None:
     assert found(
         host(

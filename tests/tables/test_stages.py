@@ -124,34 +124,6 @@ def test_of_a_stage_that_makes_elements_ahead_the_function_is_its_work() -> None
     ]
 
 
-def test_iterators_of_one_pipeline_share_a_named_stage_and_of_two_none() -> None:
-    def epoch(at: int, root: int, name: str) -> Event:
-        return stage(
-            "Root",
-            us(at, 10),
-            stage("Root::Map", us(at + 1, 5), id=root + 1, parent_id=root, name=ref(name)),
-            id=root,
-            name=ref("inject/prefetch_3"),
-        )
-
-    tables = tables_of(
-        host(
-            line("python")(
-                epoch(0, 100, "MapDataset:2"),
-                epoch(20, 200, "MapDataset:7"),
-                epoch(40, 300, "MapDataset:2"),
-            )
-        )
-    )
-    assert rows(tables.stages, "pipeline", "stage", "name", "iterators", "elements") == [
-        (0, "Root", "inject/prefetch_3", 2, 2),
-        (0, "Root::Map", "MapDataset:2", 2, 2),
-        (1, "Root", "inject/prefetch_3", 1, 1),
-        (1, "Root::Map", "MapDataset:7", 1, 1),
-    ]
-    assert tables.pipelines.requests.row.tolist() == [0, 2, 0]
-
-
 def test_an_index_counts_new_beginnings_but_of_a_zip_tells_inputs_apart() -> None:
     tables = tables_of(
         host(

@@ -147,23 +147,6 @@ def test_a_loop_within_a_call_makes_no_steps() -> None:
 GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
 
 
-def test_kernels_serve_where_nothing_is_known_of_the_host() -> None:
-    gpus = gpu(0)(
-        stream(7, "Compute")(
-            kernel(name, us(20 * k + at, 8)) for k in range(4) for name, at in GEMM_AND_RELU
-        ),
-        stream(8, "MemcpyH2D")(kernel("copy", us(3, 1))),
-    )
-
-    assert steps(gpus) == [
-        ("2 kernels", 0.0, 20.0, "repeated kernels", "regular"),
-        ("2 kernels", 20.0, 20.0, "repeated kernels", "regular"),
-        ("2 kernels", 40.0, 20.0, "repeated kernels", "regular"),
-        ("2 kernels", 60.0, 18.0, "repeated kernels", "partial"),
-    ]
-    assert steps(host(line("python")(eager("Mul", us(0, 5)))), gpus) == []
-
-
 # ------------------------------------------------------------------- sessions of TensorFlow 1
 
 

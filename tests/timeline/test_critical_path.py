@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import networkx as nx
 import pytest
 
 from tests.tables.reading import tables_of
-from tests.timeline.test_device_parts import US, gemm, shown
+from tests.timeline.test_device_parts import gemm, shown
 from tests.traces import (
     call,
     copy,
@@ -25,7 +24,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.timeline.critical_path import critical_path, path_graph
+from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_parts import host_timeline
 
 if TYPE_CHECKING:
@@ -135,22 +134,3 @@ def test_a_turn_that_a_copy_began_is_gone_back_over_to_the_copy(way: str) -> Non
 
     assert (25, 70, "COPY?", "") in found
     assert [part[3] for part in found if part[3]] == ["Unique", "Unique"]  # before it, and after
-
-
-def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
-    python = line("python")(
-        step(0, us(0, 50))(eager("UniqueV2", us(5, 30))),
-        step(1, us(60, 50))(eager("ListDiff", us(65, 30))),
-    )
-    tables = tables_of(host(python))
-
-    graph = path_graph(critical_path(tables, host_timeline(tables), tables.steps), tables.ops)
-
-    assert nx.is_directed_acyclic_graph(graph)
-    assert [d["phase"] for _, d in graph.nodes(data=True)] == [
-        *("program", "host_op", "program"),
-        *("program", "host_op", "program"),
-    ]
-    assert list(graph.edges) == [(0, 1), (1, 2), (3, 4), (4, 5)]  # each step by itself
-    assert graph.nodes[1]["label"] == "UniqueV2:UniqueV2"
-    assert graph.nodes[1]["duration_ps"] == 30 * US

@@ -21,7 +21,6 @@ from tests.traces import (
     op,
     recv,
     send,
-    step,
     stream,
     thread,
     us,
@@ -331,27 +330,3 @@ def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None
 
     assert (10, 50, "HOST_OP", "UniqueV2") in parts(first)
     assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
-
-
-def test_without_a_device_the_programs_own_thread_is_followed() -> None:
-    python = line("python")(
-        step(0, us(0, 100))(
-            eager("UniqueV2", us(5, 20)),
-            call("__inference_f_1", us(30, 60), step=7),
-        )
-    )
-    worker = thread("tf_Compute", 1)(
-        executor(us(40, 45), step=7)(op("segment/TopKV2", "ListDiff", us(42, 40)))
-    )
-    tables = tables_of(host(python, worker))
-
-    timeline = host_timeline(tables)
-
-    assert timeline.devices == ()
-    assert timeline.program is not None
-    found = shown(timeline.program, tables)
-    assert [part for part in found if part[2].startswith("HOST_OP")] == [
-        (5, 25, "HOST_OP", "UniqueV2"),
-        (42, 82, "HOST_OP", "ListDiff"),
-    ]
-    assert (found[0][0], found[-1][1]) == (0, 100)

@@ -62,24 +62,6 @@ def test_names_are_found_whatever_the_ids(keys: list[int], wanted: list[int]) ->
 # -------------------------------------------------------------------------- stats
 
 
-def test_references_to_names_told_twice_are_one_text() -> None:
-    only = plane_from(
-        wire_of.line(
-            wire_of.event(wire_of.stat(wire_of.number(1, 1), wire_of.number(7, 2))),
-            wire_of.event(wire_of.stat(wire_of.number(1, 1), wire_of.number(7, 3))),
-            wire_of.event(wire_of.stat(wire_of.number(1, 1), wire_of.number(7, -4))),
-            wire_of.event(wire_of.stat(wire_of.number(1, 1), wire_of.number(7, 99))),
-        ),
-        wire_of.stat_metadata(1, "x"),
-        wire_of.stat_metadata(2, "same"),
-        wire_of.stat_metadata(3, "same"),
-        wire_of.stat_metadata(-4, "negative"),
-    )
-    column = only.strings("x")
-    assert column.to_list() == ["same", "same", "negative", ""]
-    assert sorted(column.values) == ["", "negative", "same"]
-
-
 def test_a_stat_of_any_kind_as_whole_numbers() -> None:
     values = [
         -5, uint(7), 2.9, -2.9, "12", ref("13"), b"14",
@@ -119,18 +101,6 @@ def test_of_a_stat_told_twice_the_last_counts() -> None:
         wire_of.stat_metadata(1, "x"),
     )
     assert only.integers("x").values.tolist() == [6]
-
-
-def test_two_ids_may_bear_one_name() -> None:
-    only = plane_from(
-        wire_of.line(
-            wire_of.event(wire_of.stat(wire_of.number(1, 1), wire_of.number(4, 5))),
-            wire_of.event(wire_of.stat(wire_of.number(1, 2), wire_of.number(4, 6))),
-        ),
-        wire_of.stat_metadata(1, "x"),
-        wire_of.stat_metadata(2, "x"),
-    )
-    assert only.integers("x").values.tolist() == [5, 6]
 
 
 def test_a_name_of_very_many_ids_takes_no_longer() -> None:

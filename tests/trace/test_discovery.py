@@ -127,12 +127,6 @@ def test_the_newest_comes_first_by_name_or_by_the_time_of_its_files(tmp_path: Pa
     assert names(tmp_path) == ["2022-02-03_00-00-00", "between", "2021_02_03_00_00_00"]
 
 
-def test_runs_of_one_name_bear_their_log_directory(tmp_path: Path) -> None:
-    put(tmp_path, *(f"{d}/plugins/profile/{RUN}/a.xplane.pb" for d in ("train", "validation")))
-    put(tmp_path, "plugins/profile/2020_01_01_00_00_00/a.xplane.pb")
-    assert sorted(names(tmp_path)) == ["2020_01_01_00_00_00", f"train/{RUN}", f"validation/{RUN}"]
-
-
 def test_a_run_is_chosen_by_name_or_is_the_newest(tmp_path: Path) -> None:
     put(tmp_path, *(f"{d}/plugins/profile/{RUN}/a.xplane.pb" for d in ("train", "validation")))
     put(tmp_path, "plugins/profile/2020_01_01_00_00_00/a.xplane.pb")
@@ -168,12 +162,6 @@ def test_a_log_directory_without_a_profile(tmp_path: Path) -> None:
     text = error(tmp_path)
     assert "1 events file but no profile" in text
     assert "profile_batch" in text
-
-
-def test_a_directory_of_other_things(tmp_path: Path) -> None:
-    put(tmp_path, "src/main.py", "README.md")
-    assert "no trace (HOST.xplane.pb" in error(tmp_path)
-    assert "in 2 directories" in error(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -130,11 +130,6 @@ def test_archives(tmp_path: Path) -> None:
     assert "a tar archive" in error(put(tmp_path, "a.tar.gz", gzip.compress(tar)))
 
 
-def test_an_events_file_renamed(tmp_path: Path) -> None:
-    record = b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\0\xc0\x0b\x60\xd8A\x1a\x0dbrain.Event:2"
-    assert "TensorBoard's events" in error(put(tmp_path, "a.xplane.pb", record))
-
-
 def test_a_cut_xplane(tmp_path: Path) -> None:
     content = content_of(SPACE)
     assert "cut short" in error(put(tmp_path, "a.xplane.pb", content[:-20]))
@@ -148,14 +143,6 @@ def test_a_gzip_whose_checksum_fails_is_read_with_its_loss(tmp_path: Path) -> No
     assert trace.damage is not None
     assert (trace.damage.places, trace.damage.events_kept) == (1, 2)
     assert trace.damage.bytes_lost > 0
-
-
-def test_damage_of_a_gzip_is_named_before_what_it_did_to_the_content(tmp_path: Path) -> None:
-    wide = xspace(host(line("python")(*(event(f"e{i}", us(i, 1)) for i in range(2000)))))
-    content = bytearray(gzip.compress(content_of(wide)))
-    middle = len(content) // 2
-    content[middle : middle + 64] = b"\xff" * 64
-    assert "gzip data is damaged" in error(put(tmp_path, "a.xplane.pb.gz", bytes(content)))
 
 
 @pytest.mark.parametrize("name", ["a.xplane.pb.gz", "a.trace.json.gz"])
