@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.tables.reading import HOST, tables_of
 from tests.traces import (
     call,
@@ -218,7 +218,10 @@ def test_without_a_device_or_steps_nothing_is_said() -> None:
 @needs_corpus
 @pytest.mark.parametrize(
     "folder",
-    ["tfgpu-fatma-cnn-sandor", "tfgpu-e4040-2023-hd2551", "tfgpu-tfprofiler-multiworker"],
+    slow_but(
+        "tfgpu-e4040-2023-hd2551".__eq__,
+        ["tfgpu-fatma-cnn-sandor", "tfgpu-e4040-2023-hd2551", "tfgpu-tfprofiler-multiworker"],
+    ),
 )
 def test_of_real_traces_findings_gain_no_more_than_was_lost(folder: str) -> None:
     run = load(CORPUS / folder)

@@ -24,10 +24,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("tensorboard", "xprof", "tensorflow")),
-    reason="TensorBoard and its profile plugin are not installed: '.[test,tensorboard]'",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        any(
+            importlib.util.find_spec(name) is None
+            for name in ("tensorboard", "xprof", "tensorflow")
+        ),
+        reason="TensorBoard and its profile plugin are not installed: '.[test,tensorboard]'",
+    ),
+]
 
 (PROGRAM,) = (program for program in PROGRAMS if program.name == "lookup_tables")
 SUFFIX: Final = ".placement.json.gz"

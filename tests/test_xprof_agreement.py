@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import pytest
 
 import traceanalyzer as ta
-from tests.corpus import CORPUS
+from tests.corpus import CORPUS, slow_but
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
 from traceanalyzer.tables.vocabulary import without_counts
@@ -39,7 +39,6 @@ SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
 XPROF_ROWS: Final = 500
 RECORDED_ON_CPUS: Final = (
     "tfcpu-on-gpu-host-fatma/plugins/profile/2021_02_03_21_48_13/sandor.xplane.pb",
-    "tfcpu-on-gpu-host-fatma/plugins/profile/2021_02_03_21_57_02/sandor.xplane.pb",
     "tfcpu-win-ahettiarac/plugins/profile/2021_05_14_09_26_00/ZSRIL-B0F82X2.xplane.pb",
     "tfmac-chiyo-dogsvscats/plugins/profile/2021_10_27_16_33_47/Lucas-MBP.supsi.ch.xplane.pb",
 )
@@ -95,7 +94,10 @@ def with_stages_as_datasets(ours: dict[Key, Figures]) -> dict[Key, Figures]:
     }
 
 
-@pytest.mark.parametrize("case", ["eager_ops", "keras_fit", "logical_devices", "tf_function"])
+@pytest.mark.parametrize(
+    "case",
+    slow_but("keras_fit".__eq__, ["eager_ops", "keras_fit", "logical_devices", "tf_function"]),
+)
 def test_self_times_of_the_samples_agree(case: str, tmp_path: Path) -> None:
     (file,) = (SAMPLES / case).rglob("*.xplane.pb")
     ops = ta.load(file).ops
@@ -114,6 +116,7 @@ def test_self_times_of_the_samples_agree(case: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recorded", RECORDED_ON_CPUS)
 def test_self_times_of_older_traces_agree(recorded: str, tmp_path: Path) -> None:
     file = CORPUS / recorded

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.copy_graph.made import GPU, made, recorded
 from tests.corpus import CORPUS, needs_corpus
 from tests.traces import (
@@ -149,6 +151,7 @@ class TestWaiting:
         assert last.idle_ps == (1100 - 102) * US  # up to the second, after which nothing is known
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_predicates_of_a_recorded_program_are_found_costed_and_named() -> None:
     """Loss scaling asks twice in each step whether all gradients are finite.

@@ -61,7 +61,6 @@ def test_finds_what_a_search_of_all_stretches_finds(sequence: list[int]) -> None
         np.tile(np.arange(1000, dtype=np.int32), 300),
         np.concatenate([np.zeros(60_000), [1], np.zeros(60_000), [2], np.zeros(180_000)]),
     ],
-    ids=["repeats", "one", "interrupted", "random", "distinct"],
 )
 def test_takes_time_in_proportion(sequence: np.ndarray) -> None:
     repeat(np.zeros(9, np.int32))  # compiled now

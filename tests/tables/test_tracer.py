@@ -53,7 +53,6 @@ class TestHostLevel:
             event("ExecutorPropagateOutputs", us(3, 1)),
             op("dense/MatMul", "MatMul", us(3, 1), shape=ref("(float[64,64];float[64,64])")),
         ],
-        ids=["propagate", "schedule", "shape", "argument"],
     )
     def test_three_by_what_only_that_level_writes(self, tell_tale: Any) -> None:  # noqa: ANN401
         facts = facts_of(host(thread("tf_Compute", 1)(tell_tale)))

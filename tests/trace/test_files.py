@@ -205,6 +205,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes, kin
 # The corpus.
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_every_file_of_the_corpus_is_read_or_refused_in_one_line() -> None:
     refused = {}
