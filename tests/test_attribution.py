@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
 
 
-def causes(case: Case) -> list[tuple[str, str]]:
-    run = Example(title="", ops=({"name": "Eig", "type": "Eig"},)).run()
-    analysis = Analysis(run=run, machine=None, subjects=(subject("Eig", case=case),))
-    findings, failed = attribute(analysis, all_rules())
-    assert not failed
-    return [(f.cause, f.certainty) for f in findings]
-
-
-def test_an_op_that_the_replay_contradicts_stays_unexplained() -> None:
-    case = Case(
-        type="Eig",
-        held=(held("no_kernel", "Eig"),),
-        basis="replay",
-        certainty="certain",
-        contradiction="a replay puts it elsewhere",
-    )
-    assert causes(case) == []
-
-
 def scoped(op_id: str, number: int) -> Subject:
     """An op on the CPU by a scope of `train_step` that a line opens."""
     asks = held("request", "Exp", asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(number))

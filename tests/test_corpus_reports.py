@@ -10,7 +10,6 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import pytest
 
 import traceanalyzer as ta
@@ -274,21 +273,6 @@ class TestMac:
 
 
 @pytest.mark.slow
-class TestCpuOnWindows:
-    """TensorFlow 2.4, an RNN, 39 thousand events."""
-
-    def test_no_gpu_is_visible(self) -> None:
-        report = report_of("tfcpu-win-ahettiarac")
-        (told,) = (f for f in report.findings if f.cause == "no_gpu_visible")
-
-        assert (told.certainty, told.sub_reason) == ("likely", None)
-        assert told.ops_total == report.summary.cpu_ops > 1000
-        assert "no_device_plane" in health(report)
-        assert "TensorFlow used no GPU: 1,511 ops ran on the CPU" in report.summary.verdict
-        assert report.findings[0].cause == "no_gpu_visible"
-
-
-@pytest.mark.slow
 class TestJax:
     """XLA ops and kernels: no question of TensorFlow's placement."""
 
@@ -314,31 +298,3 @@ class TestJax:
         assert {d.kind for d in report.run.devices} == {"tpu", "cpu"}
         (status,) = (r for r in report.rules if r.cause == "no_gpu_visible")
         assert (status.status, status.reason) == ("not_applicable", "the run used TPUs")
-
-
-class TestOldFormats:
-    @pytest.mark.parametrize(
-        ("folder", "kind", "some"),
-        [
-            ("oldfmt-sagemaker-timeline", "trace.json", "IteratorGetNext"),
-            ("oldfmt-ruben-noxplane", "trace.json", "IteratorGetNext"),
-            ("oldfmt-localtrace-jonathanpeel", "local.trace", "_FusedMatMul"),
-        ],
-    )
-    def test_are_read_and_say_what_they_lack(self, folder: str, kind: str, some: str) -> None:
-        run, report = run_of(folder), report_of(folder)
-
-        assert [h.format for h in run.hosts] == [kind]
-        assert some in set(run.ops["type"])
-        assert f"read from {kind}, which lacks" in health(report)["reduced_format"]
-        assert any(f.cause == "no_gpu_visible" for f in report.findings)
-        assert np.isfinite(run.ops["host_self_ps"]).all()
-
-
-class TestBroken:
-    def test_empty_gpu_processes_are_described_devices_and_no_more(self) -> None:
-        run, report = (x("broken-sagemaker-missing-metadata") for x in (run_of, report_of))
-
-        assert run.ops.empty  # type: ignore[union-attr]
-        assert "The trace holds no op" in report.summary.verdict  # type: ignore[union-attr]
-        assert "described, but nothing ran there" in health(report)["device_plane_empty"]  # type: ignore[arg-type]

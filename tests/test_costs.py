@@ -205,16 +205,6 @@ def test_a_pipeline_is_not_mended_by_moving_it_to_a_device() -> None:
     assert finding.gain_us_per_step is None
 
 
-def test_without_a_device_or_steps_nothing_is_said() -> None:
-    without_device = run_of(host(line("python")(step(0, us(0, 50))(eager("UniqueV2", us(5, 20))))))
-    kernels = gpu(0, stream(13, "Compute")(kernel("gemm", us(8, 12), correlation=1)))
-    without_steps = run_of(host(line("python")(eager("UniqueV2", us(5, 20)))), kernels)
-
-    for run in (without_device, without_steps):
-        assert Costs(run).exposed_ps(ids(run, "UniqueV2")) is None
-        assert Costs(run).gain(ids(run, "UniqueV2")) is None
-
-
 @needs_corpus
 @pytest.mark.parametrize(
     "folder",

@@ -112,23 +112,6 @@ class TestRules:
         assert "rule bad failed" in caplog.text
 
 
-class TestOrder:
-    def test_the_most_expensive_finding_comes_first(self) -> None:
-        found = diagnose(
-            run_of({"host_self_ps": 1}, {"host_self_ps": 5}, {"host_self_ps": 3}),
-            [
-                rule_of("a", finds(finding("a", "op0"))),
-                rule_of("b", finds(finding("b", "op1"), finding("b", "op0", "op2", scope="2"))),
-            ],
-        )
-
-        assert [(f.cause, f.op_ids) for f in found.findings] == [
-            ("b", ("op1",)),
-            ("b", ("op0", "op2")),
-            ("a", ("op0",)),
-        ]
-
-
 class TestExplained:
     def test_the_surest_finding_counts(self) -> None:
         found = diagnose(

@@ -18,7 +18,6 @@ from tests.traces import (
     launch,
     line,
     old_op,
-    op,
     step,
     stream,
     task_environment,
@@ -89,12 +88,6 @@ class TestDevices:
 
 
 class TestRuns:
-    def test_missing_steps(self, recorded: Loader) -> None:
-        ops = line("python")(op("a", "Neg", us(0, 5)))
-
-        assert "steps_missing" in told(recorded(host(ops)))
-        assert "steps_missing" not in told(recorded(host(STEP, ops)))
-
     def test_inferred_steps(self, recorded: Loader) -> None:
         calls = (call("__inference_f_1", us(10 * k, 8)) for k in range(3))
 
@@ -178,11 +171,3 @@ class TestPlacements:
         message = told(run)["placement_unknown"].message
         assert "2 ops (1,501 µs" in message
         assert "not counted as CPU-placed" in message
-
-    def test_the_share_of_kernels_without_an_op(self, recorded: Loader) -> None:
-        run = recorded(
-            host(STEP),
-            gpu(0)(stream(7)(kernel("k", us(0, 3), "a:Neg"), kernel("stray", us(5, 1)))),
-        )
-
-        assert "25.0% of kernel time" in told(run)["unlinked_kernels"].message

@@ -155,14 +155,6 @@ def test_serves_the_op_table(opened: Opened) -> None:
     assert calls["LookupTableInsertV2"] == 50
 
 
-@pytest.mark.parametrize("tool", ["trace_viewer@", "trace_viewer"])
-def test_serves_the_trace_viewer(opened: Opened, tool: str) -> None:
-    found = events(opened, opened.run.name, tool)
-
-    assert any("UniqueWithCounts" in event["name"] for event in found if event["ph"] == "X")
-    assert sum(event["ph"] == "X" for event in found) > 1000
-
-
 def test_the_sidecar_changes_nothing(opened: Opened) -> None:
     assert list(opened.run.glob("*" + SUFFIX))
     assert not list(opened.run.with_name(BARE).glob("*" + SUFFIX))

@@ -324,29 +324,6 @@ def test_xprof_drops_steps_in_which_a_device_did_nothing(run: str, tmp_path: Pat
 # ------------------------------------------------------------------------ steps on devices
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("run", FATMA)
-def test_with_a_gpu_xprofs_step_is_what_the_device_took_part_in(run: str, tmp_path: Path) -> None:
-    """From the first to the last that the device did for the step: the wait for input and all else
-    before the first launch are no part of it. Without the GPU's plane it is the marker's, and both
-    tools agree."""
-    file = recorded("tfgpu-fatma-cnn-sandor", run)
-    host = host_of(file)
-    steps = host.tables.steps.iloc[1:-1]
-    work = device_work(host.tables)
-    extent = []
-    for start, end in zip(*bounds(steps), strict=True):
-        launched = (work.launches.start_ps >= start) & (work.launches.start_ps < end)
-        extent.append((work.end_ps[launched].max() - work.start_ps[launched].min()) / MS)
-
-    theirs = [step.total for step in xprof_steps(file, tmp_path)]
-
-    assert extent == pytest.approx(theirs, rel=SAME)
-    assert all(a < 0.95 * b for a, b in zip(theirs, durations_ms(steps), strict=True))
-    of_host = xprof_steps(changed(file, tmp_path, without_gpus), tmp_path)
-    assert durations_ms(steps) == pytest.approx([step.total for step in of_host], rel=SAME)
-
-
 @pytest.mark.parametrize(("folder", "run"), ON_GPUS)
 def test_xprof_takes_copies_for_computing(folder: str, run: str, tmp_path: Path) -> None:
     """XProf knows a copy by the name `MemcpyHToD` (`tf_op_utils.h`), and TensorFlow calls it

@@ -58,13 +58,6 @@ def test_heavy_scopes_are_divided_and_light_ones_are_not() -> None:
     ]
 
 
-def test_what_there_is_no_room_for_is_one_group() -> None:
-    found = labels(between([(f"s{k}/a/x", "y", 1000 - k) for k in range(40)]))
-    assert len(found) == 24
-    assert found[0] == ("op", "s0/a/x", 1)
-    assert found[-1] == ("others", "", 17)
-
-
 def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() -> None:
     ops = [op(f"Cast_{k}", "Cast", us(k, 1)) for k in range(40)]
     copies = [

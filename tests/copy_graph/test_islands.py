@@ -94,23 +94,6 @@ class TestByCopiesAlone:
         assert island.leaving == Crossing(count=2, bytes=80, time_ps=4 * US, exposed_ps=None)
         assert moved(island) == (["a"], [], 180, 0)
 
-    def test_two_ops_of_a_function_are_likely_one_with_what_may_lie_between(self) -> None:
-        found = run(
-            [
-                op("a", "Unique", us(20, 5)),
-                op("b", "Where", us(26, 5)),
-                op("c", "Unique", us(32, 5)),
-            ],
-            [off("x", "a", 100, 10), onto("c", "y", 40, 40)],
-        )
-
-        (island,) = found.costs.islands
-        assert (names(island), [op.name for op in island.between]) == (["a", "c"], ["b"])
-        assert island.certainty == "likely"
-        assert moved(island) == (["a", "c"], [], 140, 0)
-        # How much goes from one to the other nobody knows: one alone is not moved.
-        assert island.cheapest_move(lambda op: op.name == "c") is None
-
     def test_what_leaves_before_anything_comes_does_not_go_round(self) -> None:
         found = run(
             [op("a", "Unique", us(20, 5)), op("c", "Unique", us(32, 5))],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.input_pipeline.paced import MS, asked, found, made_ahead, on_own_thread, steps
+from tests.input_pipeline.paced import MS, asked, found, made_ahead, steps
 from tests.traces import iterator, line, step, us
 
 if TYPE_CHECKING:
@@ -47,18 +47,6 @@ def test_a_wait_while_the_pipeline_had_nothing_to_do_is_the_handing_over() -> No
     assert use.waits.share == pytest.approx(0.1)
 
 
-def test_a_function_that_is_at_work_all_the_time_bounds_the_rate() -> None:
-    use = found(*made_ahead(10_000, 6_000, 10_000))
-    assert use.verdict == "too_slow"
-    assert use.waits is not None
-    assert use.waits.mean_ps == 6 * MS
-    assert use.waits.other_ps == 4 * MS
-    assert use.slow is not None
-    assert use.slow.stage == "Root::ParallelMapV2"
-    assert use.slow.in_wait_share == 1.0
-    assert use.slow.busy_ps == pytest.approx(10 * MS, rel=0.05)
-
-
 def uneven(*lasts: int, wait: Callable[[int], int]) -> HostInput:
     """Steps that last so many µs each and begin with a wait, during which a stage is at work."""
     begins = [sum(lasts[:k]) for k in range(len(lasts))]
@@ -92,13 +80,6 @@ def test_a_step_that_is_slow_for_another_reason_does_not_count() -> None:
     assert use.waits is not None
     assert use.waits.steps == 18
     assert use.waits.share == pytest.approx(0.25)
-
-
-def test_what_a_step_makes_on_its_own_thread_it_waits_for() -> None:
-    use = found(on_own_thread(10_000, 6_000))
-    assert use.verdict == "too_slow"
-    assert use.slow is not None
-    assert (use.slow.stage, use.slow.busy_ps) == ("Root::Map", 6 * MS)
 
 
 def test_a_wait_that_nothing_explains_names_no_stage() -> None:

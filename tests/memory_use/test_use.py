@@ -111,26 +111,6 @@ def test_whose_memory_it_is_is_told_by_the_name(name: str, kind: str) -> None:
     assert only(allocation(1, us(1), allocator=name)).kind == kind
 
 
-def test_a_tpus_records_tell_the_number_of_their_device_and_what_is_kept_back() -> None:
-    # As libtpu writes them: no name, and of what is given back no size.
-    def record(kind: str, at: int, reserved: int, in_use: int, address: int, **more: Any) -> Any:  # noqa: ANN401  # words of the language
-        stats = {"bytes_reserved": reserved, "bytes_allocated": in_use, "addr": address, **more}
-        return event(kind, us(at), index_on_host=2, bytes_available=KIB, stats=stats)
-
-    use = only(
-        record("MemoryAllocation", 1, 0, 700, A, allocation_bytes=512),
-        record("MemoryDeallocation", 2, 4096, 188, A),
-        record("MemoryDeallocation", 3, 4096, 100, B),
-    )
-
-    assert (use.allocator, use.kind, use.device) == ("device 2", "device", None)
-    assert rows(use.timeline, "bytes") == [700, 4096 + 188, 4096 + 100]
-    peak = use.peak
-    assert peak is not None
-    assert (peak.bytes, peak.reserved_bytes, peak.before_bytes) == (4096 + 188, 4096, 188)
-    assert (peak.unnamed_bytes, peak.unaccounted_bytes, peak.rounding_bytes) == (0, 0, 0)
-
-
 class TestLostRecords:
     def test_a_deallocation_without_its_record_ends_where_the_address_is_handed_out_anew(
         self,
@@ -180,13 +160,6 @@ class TestFragmentation:
 
 
 class TestWhatIsNotTold:
-    def test_records_that_do_not_say_what_was_in_use_tell_of_no_peak(self) -> None:
-        use = only(event("MemoryAllocation", us(1), allocator_name="GPU_0_bfc", addr=A))
-
-        assert (use.records, use.peak, use.limit_bytes, use.highest_bytes) == (1, None, None, None)
-        assert use.timeline.empty
-        assert use.growth is None
-
     @pytest.mark.parametrize("told", [-1, 2**63 - 1])
     def test_what_can_be_no_size_is_not_told(self, told: int) -> None:
         use = only(

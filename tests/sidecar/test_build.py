@@ -318,12 +318,6 @@ class TestSessions:
 
 
 class TestDamage:
-    def test_nothing_recorded_is_told(self, tmp_path: Path) -> None:
-        found = build(tmp_path, "h")
-
-        assert not found.complete
-        assert [note.id for note in found.notes] == ["recording_cut_short"]
-
     def test_a_last_line_that_was_cut_is_passed_over(self, tmp_path: Path) -> None:
         write_journal(tmp_path, FUNCTION, end='{"kind": "eager", "signat')
 

@@ -71,16 +71,6 @@ def test_a_function_is_read_with_its_answer_and_partitions(folder: Folder) -> No
     assert instance.count == 1
 
 
-def test_instantiations_that_are_alike_are_one(folder: Folder) -> None:
-    folder.instance("f", 5, partitions={CPU_IN_NAME: 3})
-    folder.instance("f", 21, partitions={CPU_IN_NAME: 7})
-    folder.instance("f", 10_021, partitions={CPU_IN_NAME: 11})
-
-    (instance,) = folder.read().functions[0].instances
-
-    assert instance.count == 3
-
-
 def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
     folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
     folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
@@ -118,12 +108,3 @@ def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
     assert [(note.id, note.message.split(",")[0]) for note in found.notes] == [
         ("graphs_damaged", "1 dumped graph is cut short or damaged")
     ]
-
-
-def test_graphs_left_as_text_are_told(folder: Folder) -> None:
-    folder.write("__inference_f_9placer_input.pbtxt", b"node {}")
-
-    found = folder.read()
-
-    assert found.functions == ()
-    assert [note.id for note in found.notes] == ["graphs_as_text"]

@@ -182,17 +182,6 @@ class TestDamage:
         assert (found.session_configs, found.kernels) == ((), ())
         assert {signature.scopes for signature in found.signatures} == {()}
 
-    def test_unknown_keys_are_passed_over(self, file: Path) -> None:
-        document: Any = {**document_of(sample()), "later": [1]}
-        document["frames"] = [*document["frames"]]
-        document["signatures"][0]["later"] = {}
-        write_document(file, document)
-
-        found = files.read(file)
-
-        assert found is not None
-        assert document_of(found) == document_of(sample())
-
     def test_too_much_is_refused(self, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(files, "MAX_BYTES", 1000)
         files.write(sample(), file)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from tests.sidecar.sidecars import sample
-from traceanalyzer.sidecar.document import EagerSequence, Function, Sidecar
+from traceanalyzer.sidecar.document import Function, Sidecar
 from traceanalyzer.sidecar.files import serialised
 from traceanalyzer.sidecar.limits import bounded
 
@@ -56,17 +54,3 @@ def test_then_the_largest_functions() -> None:
     assert [f.name for f in found.functions] == ["function_0", "function_2"]
     assert found.omitted["functions"] == 2
     assert size_of(found) < size_of(sidecar) // 4
-
-
-def test_sequences_go_where_they_are_too_large() -> None:
-    numbers = np.random.default_rng(0).integers(0, 2, 100_000).astype(np.uint32)
-    sequence = EagerSequence(
-        thread=0, name="", session=0, first_index=0, signatures=numbers, counts=numbers
-    )
-    sidecar = replace(with_functions(10), sequences=(sequence,))
-
-    found = bounded(sidecar, max_json_bytes=100_000)
-
-    assert found.sequences == ()
-    assert found.omitted["eager_ops"] == int(numbers.sum())
-    assert len(found.functions) == len(found.definitions) == 1

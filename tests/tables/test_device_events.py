@@ -23,7 +23,6 @@ from tests.traces import (
     stream,
     thread,
     us,
-    xla_kernel,
     xspace,
 )
 from traceanalyzer.tables.device_events import (
@@ -69,17 +68,6 @@ class TestOpOfAnEvent:
         )
 
         assert found.op.to_list() == ["a:MatMul", "b:Add", "c:Neg", "d:Abs"]
-
-    def test_of_xla_has_its_instruction_its_module_and_its_own_name(self) -> None:
-        found = on_gpu(
-            xla_kernel("fusion_3", us(0, 1), "fusion.3", module="cluster_0", op="dense/MatMul"),
-            xla_kernel("loop", us(2, 1), "loop_add_fusion.1.2"),
-        )
-
-        assert found.hlo_op.to_list() == ["fusion.3", "loop_add_fusion.1.2"]
-        assert found.hlo_name.to_list() == ["dense/MatMul", None]
-        assert found.hlo_module.to_list() == ["cluster_0", "cluster_0"]
-        assert found.op.to_list() == [None, None]
 
 
 class TestLaunch:

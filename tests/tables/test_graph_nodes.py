@@ -61,14 +61,6 @@ class TestInItsFunction:
 
         assert find(book, inlined.name, "_MklMatMul") == (30, "/device:GPU:0", CPU)
 
-    def test_the_partition_may_tell_the_origin_too(self) -> None:
-        book = Book()
-        book.define("while_body_5", node("while/Tanh", "Tanh", line=31))
-        ran = node("while/body/_5/while/Tanh", "Tanh", origin=("while_body_5", "while/Tanh"))
-        book.function(F, node("x", "_Arg"), ran=(cpu_partition(ran),))
-
-        assert find(book, ran.name, "Tanh") == (31, None, CPU)
-
 
 class TestWithoutPartitions:
     """As with TensorFlow 2.12, which does not write down what ran."""
@@ -144,13 +136,6 @@ class TestGrapplersNames:
         book.function(F, node(name, "Identity", asked=CPU))
 
         assert find(book, name, "Identity") == (7, CPU, CPU)
-
-    @pytest.mark.parametrize("name", ["ArithmeticOptimizer/New_thing", "mm_1", "Func/b/input/_1"])
-    def test_others_are_left_open(self, name: str) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=7), ran=(cpu_partition(node(name, "MatMul")),))
-
-        assert find(book, name, "MatMul") == (None, None, CPU)
 
 
 class TestWhereTheFunctionIsNotKnown:

@@ -45,20 +45,6 @@ def by_name(ops: HostOps, values: Any) -> dict[str, Any]:  # noqa: ANN401  # any
 
 
 class TestWhatIsAnOp:
-    def test_graph_ops_eager_ops_and_stages_of_a_pipeline(self) -> None:
-        ops = seen(
-            line("python")(eager("Neg", us(0, 10)), call("__inference_f_1", us(20, 5))),
-            thread("tf_Compute", 1)(executor(us(0, 90))(op("dense/MatMul", "MatMul", us(1, 5)))),
-            thread("tf_data_x", 2)(iterator("Root::Map", us(3, 4))),
-        )
-
-        assert named(ops) == [
-            "Neg:Neg",
-            "dense/MatMul:MatMul",
-            "Iterator::Root::Map:Iterator::Map",
-        ]
-        assert [Kind(k) for k in ops.kind] == [Kind.EAGER_OP, Kind.OP, Kind.STAGE]
-
     def test_an_eager_op_of_older_traces_is_counted_once(self) -> None:
         """TensorFlow 2.3 to 2.5 put `X:X` into `EagerLocalExecute: X`."""
         ops = seen(line("python")(old_eager("LogicalAnd", us(0, 10))))
@@ -116,23 +102,6 @@ class TestFunction:
         )
 
         assert by_name(ops, ops.function) == {"b:Neg": "f", "a:Neg": "f#2"}
-
-    @pytest.mark.parametrize(
-        ("called", "label"),
-        [
-            ("__inference_train_step_164", "train_step"),
-            ("__inference___backward_loss_7_8", "__backward_loss_7"),
-            ("__wrapped__AddV2", "__wrapped__AddV2"),
-        ],
-    )
-    def test_the_counter_and_the_prefix_are_left_out(self, called: str, label: str) -> None:
-        ops = seen(
-            line("python")(
-                event(f"EagerLocalExecute: {called}", us(0, 10))(op("a", "Neg", us(1, 1)))
-            )
-        )
-
-        assert by_name(ops, ops.function) == {"a:Neg": label}
 
 
 class TestInPipeline:

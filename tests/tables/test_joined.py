@@ -129,27 +129,6 @@ class TestEagerOps:
             (GPU, "host_memory", certainty)
         ]
 
-    def test_kernels_go_to_the_line_that_launched_them(self) -> None:
-        book = Book()
-        book.thread(0, eager_op("MatMul", 7, device=GPU), eager_op("MatMul", 9, device=GPU))
-        first = eager("MatMul", us(10, 9))(launch(us(11, 2), 71))
-        second = eager("MatMul", us(20, 9))(launch(us(21, 2), 72))
-
-        ops = tables(
-            book.sidecar(),
-            host(line("python")(event(MARKER, us(0), thread=0, index=0), first, second)),
-            gpu(0)(
-                stream(7, "Compute")(
-                    kernel("k", us(30, 3), correlation=71), kernel("k", us(40, 5), correlation=72)
-                )
-            ),
-        ).ops
-
-        assert rows(ops, "source_line", "kernels", "kernel_ps") == [
-            (7, 1, 3_000_000),
-            (9, 1, 5_000_000),
-        ]
-
 
 class TestGraphOps:
     def test_are_told_line_request_and_device(self) -> None:
@@ -313,14 +292,6 @@ class TestKeys:
 
     def test_do_not_hang_on_the_line(self) -> None:
         assert self.keys("MatMul @7", "MatMul @9") == self.keys("MatMul @107", "MatMul @109")
-
-    def test_hang_on_the_python_function(self) -> None:
-        one, other = (
-            self.keys(eager_op("MatMul", 7, code=code), "MatMul @90") for code in ("f", "g")
-        )
-
-        assert one[0] != other[0]
-        assert one[1] == other[1]
 
     def test_of_graph_ops_are_those_without_a_sidecar(self) -> None:
         book = Book()

@@ -11,31 +11,6 @@ from tests.traces import event, line, ps, us
 from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
 
 
-def parents(*lines: object, containers: str = "ABCDEFG") -> dict[str, str | None]:
-    """Who encloses whom, by name; of events with the same name the last counts."""
-    plane = host_plane(*lines)
-    names = [plane.names[i] for i in plane.name_of.tolist()]
-    flags = np.array([n in containers for n in names], np.bool_)
-    found = innermost(plane, in_line_order(plane), flags)
-    return {
-        name: names[parent] if parent >= 0 else None
-        for name, parent in zip(names, found.tolist(), strict=True)
-    }
-
-
-def test_the_innermost_container_of_each_event() -> None:
-    assert parents(
-        line("t")(
-            event("A", us(0, 10))(
-                event("B", us(1, 4))(event("x", us(2, 1))),
-                event("C", us(5, 3))(event("y", us(5, 3))),
-            ),
-            event("z", us(11, 1)),
-        ),
-        line("other")(event("w", us(2, 1))),
-    ) == {"A": None, "B": "A", "x": "B", "C": "A", "y": "C", "z": None, "w": None}
-
-
 def test_deep_nesting() -> None:
     inner = event("x", us(0, 1))
     for _ in range(300):

@@ -14,7 +14,6 @@ from tests.traces import (
     executor,
     gpu,
     host,
-    iterator,
     kernel,
     launch,
     line,
@@ -69,35 +68,6 @@ class TestCounts:
 
 
 class TestRole:
-    def test_by_type_and_by_where_it_ran(self) -> None:
-        table = ops(
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Neg", us(0, 1)),
-                    op("b", "_Arg", us(2, 1)),
-                    op("c", "IteratorGetNext", us(4, 1)),
-                    op("d/_1", "_Send", us(6, 1)),
-                ),
-                thread("tf_data_x", 2)(
-                    op("e", "Neg", us(0, 1)),
-                    op("f", "_Arg", us(2, 1)),
-                    op("g", "EagerPyFunc", us(4, 1)),
-                    iterator("Root::Map", us(9, 1)),
-                ),
-            )
-        )
-
-        assert rows(table.sort_values("name"), "name", "role", "in_input_pipeline") == [
-            ("Iterator::Root::Map", "input_pipeline", True),
-            ("a", "compute", False),
-            ("b", "runtime", False),
-            ("c", "input_pipeline", True),
-            ("d/_1", "transfer", False),
-            ("e", "input_pipeline", True),
-            ("f", "runtime", True),
-            ("g", "input_pipeline", True),
-        ]
-
     @pytest.mark.parametrize("level", [2, 3])
     def test_what_is_computed_to_make_a_graph_ready_is_no_op_of_the_program(
         self, level: int

@@ -81,19 +81,6 @@ class TestKernel:
 class TestExecutor:
     """A send names the device of the executor that ran the op."""
 
-    def test_is_proof(self) -> None:
-        assert where(
-            BUSY,
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1)))
-                )
-            ),
-        ) == {
-            "a:Neg": ("cpu", "certain", "executor"),
-            "a/_1:_Send": ("cpu", "certain", "executor"),
-        }
-
     def test_is_no_proof_for_calls_whose_executor_sent_nothing(self) -> None:
         tables = tables_of(
             BUSY,
@@ -108,16 +95,6 @@ class TestExecutor:
         )
 
         assert placed(tables)["a:Neg"] == ("cpu", "likely", "executor")
-
-
-class TestInputPipeline:
-    """What runs on behalf of tf.data is placed on the CPU."""
-
-    def test_a_stage(self) -> None:
-        for level in (LEVEL_2, LEVEL_3):
-            assert where(BUSY, level, host(line("python")(iterator("Root::Map", us(0, 9))))) == {
-                "Iterator::Root::Map:Iterator::Map": ("cpu", "certain", "input_pipeline")
-            }
 
 
 class TestTransfer:
@@ -228,12 +205,6 @@ class TestAllocator:
 
 class TestHostEvent:
     """Below level 3 only ops placed on a CPU leave an event."""
-
-    def test_at_level_2(self) -> None:
-        for level in ((LEVEL_2,), ()):
-            assert where(BUSY, *level, host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1))))) == {
-                "a:Neg": ("cpu", "likely", "host_event")
-            }
 
     def test_is_none_at_level_3(self) -> None:
         """There 'no kernel' is not 'on the CPU': most ops on a GPU launch none."""
@@ -371,11 +342,6 @@ class TestRegistry:
         assert where(BUSY, host(written)) == {"WriteSummary:WriteSummary": told}
         shuffled = thread("tf_Compute", 1)(op("a", "RandomShuffle", us(0, 1)))
         assert where(BUSY, LEVEL_3, host(shuffled)) == {"a:RandomShuffle": told}
-
-    def test_tells_nothing_of_ops_that_may_have_one_or_that_it_does_not_know(self) -> None:
-        seen = line("python")(eager("MatMul", us(0, 9)), eager("MyGelu", us(10, 9)))
-
-        assert set(where(BUSY, host(seen)).values()) == {("unknown", "possible", "none")}
 
     def test_tells_nothing_of_devices_of_other_kinds(self) -> None:
         """Their kernels are in no table."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
     call,
     eager,
-    eager_send,
     event,
     executor,
     gpu,
@@ -30,7 +28,6 @@ from tests.traces import (
     us,
     xla_kernel,
 )
-from traceanalyzer.tables.sightings import _distinct
 
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
 
@@ -106,12 +103,6 @@ class TestBelowLevel3:
             gpu(0)(stream(7, "Compute")(kernel("k", us(23, 1), "a:Neg", correlation=7))),
         ) == [("f", "a", "/device:GPU:0", 1, 1), ("f", "a", None, 1, 0)]
 
-    def test_they_are_one_where_the_kernel_was_launched_within_the_event(self) -> None:
-        assert found(
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 5))(launch(us(3, 1), 7)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(9, 1), "a:Neg", correlation=7))),
-        ) == [(None, "a", "/device:GPU:0", 1, 1)]
-
 
 class TestAtLevel3:
     def test_a_host_op_and_a_kernel_of_its_name_are_one(self) -> None:
@@ -135,20 +126,6 @@ class TestAtLevel3:
 
 
 class TestEagerOps:
-    def test_are_rows_by_type_and_by_the_device_that_is_known(self) -> None:
-        assert found(
-            host(
-                line("python")(
-                    eager("Neg", us(0, 9)),
-                    eager("Neg", us(10, 9))(eager_send(us(11, 1), "CPU:0", "CPU:1")),
-                    eager("Neg", us(20, 9)),
-                )
-            )
-        ) == [
-            (None, "Neg", "/job:localhost/replica:0/task:0/device:CPU:1", 1, 0),
-            (None, "Neg", None, 2, 0),
-        ]
-
     @pytest.mark.parametrize("level_3", [False, True])
     def test_a_kernel_named_after_its_eager_op_is_not_a_graph_ops(self, *, level_3: bool) -> None:
         """Older traces annotate an eager op's kernel `MatMul:MatMul`, a common graph op's name."""
@@ -220,13 +197,3 @@ def test_calls_with_other_input_types_are_other_rows() -> None:
         ("a", None, None, 1),
         ("b", "half;half", "half;half", 2),
     ]
-
-
-def test_more_combinations_than_a_number_can_hold_are_told_apart_all_the_same() -> None:
-    big = 2**31
-    lines = np.array([[big, big, big, 5, 1], [-1, 0, big, 5, 1], [big, big, big, 5, 1]], np.int64)
-
-    for seen in (lines, np.where(lines == big, 7, lines)):
-        codes, keys = _distinct(list(seen.T))
-        assert (keys[codes] == seen).all()
-        assert len(keys) == 2

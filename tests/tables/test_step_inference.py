@@ -60,16 +60,6 @@ def test_a_function_called_over_and_over() -> None:
     ]
 
 
-def test_a_function_that_is_called_several_times_and_another_that_is_not() -> None:
-    found = of("ffffg ffffg ffffg")
-
-    assert [row[:3] for row in found] == [
-        ("5 ops", 0.0, 60.0),
-        ("5 ops", 60.0, 60.0),
-        ("5 ops", 120.0, 48.0),
-    ]
-
-
 def test_ops_that_repeat_exactly() -> None:
     assert of("abc abc abc ab") == [
         ("3 ops", 0.0, 40.0, "repeated ops", "regular"),

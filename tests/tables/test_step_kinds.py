@@ -49,11 +49,6 @@ def test_what_is_cut_is_no_measure_for_the_others() -> None:
     assert kinds([5], partial=(0,)) == "p"
 
 
-def test_what_is_traced_or_compiled_warms_up() -> None:
-    assert kinds([110, 105, 100, 100, 101], once=(0, 1)) == "wwrrr"
-    assert kinds([110, 100], once=(0,)) == "wr"  # of two, too
-
-
 def test_what_is_done_in_every_step_is_no_warming_up() -> None:
     assert kinds([100, 100, 100, 101], once=(0, 1, 2, 3)) == "rrrr"
     assert kinds([900, 100, 100, 101], once=(0, 1, 2, 3)) == "wrrr"

@@ -66,17 +66,6 @@ def test_a_marker_is_an_event_with_a_step_number() -> None:
     ]
 
 
-def test_of_nested_markers_the_outermost_counts() -> None:
-    assert steps(
-        host(
-            line("python")(
-                step(1, us(0, 10))(keras_step(1, us(1, 5))(step(1, us(2, 1), name="inner"))),
-                step(2, us(10, 10)),
-            )
-        )
-    ) == [(1, "train", 0, 10 * US, "step_num"), (2, "train", 10 * US, 10 * US, "step_num")]
-
-
 def test_the_line_that_older_profilers_added_serves_where_nothing_marks_steps() -> None:
     assert steps(
         host(line("python")(event("FunctionRun", us(0, 90), _r=1))),
@@ -167,22 +156,6 @@ class TestStepsWithoutAnythingOnADevice:
 
 
 class TestKerasFunctions:
-    def test_it_ends_when_what_it_launched_has(self) -> None:
-        assert in_us(
-            host(
-                line("python")(keras_call("train_function", 10, 50)),
-                thread("tf_Compute", 7)(
-                    launch(us(20, 5), correlation=3), launch(us(70, 5), correlation=4)
-                ),
-            ),
-            gpu(0)(
-                stream(7, "Compute")(
-                    kernel("gemm", us(30, 45), correlation=3),
-                    kernel("of something later", us(80, 45), correlation=4),
-                )
-            ),
-        ) == [(0, "train", 10.0, 65.0, "Keras function", "regular")]
-
     def test_that_is_by_the_clock_of_the_host(self) -> None:
         """The device's is early by 40 us: what ends at 35 by it does so at 75."""
         assert in_us(

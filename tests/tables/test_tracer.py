@@ -11,16 +11,13 @@ from tests.sidecars import Book
 from tests.traces import (
     allocation,
     decode,
-    device,
     eager_send,
     event,
-    executor,
     gpu,
     host,
     line,
     op,
     ref,
-    send,
     task_environment,
     thread,
     us,
@@ -69,15 +66,6 @@ class TestHostLevel:
 
         assert (facts.host_level, facts.host_level_source) == (3, "capture")
 
-    def test_what_only_level_3_writes_outweighs_the_options(self) -> None:
-        """Two profilers in one process: the events are those of the one that asks for more."""
-        facts = facts_of(
-            host(thread("tf_Compute", 1)(event("ExecutorPropagateOutputs", us(3, 1)))),
-            task_environment(options=LEVEL_2),
-        )
-
-        assert facts.host_level == 3
-
 
 class TestGpuUsed:
     @pytest.mark.parametrize("allocator", ["GPU_0_bfc", "gpu_host_bfc"])
@@ -89,14 +77,6 @@ class TestGpuUsed:
 
         assert facts.gpu_used
         assert facts.gpu_witness == f"allocations of {allocator}"
-
-    def test_by_a_send_that_names_one(self) -> None:
-        facts = facts_of(
-            host(thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))))
-        )
-
-        assert facts.gpu_used
-        assert facts.gpu_witness == f"transfers naming {device('GPU:0')}"
 
     def test_by_an_input_brought_back_from_one(self) -> None:
         facts = facts_of(

@@ -135,24 +135,6 @@ def test_a_launch_whose_id_comes_again_is_the_last_and_proved_only_if_it_is_the_
     assert (20, 70, phase, "UniqueV2") in found
 
 
-def test_what_ran_beside_a_kernel_is_not_waited_for() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("UniqueV2", us(20, 50)),
-        eager("MatMul", us(70, 10))(launch(us(70, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 50), 1), gemm(us(72, 5), 2))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found == [
-        (10, 60, "COMPUTE", ""),
-        (60, 70, "HOST_OP", "UniqueV2"),  # its last fifth: the kernel ended at 60
-        (70, 72, "LAUNCH", ""),
-        (72, 77, "COMPUTE", ""),
-    ]
-
-
 def test_an_occupant_of_a_gap_is_not_its_producer() -> None:
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
@@ -237,29 +219,6 @@ def test_a_pool_tells_who_handed_the_work_over() -> None:
         (62, 64, "LAUNCH", ""),
         (64, 66, "QUEUED", ""),
         (66, 71, "COMPUTE", ""),
-    ]
-
-
-def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be() -> None:
-    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
-    first = thread("tf_Compute", 1)(
-        executor(us(10, 42), step=7)(op("segment/Unique", "UniqueV2", us(12, 40)))
-    )
-    foreign = thread("tf_Compute", 3)(
-        executor(us(30, 28), step=8)(op("other/TopKV2", "ListDiff", us(32, 26)))
-    )
-    second = thread("tf_Compute", 2)(executor(us(60, 10), step=7)(launch(us(62, 2), 2)))
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 12), op="zeros/Fill:Fill"),
-        kernel("gather", us(64, 5), op="gather/Gather:Gather", correlation=2),
-    )
-
-    found = parts_of(host(python, first, second, foreign), gpu(0, device))
-
-    assert found[:3] == [
-        (0, 12, "COMPUTE", ""),
-        (12, 52, "HOST_OP?", "UniqueV2"),
-        (52, 60, "RUNTIME?", ""),  # from what ended to the turn that it is taken to have begun
     ]
 
 

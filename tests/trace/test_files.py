@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -119,15 +118,6 @@ def test_what_is_no_trace(tmp_path: Path, name: str, content: bytes, words: str)
     text = error(put(tmp_path, name, content))
     assert text.startswith(f"{name}: ")
     assert words in text
-
-
-def test_archives(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("a.xplane.pb", content_of(SPACE))
-    assert "a zip archive; unpack it" in error(as_host(tmp_path / "a.zip"))
-    tar = b"a.xplane.pb".ljust(257, b"\0") + b"ustar\x0000" + b"\0" * 800
-    assert "a tar archive" in error(put(tmp_path, "a.tar", tar))
-    assert "a tar archive" in error(put(tmp_path, "a.tar.gz", gzip.compress(tar)))
 
 
 def test_a_cut_xplane(tmp_path: Path) -> None:

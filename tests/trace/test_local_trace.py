@@ -80,17 +80,6 @@ def test_devices_are_planes_and_resources_lines() -> None:
     assert host.lines.name[host.line_of[0]] == "python"
 
 
-def test_an_op_bears_its_type_and_its_label_becomes_stats() -> None:
-    label = f"id=-5,device={CPU},async=false"
-    (host,) = decode(HOST + event(7, "MatMul", 5, 2, label=label)).planes
-    assert host.names[host.name_of[0]] == "MatMul:MatMul"
-    assert host.display_names[host.name_of[0]] == "MatMul"
-    assert host.strings("device").to_list() == [CPU]
-    assert host.strings("async").to_list() == ["false"]
-    assert host.integers("id").values.tolist() == [-5]
-    assert not host.has_stat("label")
-
-
 def test_a_cut_file() -> None:
     content = HOST + event(7, "a", 1, 1) + event(7, "b", 2, 1)
     assert "cut short" in error(content[:-1])

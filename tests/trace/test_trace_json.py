@@ -59,14 +59,6 @@ def error(text: str | bytes) -> str:
 # What TensorFlow wrote.
 
 
-def test_an_op_has_its_long_name_and_is_displayed_by_type() -> None:
-    plane = one(document(PROCESS, x("MatMul", 1, 2, long_name="a/MatMul:MatMul", is_eager="0")))
-    assert names(plane) == ["a/MatMul:MatMul"]
-    assert plane.display_names[plane.name_of[0]] == "MatMul"
-    assert plane.integers("is_eager").values.tolist() == [0]
-    assert not plane.has_stat("long_name")
-
-
 def test_an_event_that_begins_a_step_loses_the_number_that_was_added() -> None:
     plane = one(
         document(
@@ -100,10 +92,6 @@ def test_entries_that_are_no_events_are_counted() -> None:
     assert trace.warnings[0].endswith("left out: 1 of kind 'C', 2 of kind 's'")
 
 
-def test_a_byte_order_mark_and_white_space() -> None:
-    assert read(b"\xef\xbb\xbf \n" + document(PROCESS, x("e", 1, 2)).encode() + b"\n").events == 1
-
-
 @given(st.integers(1, 50))
 def test_pieces_may_end_anywhere(piece: int) -> None:
     text = document(PROCESS, THREAD, *(x(f"é{i}", i + 0.125, 2, a="ü") for i in range(5)))
@@ -131,11 +119,6 @@ def test_cut_anywhere() -> None:
 def test_another_programs_trace() -> None:
     named = {**PROCESS, "args": {"name": "python 4242"}}
     assert "a trace of another program" in error(document(named, x("e", 1, 2)))
-
-
-def test_garbage() -> None:
-    assert "damaged at byte" in error('{"a": nonsense, "b": 1}')
-    assert "damaged at byte" in error('"text"')
 
 
 # What is damaged.
