@@ -568,6 +568,35 @@ def test_of_tensorflows_own_ops_none_are(recorder: Recorder) -> None:
     assert recorder.of_kind("kernels") == []
 
 
+def _product(device: str | None, size: int = 2) -> tuple[tf.Graph, tf.Tensor]:
+    with tf.Graph().as_default() as graph, tf.device(device):
+        return graph, tf.zeros([size, size], name="z")
+
+
+def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
+    recorder: Recorder,
+) -> None:
+    for device in ("/cpu:0", None, "/cpu:0", None):
+        graph, made = _product(device)
+        tf.compat.v1.Session(graph=graph).run(made)
+    recorder.evidence.finish()
+    found = {f["name"]: f for f in recorder.of_kind("function")}
+    assert {name: "cpu" in f["scope_pool"][0][0] for name, f in found.items()} == {
+        "": True,
+        "unknown_graph#1": False,
+    }
+
+
+def test_what_a_session_raises_has_no_frame_of_ours(recorder: Recorder) -> None:
+    del recorder
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        wrong = tf.debugging.Assert(tf.constant(value=False), ["wrong"])
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            session.run(wrong)
+    files = [str(entry.path) for entry in raised.traceback]
+    assert not [file for file in files if "traceanalyzer/recorder" in file]
+
+
 def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
     folder = tmp_path / "graphs"
     folder.mkdir()

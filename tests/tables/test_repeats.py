@@ -63,7 +63,6 @@ def test_finds_what_a_search_of_all_stretches_finds(sequence: list[int]) -> None
     ],
 )
 def test_takes_time_in_proportion(sequence: np.ndarray) -> None:
-    repeat(np.zeros(9, np.int32))  # compiled now
     began = time.perf_counter()
     repeat(sequence.astype(np.int32))
     # Comparing every pair of 300 000 would take minutes; this takes some hundredths of a second.

@@ -18,11 +18,12 @@ from traceanalyzer.placement.grown_graphs import newest
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.pinning import pinned_of
-from traceanalyzer.placement.program import SESSION, place_program
+from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.reasons import Reasons
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
 from traceanalyzer.placement.support import support_of
+from traceanalyzer.sidecar.document import is_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +147,7 @@ class ReplayedCases:
         else:
             ways = self._ways_of(record)
             found = [self._of_node(way, record.node) for way in ways]
-            if self.program.functions.get(record.function or SESSION) and not ways:
+            if self.program.functions.get(record.function) and not ways:
                 return Case(type=op_type, doubt="its node is not in the graph that was recorded")
         on_cpu = [case for case in found if case is not None]
         if on_cpu:
@@ -180,11 +181,11 @@ class ReplayedCases:
 
         Of a session's graph that grew, only the newest counts.
         """
-        function = record.function or SESSION
+        function = record.function
         if function not in self._ways:
             ways = self.program.functions.get(function, ())
             graphs = [way.placement.nodes.graph for way in ways]
-            left = newest(graphs) if function == SESSION else range(len(ways))
+            left = newest(graphs) if is_session(function) else range(len(ways))
             self._ways[function] = [ways[at] for at in left]
         return [
             way for way in self._ways[function] if way.placement.nodes.graph.index(record.node) >= 0

@@ -33,7 +33,7 @@ from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.placement.registry import Nearest, nearest
-from traceanalyzer.sidecar.document import split_input
+from traceanalyzer.sidecar.document import is_session, split_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "SESSION",
     "FunctionPlacement",
     "ProgramPlacement",
     "machine_of",
@@ -57,7 +56,6 @@ __all__ = [
     "with_gpus",
 ]
 
-SESSION: Final = "unknown_graph"  # what TensorFlow calls the graph of a session of TensorFlow 1
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 _LOCAL: Final = "/job:localhost/replica:0/task:0"
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
@@ -133,8 +131,7 @@ def machine_of(sidecar: Sidecar) -> Machine:
 
 def _devices_of_session(sidecar: Sidecar) -> set[str]:
     """Return the GPUs that nodes of sessions were put on, and the CPU."""
-    session = sidecar.function(SESSION)
-    instances = () if session is None else session.instances
+    instances = [each for graph in sidecar.session_graphs() for each in graph.instances]
     names = {name for instance in instances for name in instance.assigned if _is_device(name)}
     used = {name for name in names if parse_device(name).type in {CPU, GPU}}
     return used | {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
@@ -373,7 +370,7 @@ class _Program:
         return "resource" in types or graph.ops[node] == "VarHandleOp"
 
     def _unknown(self, function: Function) -> Call:
-        if function.name == SESSION:
+        if is_session(function.name):
             return Call("", (), frozenset())
         if is_of_dataset(function.name):
             return Call(self.machine.host, (), frozenset())
@@ -386,7 +383,7 @@ class _Program:
         belongs to a call is told by where they were; if that leaves several, by what TensorFlow
         made of them.
         """
-        if function.name == SESSION:
+        if is_session(function.name):
             yield from self._of_session(function, calls[0])
             return
         if self.asked is not None:
@@ -465,18 +462,17 @@ class _Program:
     def _is_soft(self, function: str) -> bool:
         """Return whether soft placement is on for a function's graph.
 
-        For a session it is as that was configured. The graphs of all sessions go by one name: one
+        For a session it is as that was configured. Which configuration is whose is not known: one
         session that has it on is enough, since what cannot be placed without it did not run.
         """
-        configs = self.sidecar.session_configs if function == SESSION else ()
+        configs = self.sidecar.session_configs if is_session(function) else ()
         return any(config.soft_placement for config in configs) if configs else self._soft
 
     def _nodes(self, name: str, at: int, instance: Instance) -> Nodes:
         if (name, at) not in self._described:
             graph = instance.input
             if self.asked is not None:
-                defined = "" if name == SESSION else name
-                graph = self._read_devices.of_graph(defined, graph, self._own_machine.host)
+                graph = self._read_devices.of_graph(name, graph, self._own_machine.host)
             self._described[name, at] = describe(
                 graph, self.sidecar.attributes, self.kernels.registry, self._functions
             )

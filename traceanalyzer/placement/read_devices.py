@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
-from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, OF_OP, Scope
+from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, OF_OP, Scope, is_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -70,7 +70,7 @@ class ReadDevices:
         """Return a graph with the devices that are asked for on the machine.
 
         Args:
-            function: The function whose graph it is; "" for the graph of a session.
+            function: The function whose graph it is.
             graph: The placer's input, as recorded.
             host: The CPU of the machine it was recorded on. What TensorFlow itself asks for names
                 that in full.
@@ -132,7 +132,7 @@ class ReadDevices:
             return []
         at = definition.index(node)
         if at < 0:
-            return None if function else []
+            return [] if is_session(function) else None
         return [self._sidecar.scopes[number] for number in definition.scopes[at] or ()]
 
 

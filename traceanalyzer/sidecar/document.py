@@ -94,6 +94,7 @@ __all__ = [
     "OF_ANOTHER",
     "OF_MACHINE",
     "OF_OP",
+    "SESSION",
     "UNKNOWN",
     "VERSION",
     "Attributes",
@@ -118,11 +119,15 @@ __all__ = [
     "Signature",
     "Tensor",
     "VisibilityChoice",
+    "is_session",
     "split_input",
 ]
 
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
+# What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
+# number after it: `unknown_graph#1`.
+SESSION: Final = "unknown_graph"
 UNKNOWN: Final = -1  # an index that points to nothing
 # Origins of a scope's device that are no resource's.
 OF_ANOTHER: Final = -1
@@ -630,7 +635,8 @@ class Sidecar:
         return version if isinstance(version, str) and version else None
 
     def definition(self, name: str) -> Definition | None:
-        """Return the definition of that name, or None."""
+        """Return the definition of that name, or None; the first session's has none."""
+        name = "" if name == SESSION else name
         at = _position(self._definitions, (d.name for d in self.definitions), name)
         return None if at == UNKNOWN else self.definitions[at]
 
@@ -638,6 +644,10 @@ class Sidecar:
         """Return the instantiated function of that name, or None."""
         at = _position(self._functions, (f.name for f in self.functions), name)
         return None if at == UNKNOWN else self.functions[at]
+
+    def session_graphs(self) -> Iterator[Function]:
+        """Walk the graphs of sessions of TensorFlow 1."""
+        return (function for function in self.functions if is_session(function.name))
 
     def frame(self, index: int) -> Frame | None:
         """Return the frame at an index, None for -1."""
@@ -672,6 +682,11 @@ class Sidecar:
     def _at(self, definition: Definition, node: str, frames: tuple[int, ...]) -> Frame | None:
         at = definition.index(node)
         return None if at == UNKNOWN or not frames else self.frame(frames[at])
+
+
+def is_session(function: str) -> bool:
+    """Return whether a function's name stands for the graph of a session of TensorFlow 1."""
+    return function == SESSION or function.startswith(f"{SESSION}#")
 
 
 def split_input(text: str) -> tuple[str, int]:
