@@ -34,7 +34,6 @@ from tests.corpus import CORPUS, slow_but
 from tests.tables.reading import rows
 from tests.xprof import table, tool_data
 from tests.xspace_proto import XSpace
-from traceanalyzer.report.timeline import timeline
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_work import device_work
@@ -254,25 +253,6 @@ def test_devices_work_as_long_in_each_step(folder: str, run: str, tmp_path: Path
     worked = phases_ms(host, shared, Phase.COMPUTE, Phase.COPY)
     assert worked == pytest.approx([step.compute for step in theirs], rel=ALIKE)
     assert in_steps_ms(device_times(host), shared) == pytest.approx(worked, rel=SAME)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", FATMA)
-def test_what_the_report_says_of_a_device_is_the_mean_of_xprofs_steps(
-    run: str, tmp_path: Path
-) -> None:
-    file = recorded("tfgpu-fatma-cnn-sandor", run)
-    recording = ta.load(file)
-    is_regular = (recording.steps["kind"] == "regular").to_numpy()[1:-1]
-    found = timeline(recording)
-
-    theirs = [s.compute for s in xprof_steps(file, tmp_path)]
-
-    assert found is not None
-    (device,) = found.devices
-    assert device.steps == is_regular.sum()
-    worked = sum(p.us for p in device.phases if p.phase in {"compute", "copy"})
-    assert worked / 1000 == pytest.approx(np.mean(np.array(theirs)[is_regular]), rel=ALIKE)
 
 
 # ------------------------------------------------------------------- which steps there are

@@ -24,7 +24,7 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.copy_graph.costs import copy_costs, run_traffic
-from traceanalyzer.copy_graph.graph import HOST, copy_graph, device_graph
+from traceanalyzer.copy_graph.graph import copy_graph, device_graph
 from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
 
 if TYPE_CHECKING:
@@ -97,33 +97,6 @@ def test_copies_between_the_same_ops_are_one_edge_a_direction() -> None:
     assert edges(devices) == {
         ("host", "gpu:0", "h2d"): (10, 2, 0, 3_000_000),
         ("gpu:0", "host", "d2h"): (1, 1, 0, 1_000_000),
-    }
-
-
-def test_unknown_ends_are_known_by_name_else_by_their_memory() -> None:
-    graph, _ = of(
-        gpu(0)(
-            stream(8)(
-                old_copy("D2H", 1, us(0, 1), "x/_2:_HostRecv", producer="x", consumer="y"),
-                copy("H2D", 2, us(2, 1)),
-                copy("D2D", 3, us(4, 1)),
-            )
-        ),
-        gpu(1)(stream(8)(copy("D2H", 4, us(0, 1)))),
-    )
-
-    assert edges(graph, labels=False) == {
-        ("name:x", "name:y", "d2h"): (1, 1, 0, 1_000_000),
-        (HOST, "gpu:0", "h2d"): (2, 1, 0, 1_000_000),
-        ("gpu:0", "gpu:0", "d2d"): (3, 1, 0, 1_000_000),
-        ("gpu:1", HOST, "d2h"): (4, 1, 0, 1_000_000),
-    }
-    assert {n: (d["label"], d["placement"]) for n, d in graph.nodes(data=True)} == {
-        "name:x": ("x", "gpu:0"),
-        "name:y": ("y", "host"),
-        "host": ("host", "host"),
-        "gpu:0": ("gpu:0", "gpu:0"),
-        "gpu:1": ("gpu:1", "gpu:1"),
     }
 
 

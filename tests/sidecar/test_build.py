@@ -306,16 +306,6 @@ class TestSessions:
         )
         assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
 
-    def test_what_a_trace_states_counts_more_than_the_recorder(self, tmp_path: Path) -> None:
-        trace = tmp_path / "h.xplane.pb"
-        trace.write_bytes(xspace(task_environment(options=b"\x10\x02")).SerializeToString())
-        write_journal(tmp_path, *finished(session(trace, effective=LEVELS, proof="version")))
-
-        (found,) = build(tmp_path, "h").sessions
-
-        assert found.effective is not None
-        assert (found.effective.host_tracer_level, found.proof) == (2, "trace")
-
 
 class TestDamage:
     def test_a_last_line_that_was_cut_is_passed_over(self, tmp_path: Path) -> None:

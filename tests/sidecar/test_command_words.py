@@ -64,8 +64,8 @@ def test_it_can_be_typed_and_names_no_folder_of_its_author(words: list[str], sho
 
 
 def test_a_hostile_command_is_cut_in_no_time() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     shown = shown_command(["k" * 1_000_000, "token" * 1_000_000, *["x"] * 100_000])
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert len(shown) < 2_000
     assert shown.endswith("...")

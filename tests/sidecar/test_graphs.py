@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from time import perf_counter
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -188,8 +188,8 @@ def test_a_hundred_thousand_nodes_take_seconds_at_most() -> None:
         node.attr["_class"].list.s.append(b"loc:@model/layer/variable")
     nodes = b"".join(graph.SerializeToString() for _ in range(100))
 
-    begin = perf_counter()
+    begin = process_time()
     found = parse_graph(nodes, AttributePool())
 
     assert len(found) == 100_000
-    assert perf_counter() - begin < 10
+    assert process_time() - begin < 10

@@ -15,9 +15,6 @@ from tests.traces import (
     launch,
     line,
     old_kernel,
-    old_ops,
-    old_scopes,
-    old_steps,
     op,
     ref,
     stream,
@@ -40,21 +37,6 @@ def events(*planes: Any) -> DeviceEvents:  # noqa: ANN401  # words of the langua
 
 def on_gpu(*inside: Any) -> DeviceEvents:  # noqa: ANN401
     return events(gpu(0)(stream(7, "Compute")(*inside)))
-
-
-def test_derived_lines_are_left_out() -> None:
-    found = events(
-        gpu(0)(
-            old_steps(("train 1", us(0, 90))),
-            old_scopes(("dense", us(0, 90))),
-            stream(7, "Compute")(old_kernel("k", us(1, 2), "a:MatMul")),
-            old_ops(("a:MatMul", us(1, 2))),
-            line("XLA Modules")(event("m", us(0, 90))),
-            line("Launch Stats")(event("k", us(0, 90))),
-        )
-    )
-
-    assert found.name.to_list() == ["k"]
 
 
 class TestOpOfAnEvent:

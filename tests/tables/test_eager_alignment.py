@@ -235,7 +235,7 @@ def test_a_million_ops_take_about_a_second() -> None:
     kept = np.flatnonzero(~lost)
     begin = np.searchsorted(kept, np.arange(0, n, 1000))
     signature = kinds.astype(np.int32)
-    started = time.perf_counter()
+    started = time.process_time()
 
     out = align(
         Stretches(kinds[kept].astype(np.int32), begin, np.append(begin[1:], len(kept))),
@@ -245,6 +245,6 @@ def test_a_million_ops_take_about_a_second() -> None:
         4_000_000,
     )
 
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert np.array_equal(kinds[out[out >= 0]], kinds[kept][out >= 0])
     assert (out >= 0).mean() > 0.99

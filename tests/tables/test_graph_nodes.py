@@ -228,22 +228,3 @@ class TestTypes:
         book.function(F, node("Cast", "Cast", line=7, attributes=0), ran=())
 
         assert self.types(book, made, "Cast") == (None, None)
-
-    @pytest.mark.parametrize(
-        ("copied", "types"),
-        [(0, ("float;float", "float")), (1, (None, None)), (None, (None, None))],
-    )
-    def test_of_an_op_outside_of_functions_all_that_it_may_be_must_agree(
-        self, copied: int | None, types: tuple[str | None, str | None]
-    ) -> None:
-        """A definition tells no types but by its inlined copies."""
-        book = Book()
-        book.define("__inference_step_5", node("mm", "MatMul", line=30))
-        own = node("mm", "MatMul", line=30, attributes=0)
-        origin = ("__inference_step_5", "mm")
-        copies = (
-            [] if copied is None else [node("a/mm", "MatMul", origin=origin, attributes=copied)]
-        )
-        book.function(F, own, *copies)
-
-        assert self.types(book, "mm", "MatMul", function="") == types

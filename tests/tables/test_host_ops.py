@@ -89,20 +89,6 @@ class TestFunction:
             "c:Neg": None,  # its call began before the trace did
         }
 
-    def test_functions_of_one_name_are_numbered_in_order_of_their_counters(self) -> None:
-        ops = seen(
-            line("python")(
-                call("__inference_f_12", us(0, 9), step=-5),
-                call("__inference_f_9", us(20, 9), step=-6),
-            ),
-            thread("tf_Compute", 1)(
-                executor(us(1, 5), step=-5)(op("a", "Neg", us(1, 1))),
-                executor(us(21, 5), step=-6)(op("b", "Neg", us(21, 1))),
-            ),
-        )
-
-        assert by_name(ops, ops.function) == {"b:Neg": "f", "a:Neg": "f#2"}
-
 
 class TestInPipeline:
     @pytest.mark.parametrize(

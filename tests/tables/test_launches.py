@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.traces import decode as decoded
-from tests.traces import gpu, host, kernel, launch, line, op, stream, us, xspace
-from traceanalyzer.tables.device_events import device_events
-from traceanalyzer.tables.host_ops import host_ops
 from traceanalyzer.tables.launches import launched_by
 
 NONE = -1
@@ -107,20 +103,3 @@ def test_work_of_an_early_clock_finds_the_last_call_before_it_on_the_hosts() -> 
 def test_times_that_no_recording_holds_do_no_harm() -> None:
     """Those of a damaged file may be any."""
     assert found([(1, 2**62)], [(1, -(2**62))]) == ([0], [True], [2**63 - 1])
-
-
-def test_work_is_of_the_op_that_launched_it_and_not_of_the_first_with_its_id() -> None:
-    python = line("python")(
-        op("a/MatMul", "MatMul", us(0, 10))(launch(us(5, 2), 7)),
-        op("b/MatMul", "MatMul", us(100, 10))(launch(us(105, 2), 7)),
-    )
-    device = stream(13, "Compute")(
-        kernel("gemm", us(10, 5), correlation=7), kernel("gemm", us(110, 5), correlation=7)
-    )
-    trace = decoded(xspace(host(python), gpu(0, device)))
-    ops = host_ops(trace.planes[0])
-
-    events = device_events(trace, ops)
-
-    assert [ops.names.op[ops.name[k]] for k in ops.owner[events.launch]] == ["a/MatMul", "b/MatMul"]
-    assert events.launch_is_sure.all()

@@ -177,12 +177,6 @@ class TestTransfer:
 class TestAllocator:
     """Its output was allocated on a GPU."""
 
-    def test_makes_it_likely(self) -> None:
-        assert where(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a"))),
-        ) == {"a:Reshape": ("gpu:0", "likely", "allocator")}
-
     @pytest.mark.parametrize(
         "told",
         [

@@ -9,7 +9,6 @@ import pytest
 from tests.tables.reading import tables_of
 from tests.traces import (
     call,
-    copy,
     eager,
     event,
     executor,
@@ -19,8 +18,6 @@ from tests.traces import (
     launch,
     line,
     op,
-    recv,
-    send,
     stream,
     thread,
     us,
@@ -159,38 +156,6 @@ def test_exposed_is_not_blocking() -> None:
     found = parts_of(host(python), gpu(0, device))
 
     assert found == [(10, 15, "COMPUTE", ""), (15, 40, "QUEUED", ""), (40, 45, "COMPUTE", "")]
-
-
-def test_a_copy_is_waited_for_where_no_kernel_runs() -> None:
-    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
-    worker = thread("tf_Compute", 1)(
-        executor(us(10, 60), step=7)(
-            op("segment/Unique", "UniqueV2", us(12, 40)),
-            send("segment/Unique", "gather/Gather", us(53, 6))(
-                launch(us(54, 2), 1, "cuMemcpyHtoDAsync")
-            ),
-        )
-    )
-    other = thread("tf_Compute", 2)(
-        executor(us(75, 10), step=7)(recv("segment/Unique", us(75, 1)), launch(us(78, 2), 2))
-    )
-    device = (
-        stream(13, "Compute")(
-            kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
-            kernel("gather", us(82, 5), op="gather/Gather:Gather", correlation=2),
-        ),
-        stream(14, "MemcpyH2D")(
-            copy("H2D", 4096, us(58, 10), op="segment/Unique/_1:_Send", correlation=1)
-        ),
-    )
-
-    found = parts_of(host(python, worker, other), gpu(0, *device))
-
-    assert [part for part in found if part[2] in {"HOST_OP", "COPY"}] == [
-        (12, 52, "HOST_OP", "UniqueV2"),
-        (58, 68, "COPY", "UniqueV2"),
-    ]
-    assert (found[0][0], found[-1][1]) == (0, 87)
 
 
 def test_a_pool_tells_who_handed_the_work_over() -> None:
