@@ -20,30 +20,6 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
 
 
-def causes(case: Case) -> list[tuple[str, str]]:
-    run = Example(title="", ops=({"name": "Eig", "type": "Eig"},)).run()
-    analysis = Analysis(run=run, machine=None, subjects=(subject("Eig", case=case),))
-    findings, failed = attribute(analysis, all_rules())
-    assert not failed
-    return [(f.cause, f.certainty) for f in findings]
-
-
-def test_what_holds_an_op_is_its_cause() -> None:
-    case = Case(type="Eig", held=(held("no_kernel", "Eig"),), basis="replay", certainty="certain")
-    assert causes(case) == [("no_gpu_kernel", "certain")]
-
-
-def test_an_op_that_the_replay_contradicts_stays_unexplained() -> None:
-    case = Case(
-        type="Eig",
-        held=(held("no_kernel", "Eig"),),
-        basis="replay",
-        certainty="certain",
-        contradiction="a replay puts it elsewhere",
-    )
-    assert causes(case) == []
-
-
 def scoped(op_id: str, number: int) -> Subject:
     """An op on the CPU by a scope of `train_step` that a line opens."""
     asks = held("request", "Exp", asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(number))
@@ -97,12 +73,6 @@ def test_what_several_things_hold_moves_when_all_are_changed_and_that_is_said() 
 
 def test_no_scope_is_to_be_left_by_an_op_that_has_no_gpu_kernel() -> None:
     found = doubly_held(held("no_kernel", "Eig"))
-
-    assert not any("tf.device" in (fix.code or "") for fix in found.fixes)
-
-
-def test_no_scope_is_to_be_left_by_an_op_on_strings() -> None:
-    found = doubly_held(held("attributes", "Squeeze", attributes={"T": "string"}))
 
     assert not any("tf.device" in (fix.code or "") for fix in found.fixes)
 

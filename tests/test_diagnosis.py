@@ -14,20 +14,16 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.views import nothing_on_the_cpu
-from traceanalyzer.rules import Example, Mark, Rule, Words
+from traceanalyzer.rules import Example, Rule
 from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
 
 US = 10**6
-WORDS = Words(title="t", why="w", harm="harmful")
-MARK = Mark(scope="", evidence=(Evidence(kind="k", text="e"),))
 
 
 def run_of(*ops: dict[str, Any], **facts: Any) -> Run:  # noqa: ANN401  # any column or fact
@@ -115,84 +111,6 @@ class TestRules:
         assert found.explained == {"op1": "likely"}
         assert "rule bad failed" in caplog.text
 
-    @pytest.mark.parametrize("bad", ["check", "recognises"])
-    def test_one_that_failed_anywhere_stays_failed(self, bad: str) -> None:
-        """Also where it found something besides, and where the others go on."""
-
-        def check(_: Run) -> Iterable[Finding]:
-            if bad == "check":
-                raise KeyError
-            return [finding("half", "op1")]
-
-        def recognises(_: Subject, held: Held) -> Mark | None:
-            if bad == "recognises":
-                raise KeyError
-            return MARK if held.type == "Eig" else None
-
-        half = replace(rule_of("half", check), recognises=recognises, words=lambda _: WORDS)
-        whole = replace(
-            rule_of("whole", finds()),
-            recognises=lambda *_: MARK,
-            words=lambda _: WORDS,
-        )
-
-        found = diagnose(run_of({"type": "Eig"}, {}, {"type": "FractionalMaxPool"}), [half, whole])
-
-        assert [(o.cause, o.status) for o in found.outcomes] == [
-            ("half", "failed"),
-            ("whole", "fired"),
-        ]
-
-    def test_by_default_all_of_the_package_apply(self) -> None:
-        causes = [o.cause for o in diagnose(run_of({})).outcomes]
-
-        assert causes == sorted(causes)
-        assert "no_gpu_visible" in causes
-
-    def test_one_that_fails_is_told_in_the_report(self) -> None:
-        def fails(_: Run) -> Any:  # noqa: ANN401
-            raise RuntimeError
-
-        report = assemble(diagnose(run_of({}), [rule_of("bad", fails)]))
-
-        assert [(r.cause, r.status, r.reason) for r in report.rules] == [
-            ("bad", "failed", "RuntimeError: ")
-        ]
-
-
-class TestOrder:
-    def test_the_most_expensive_finding_comes_first(self) -> None:
-        found = diagnose(
-            run_of({"host_self_ps": 1}, {"host_self_ps": 5}, {"host_self_ps": 3}),
-            [
-                rule_of("a", finds(finding("a", "op0"))),
-                rule_of("b", finds(finding("b", "op1"), finding("b", "op0", "op2", scope="2"))),
-            ],
-        )
-
-        assert [(f.cause, f.op_ids) for f in found.findings] == [
-            ("b", ("op1",)),
-            ("b", ("op0", "op2")),
-            ("a", ("op0",)),
-        ]
-
-    def test_findings_of_the_same_cost_come_by_cause_then_by_id(self) -> None:
-        two = sorted((finding("b", "op0", scope=s) for s in "xy"), key=lambda f: f.id)
-        found = diagnose(
-            run_of({}),
-            [rule_of("b", finds(*reversed(two))), rule_of("a", finds(finding("a", "op0")))],
-        )
-
-        assert [f.id for f in found.findings] == [finding("a", "op0").id, *(f.id for f in two)]
-
-    def test_unexplained_ops_come_most_expensive_first(self) -> None:
-        found = diagnose(
-            run_of({"host_self_ps": 1}, {"host_self_ps": 5}, {"host_self_ps": 3}),
-            [rule_of("a", finds(finding("a", "op2")))],
-        )
-
-        assert found.unexplained["op_id"].tolist() == ["op1", "op0"]
-
 
 class TestExplained:
     def test_the_surest_finding_counts(self) -> None:
@@ -248,54 +166,6 @@ class TestExplained:
         assert summary.explained.likely == 0.3
         assert summary.explained.possible == 0.15
         assert summary.explained_share == 0.8
-
-    def test_unexplained_ops_are_reported_with_their_cost(self) -> None:
-        report = assemble(diagnose(run_of({"host_self_ps": 7 * US, "occurrences": 3}), []))
-
-        assert report.unexplained.cpu_op_us == 7
-        assert report.unexplained.ops_total == 1
-        (left,) = report.unexplained.ops
-        assert (left.op_id, left.occurrences, left.cost.host_us) == ("op0", 3, 7)
-        assert left.candidates
-
-    def test_there_is_no_share_without_a_gpu_nor_of_nothing(self) -> None:
-        no_gpu = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
-
-        assert assemble(diagnose(run_of({}, **no_gpu), [])).summary.explained_share is None
-        nothing = assemble(diagnose(run_of({"placement": "gpu:0"}), [])).summary
-        assert nothing.explained_share is None
-        assert nothing.explained.certain is None
-
-    def test_ops_of_the_second_half_of_a_finding_count_as_explained_too(self) -> None:
-        """The report shows some hundreds of a finding's ops; all are explained."""
-        run = run_of(*({} for _ in range(1200)))
-        all_ids = tuple(run.ops["op_id"])
-
-        found = diagnose(run, [rule_of("a", finds(finding("a", *all_ids)))])
-        report = assemble(found)
-
-        assert found.unexplained.empty
-        assert report.findings[0].ops_total == 1200
-        assert len(report.findings[0].ops) < 1200
-        assert report.summary.explained_share == 1
-
-
-def test_diagnosing_changes_nothing_of_the_run() -> None:
-    run = run_of({}, {"placement": "gpu:0"})
-    before = run.ops.copy()
-
-    diagnose(run)
-    assemble(diagnose(run))
-
-    assert run.ops.equals(before)
-
-
-def test_the_id_of_a_finding_hangs_on_its_cause_and_scope_alone() -> None:
-    one = finding("a", "op0")
-
-    assert replace(one, op_ids=("op7",), title="other", certainty="certain").id == one.id
-    assert replace(one, scope="x").id != one.id
-    assert replace(one, cause="b").id != one.id
 
 
 _NO_GPU: dict[str, Any] = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}

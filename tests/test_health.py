@@ -18,7 +18,6 @@ from tests.traces import (
     launch,
     line,
     old_op,
-    op,
     step,
     stream,
     task_environment,
@@ -74,89 +73,21 @@ def test_a_sound_trace_has_little_to_say(recorded: Loader) -> None:
     }
 
 
-def test_the_gravest_comes_first(recorded: Loader) -> None:
-    run = recorded(host(), errors=["bad"], warnings=["odd"])
-
-    severities = [h.severity for h in trace_health(run)]
-
-    assert severities == sorted(severities, key=["error", "warning", "info"].index)
-    assert severities[0] == "error"
-
-
 class TestTracerLevel:
-    def test_two_means_lower_bounds(self, recorded: Loader) -> None:
-        message = told(recorded(host(STEP)))["tracer_level"].message
-
-        assert "level 2, as nothing shows another" in message
-        assert "lower bounds" in message
-        assert "holds no dtypes" in message
-
-    def test_two_as_recorded(self, recorded: Loader) -> None:
-        run = recorded(host(STEP), task_environment(options=b"\x10\x02\x18\x01"))
-
-        assert "level 2 (profile_options)" in told(run)["tracer_level"].message
-
-    def test_three_means_that_no_kernel_is_not_on_the_cpu(self, recorded: Loader) -> None:
-        run = recorded(host(thread("t", 1)(event("ExecutorPropagateOutputs", us(0, 1)))))
-
-        message = told(run)["tracer_level"].message
-        assert "level 3 (level 3 events)" in message
-        assert "need not have run on the CPU" in message
-
     def test_a_device_tracer_that_was_off(self, recorded: Loader) -> None:
         assert "device_tracer_off" in told(recorded(host(), task_environment(options=b"\x10\x02")))
         assert "device_tracer_off" not in told(recorded(host()))
 
 
 class TestDevices:
-    def test_none_in_the_trace(self, recorded: Loader) -> None:
-        found = told(recorded(host(STEP)))["no_device_plane"]
-
-        assert found.severity == "info"
-
     def test_none_although_one_was_used(self, recorded: Loader) -> None:
         found = told(recorded(host(STEP, line("python")(allocation(4, us(0), "a")))))
 
         assert found["no_device_plane"].severity == "warning"
         assert "allocations of GPU_0_bfc" in found["no_device_plane"].message
 
-    def test_one_that_is_only_described(self, recorded: Loader) -> None:
-        found = told(recorded(host(STEP), gpu(0)))
-
-        assert "/device:GPU:0" in found["device_plane_empty"].message
-        assert "idle_devices" not in found
-
-    def test_idle_ones_are_named(self, recorded: Loader) -> None:
-        found = told(recorded(host(STEP), gpu(0), gpu(1)(KERNEL), gpu(2)))
-
-        message = found["idle_devices"].message
-        assert "/device:GPU:0" in message
-        assert "/device:GPU:2" in message
-        assert "/device:GPU:1" not in message
-
-    def test_busy_ones_are_not(self, recorded: Loader) -> None:
-        assert not {"idle_devices", "device_plane_empty", "no_device_plane"} & set(
-            told(recorded(host(STEP), gpu(0)(KERNEL)))
-        )
-
-    def test_a_pluggable_one(self, recorded: Loader) -> None:
-        run = recorded(
-            host(STEP, line("p")(allocation(4, us(0), "a", allocator="pluggable_device_host_bfc")))
-        )
-
-        assert "its kernels are not in the trace" in told(run)["pluggable_device"].message
-
 
 class TestRuns:
-    def test_missing_steps(self, recorded: Loader) -> None:
-        ops = line("python")(op("a", "Neg", us(0, 5)))
-
-        assert "steps_missing" in told(recorded(host(ops)))
-        assert "steps_missing" not in told(recorded(host(STEP, ops)))
-
-    def test_without_ops_there_is_no_step_to_mark(self, recorded: Loader) -> None:
-        assert "steps_missing" not in told(recorded(host()))
-
     def test_inferred_steps(self, recorded: Loader) -> None:
         calls = (call("__inference_f_1", us(10 * k, 8)) for k in range(3))
 
@@ -178,26 +109,6 @@ class TestRuns:
         assert "1 ms" in loop
         assert "eager_loop" not in told(recorded(host(line("python")(steps(3)))))
 
-    def test_other_runs_are_named(self, tmp_path: Path) -> None:
-        for run in ("2024_01_01_00_00_00", "2025_01_01_00_00_00"):
-            write(tmp_path, xspace(host(STEP)), run=run)
-
-        found = told(load(tmp_path))
-
-        assert "2024_01_01_00_00_00" in found["other_runs"].message
-
-    def test_hosts_that_are_left_out(self, tmp_path: Path) -> None:
-        write(tmp_path, xspace(host(STEP)), host="a")
-        write(tmp_path, xspace(host(STEP)), host="b")
-        write(tmp_path, b"no trace", host="c")
-
-        found = told(load(tmp_path))
-
-        assert found["duplicate_host"].severity == "warning"
-        assert found["duplicate_host"].message.startswith("b: ")
-        assert found["unreadable_host"].severity == "error"
-        assert "c" in found["unreadable_host"].message
-
     def test_what_the_profiler_itself_reported(self, recorded: Loader) -> None:
         found = told(recorded(host(), errors=["no CUPTI"], warnings=["dropped 5 events"]))
 
@@ -213,29 +124,6 @@ class TestRuns:
         assert "1,234 bytes" in message
         assert "5,678 events" in message
         assert "1 place;" in message
-
-    def test_a_format_that_holds_less(self, recorded: Loader) -> None:
-        run = recorded(host(STEP))
-        reduced = replace(run, hosts=(replace(run.hosts[0], format="trace.json"),))
-
-        assert "trace.json" in told(reduced)["reduced_format"].message
-        assert "reduced_format" not in told(run)
-
-
-@pytest.mark.parametrize(("pool", "is_told"), [("eager_async_executor", True), ("other", False)])
-def test_of_eager_ops_that_ran_asynchronously_the_times_are_those_of_handing_them_over(
-    recorded: Loader,
-    pool: str,
-    is_told: bool,  # noqa: FBT001  # a case
-) -> None:
-    python = line("python")(event("EagerLocalExecute: MatMul", us(0, 5)), eager("Neg", us(10, 5)))
-    runs = thread(pool, 1)(event("EagerKernelExecute", us(6, 90)))
-
-    messages = told(recorded(host(STEP, python, runs)))
-
-    assert ("eager_ops_handed_over" in messages) is is_told
-    if is_told:
-        assert "1 time the program handed one over" in messages["eager_ops_handed_over"].message
 
 
 @pytest.mark.parametrize("is_named", [False, True])
@@ -283,34 +171,3 @@ class TestPlacements:
         message = told(run)["placement_unknown"].message
         assert "2 ops (1,501 µs" in message
         assert "not counted as CPU-placed" in message
-
-    def test_and_with_what_devices_waited_for_them(self, recorded: Loader) -> None:
-        python = line("python")(
-            eager("Neg", us(0, 10))(launch(us(5, 2), 1)),
-            eager("Abs", us(20, 50)),
-            eager("Neg", us(70, 10))(launch(us(75, 2), 2)),
-        )
-        ran = kernel("k", us(8, 4), correlation=1), kernel("k", us(77, 4), correlation=2)
-        run = recorded(host(STEP, python), gpu(0)(stream(7)(*ran)))
-
-        message = told(run)["placement_unknown"].message
-        assert message.endswith("devices waited 50 µs in all for them, which is counted apart")
-
-    def test_but_not_those_of_the_runtime(self, recorded: Loader) -> None:
-        run = recorded(
-            host(STEP, thread("t", 1)(op("x", "_Arg", us(0, 1)))),
-            gpu(0)(KERNEL),
-        )
-
-        assert "placement_unknown" not in told(run)
-
-    def test_the_share_of_kernels_without_an_op(self, recorded: Loader) -> None:
-        run = recorded(
-            host(STEP),
-            gpu(0)(stream(7)(kernel("k", us(0, 3), "a:Neg"), kernel("stray", us(5, 1)))),
-        )
-
-        assert "25.0% of kernel time" in told(run)["unlinked_kernels"].message
-
-    def test_is_not_told_where_every_kernel_has_one(self, recorded: Loader) -> None:
-        assert "unlinked_kernels" not in told(recorded(host(STEP), gpu(0)(KERNEL)))

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import traceanalyzer as ta
-from tests.corpus import CORPUS, needs_corpus
 from tests.performance.synthetic import synthetic_trace
 from tests.tables.reading import rows
 from tests.traces import (
@@ -19,9 +16,7 @@ from tests.traces import (
     event,
     gpu,
     host,
-    kernel,
     line,
-    old_steps,
     op,
     ps,
     ref,
@@ -37,12 +32,11 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.schema import SCHEMAS
-from traceanalyzer.trace.discovery import find_runs
 
 if TYPE_CHECKING:
-    from traceanalyzer.run import Run
+    from pathlib import Path
 
-SAMPLES = Path(__file__).resolve().parents[1] / "sample_traces"
+    from traceanalyzer.run import Run
 
 
 def space(*types: str, hostname: str = "a") -> Any:  # noqa: ANN401  # a protobuf message
@@ -83,20 +77,6 @@ class TestSeveralRuns:
         assert run.path_name == logs.name
         assert names(run) == ["Abs"]
         assert run.other_runs == ("2024_01_02_03_04_05", "2023_01_01_00_00_00")
-
-    def test_a_run_is_read_by_name(self, logs: Path) -> None:
-        run = ta.load(logs, run="2023_01_01_00_00_00")
-
-        assert names(run) == ["Exp"]
-        assert run.other_runs == ("2025_06_07_08_09_10", "2024_01_02_03_04_05")
-
-    def test_all_are_listed_the_newest_first(self, logs: Path) -> None:
-        assert ta.runs(logs) == (
-            "2025_06_07_08_09_10",
-            "2024_01_02_03_04_05",
-            "2023_01_01_00_00_00",
-        )
-        assert ta.runs(str(logs)) == ta.runs(logs)
 
     def test_a_name_that_none_bears_is_refused_with_those_that_are_there(self, logs: Path) -> None:
         with pytest.raises(TraceNotFoundError, match=r"no run other.*2025_06_07_08_09_10"):
@@ -142,16 +122,6 @@ class TestSeveralHosts:
         assert all(f.reason.strip() and "\n" not in f.reason for f in run.failures)
         assert "b.xplane.pb" in run.failures[0].reason
 
-    def test_ops_keep_their_ids_when_another_host_cannot_be_read(self, tmp_path: Path) -> None:
-        write(tmp_path / "sound", space("Neg"), host="a")
-        write(tmp_path / "sound", space("Abs"), host="b")
-        write(tmp_path / "broken", b"not a trace at all", host="a")
-        write(tmp_path / "broken", space("Abs"), host="b")
-
-        sound, broken = ta.load(tmp_path / "sound"), ta.load(tmp_path / "broken")
-
-        assert set(broken.ops["op_id"]) < set(sound.ops["op_id"])
-
     def test_none_that_can_be_read_is_an_error_in_one_line(self, tmp_path: Path) -> None:
         write(tmp_path, b"not a trace at all, but a text file", host="a")
         write(tmp_path, b"\x00" * 50, host="b")
@@ -175,66 +145,6 @@ class TestSeveralHosts:
         assert (twin.host, twin.is_duplicate) == ("c", True)
         assert "a" in twin.reason
 
-    def test_of_the_same_size_but_other_bytes_are_two(self, tmp_path: Path) -> None:
-        write(tmp_path, space("Neg"), host="a")
-        write(tmp_path, space("Abs"), host="b")
-
-        assert len(ta.load(tmp_path).hosts) == 2
-
-
-class TestTables:
-    def test_are_those_of_the_hosts(self, tmp_path: Path) -> None:
-        write(
-            tmp_path,
-            xspace(
-                host(line("python")(step(4, us(0, 50))(eager("Neg", us(2, 9))))),
-                gpu(0)(stream(7)(kernel("k", us(20, 5), "a:Abs"))),
-            ),
-        )
-
-        run = ta.load(tmp_path)
-
-        assert problems(run) == {}
-        assert names(run) == ["Neg", "a"]
-        assert rows(run.kernels, "name") == ["k"]
-        assert rows(run.steps, "step", "name") == [(4, "train")]
-        assert run.copies.empty
-        assert run.allocations.empty
-        assert len(run.copy_graph) == 0
-        assert run.gpu_used
-
-    def test_events_are_read_when_they_are_asked_for(self, tmp_path: Path) -> None:
-        write(tmp_path, space("Neg"), host="a")
-        write(tmp_path, space("Neg", "Abs"), host="b")
-
-        run = ta.load(tmp_path)
-
-        assert set(run.events["host"]) == {"a", "b"}
-        assert len(run.events) == 2 + 3 * 4
-        assert "EagerLocalExecute: Abs" in set(run.events["name"])
-
-    def test_the_duration_leaves_derived_lines_out(self, tmp_path: Path) -> None:
-        write(
-            tmp_path,
-            xspace(
-                host(line("python", at_ns=1000)(eager("Neg", us(5, 9)))),
-                gpu(0)(old_steps(("0", us(0, 900)))),
-            ),
-        )
-
-        run = ta.load(tmp_path)
-
-        assert run.duration_ps == 9_000_000
-        assert run.hosts[0].start_ps == 6_000_000
-
-    def test_what_the_profiler_reported_is_kept(self, tmp_path: Path) -> None:
-        write(tmp_path, xspace(host(), gpu(0), errors=["e"], warnings=["w1", "w2"]))
-
-        (found,) = ta.load(tmp_path).hosts
-
-        assert (found.errors, found.warnings) == (("e",), ("w1", "w2"))
-        assert found.device_properties["/device:GPU:0"]["core_count"] == "132"
-
 
 class TestNothingIsWritten:
     def test_into_a_log_directory(self, tmp_path: Path) -> None:
@@ -249,26 +159,6 @@ class TestNothingIsWritten:
         dumps(assemble(diagnose(run)))
 
         assert state(tmp_path) == before
-
-    def test_not_even_where_writing_is_not_allowed(self, tmp_path: Path) -> None:
-        write(tmp_path, space("Neg"))
-        folders = [tmp_path, *(p for p in tmp_path.rglob("*") if p.is_dir())]
-        for folder in folders:
-            folder.chmod(0o555)
-        try:
-            assert names(ta.load(tmp_path)) == ["Neg"]
-        finally:
-            for folder in folders:
-                folder.chmod(0o755)
-
-    def test_nor_where_one_stands(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        write(tmp_path / "logs", space("Neg"))
-        (tmp_path / "here").mkdir()
-        monkeypatch.chdir(tmp_path / "here")
-
-        ta.load("../logs")
-
-        assert os.listdir() == []  # noqa: PTH208  # the working directory
 
 
 _PEAK = """
@@ -307,24 +197,6 @@ class TestRefusals:
             ta.load(tmp_path, max_memory_bytes=peak // 2)
         ta.load(tmp_path, max_memory_bytes=2 * peak)
 
-    def test_a_path_that_is_not_there(self, tmp_path: Path) -> None:
-        with pytest.raises(TraceNotFoundError):
-            ta.load(tmp_path / "missing")
-
-    def test_an_empty_directory(self, tmp_path: Path) -> None:
-        with pytest.raises(TraceNotFoundError):
-            ta.runs(tmp_path)
-
-
-def test_progress_is_told_file_by_file(tmp_path: Path) -> None:
-    write(tmp_path, space("Neg"), host="a")
-    write(tmp_path, space("Abs"), host="b")
-    told: list[str] = []
-
-    ta.load(tmp_path, progress=told.append)
-
-    assert told == ["reading a.xplane.pb", "reading b.xplane.pb"]
-
 
 def test_rows_that_no_file_gave_have_no_events(tmp_path: Path) -> None:
     made = next(rule for rule in all_rules() if rule.examples).examples[0].run()
@@ -362,31 +234,3 @@ def test_times_beyond_reason_still_give_a_report(tmp_path: Path, duration: int) 
 
     assert problems(run) == {}
     dumps(assemble(diagnose(run)))
-
-
-@pytest.mark.parametrize("sample", sorted(p.parent.name for p in SAMPLES.glob("*/case.toml")))
-def test_tables_of_the_samples_conform(sample: str) -> None:
-    run = ta.load(SAMPLES / sample)
-
-    assert problems(run) == {}
-    assert len(run.ops) > 0
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    "folder", sorted(p.name for p in CORPUS.iterdir() if p.is_dir()) if CORPUS.is_dir() else []
-)
-def test_tables_of_the_corpus_conform(folder: str) -> None:
-    try:
-        found = find_runs(CORPUS / folder)
-    except TraceNotFoundError:
-        assert folder == "oldfmt-tfprofiler-demo"
-        return
-    for files in found:
-        try:
-            run = ta.load(CORPUS / folder, run=files.name)
-        except TraceFormatError:
-            assert folder == "broken-xprof-utf8-mangled"
-            continue
-        assert problems(run) == {}
-        assert run.ops["op_id"].is_unique

@@ -110,17 +110,6 @@ def test_the_committed_recording_has_these_ids_too(case: str, recordings: dict[s
     assert {key: one[key] for key in both} == {key: other[key] for key in both}
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_steps_and_eager_ops_are_counted_the_same(case: str, recordings: dict[str, Run]) -> None:
-    one, other = (recordings[f"{case} {n}"] for n in (1, 2))
-
-    assert rows(one.steps, "step", "name") == rows(other.steps, "step", "name")
-    assert rows(one.steps, "step") == expected(case)["steps"]["numbers"]
-    eager = [run.ops[run.ops["is_eager"]] for run in (one, other)]
-    counted = [sorted(rows(ops, "type", "occurrences")) for ops in eager]
-    assert counted[0] == counted[1]
-
-
 def test_an_edit_elsewhere_in_the_program_changes_no_id(recordings: dict[str, Run]) -> None:
     compare("tf_function", recordings["tf_function 1"], recordings["tf_function edited"])
     one, other = (

@@ -67,19 +67,6 @@ def test_report_is_the_committed_one(case: Case, file: str, made: Path) -> None:
         pytest.fail(f"reports/{case.name}/{file} is out of date; {again}\n{difference}")
 
 
-def test_no_report_is_of_no_case() -> None:
-    assert {folder.name for folder in REPORTS.iterdir() if folder.is_dir()} == {
-        case.name for case in CASES
-    }
-
-
-@every_case
-def test_report_is_the_same_twice(case: Case, made: Path, tmp_path: Path) -> None:
-    case.write(tmp_path)
-    for file in FILES:
-        assert (tmp_path / file).read_bytes() == (made / case.name / file).read_bytes()
-
-
 @every_case
 def test_report_names_no_folder_of_the_machine(case: Case, made: Path) -> None:
     for file in FILES:

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 import traceanalyzer as ta
-from tests.corpus import CORPUS, needs_corpus
+from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.xprof import tool_data
 from traceanalyzer.memory_use.records import records_of
 from traceanalyzer.trace.files import read_host
@@ -85,7 +85,7 @@ def moments(host: Host, allocator: str) -> set[int]:
     return {int(at) - start for at in at_ps for start in starts}
 
 
-@pytest.mark.parametrize("recorded", RECORDED)
+@pytest.mark.parametrize("recorded", slow_but(RECORDED[2].__eq__, RECORDED))
 def test_peaks_and_limits_agree(recorded: str, tmp_path: Path) -> None:
     host, theirs = both(recorded, tmp_path)
 
@@ -112,58 +112,3 @@ def test_where_one_moment_alone_is_the_peak_it_is_both_tools(
         assert int(told["peakStatsTimePs"]) == moment
         assert use.peak.available_bytes == int(told["peakStats"]["freeMemoryBytes"])
         assert use.peak.fragmentation == pytest.approx(told["peakStats"]["fragmentation"], abs=1e-6)
-
-
-@pytest.mark.parametrize(("recorded", "allocator"), [(MULTIWORKER, "GPU_4_bfc"), (TPU, "device 0")])
-def test_xprofs_highest_ever_may_be_below_its_peak(
-    recorded: str,
-    allocator: str,
-    tmp_path: Path,
-) -> None:
-    host, theirs = both(recorded, tmp_path)
-
-    told = theirs[allocator]["profileSummary"]
-    (use,) = (use for use in host.memory if use.allocator == allocator)
-    assert use.peak is not None
-    assert int(told["peakBytesUsageLifetime"]) < use.peak.bytes
-    assert use.highest_bytes is not None
-    assert use.highest_bytes >= use.peak.bytes
-
-
-def preallocated(told: dict[str, Any]) -> int:
-    return sum(
-        int(block["allocationBytes"])
-        for block in told["specialAllocations"]
-        if block["tfOpName"] == "unused preallocated device memory"
-    )
-
-
-def test_xprof_names_only_what_was_allocated_in_the_peaks_step(
-    tmp_path: Path,
-) -> None:
-    host, theirs = both(RECORDED[1], tmp_path)
-
-    use = host.memory[0]
-    assert use.peak is not None
-    assert preallocated(theirs[use.allocator]) == use.peak.bytes  # all of it, to XProf
-    assert use.peak.before_bytes < 0.03 * use.peak.bytes
-    assert use.peak.named_bytes + use.peak.before_bytes == use.peak.bytes
-
-
-def test_xprofs_parts_need_not_add_up_to_its_peak(
-    tmp_path: Path,
-) -> None:
-    host, theirs = both(RECORDED[2], tmp_path)
-
-    use = next(use for use in host.memory if use.kind == "pinned_host")
-    told = theirs[use.allocator]
-    held = sum(
-        int(told["memoryProfileSnapshots"][int(block["snapshotIndex"])]["activityMetadata"]["allocationBytes"])
-        * int(block["numOccurrences"])
-        for block in told["activeAllocations"]
-        if int(block["snapshotIndex"]) >= 0
-    )  # fmt: skip
-    assert use.peak is not None
-    assert held == use.peak.named_bytes == 512  # two blocks of two ops
-    assert held + preallocated(told) < use.peak.bytes
-    assert use.peak.named_bytes + use.peak.before_bytes == use.peak.bytes

@@ -747,26 +747,6 @@ def old_eager(type: str, at: Span, /, *, group: int = 0) -> Event:
     )
 
 
-def old_send(
-    producer: str,
-    consumer: str,
-    at: Span,
-    /,
-    *,
-    edge: int = 1,
-    group: int = 0,
-    kind: str = "_Send",
-) -> Event:
-    """A tensor leaves for another device; no key, so the devices are not named."""
-    return old_op(
-        f"{producer}/_{edge}",
-        kind,
-        at,
-        group=group,
-        **{"from": ref(producer), "to": ref(consumer)},
-    )
-
-
 def old_launch(name: str, at: Span, /, correlation: int, *, group: int = 0) -> Event:
     """The launch of a kernel or copy on the host: an event with the kernel's name."""
     return event(name, at, correlation_id=uint(correlation), context_id="$$1", group_id=group)
@@ -863,11 +843,4 @@ def old_ops(*ops: tuple[str, Span]) -> Line:
     """The derived line `TensorFlow Ops`: `<op name>:<OpType>` and spans, from the kernels."""
     return line("TensorFlow Ops", id=OPS_LINE)(
         event(name, at, display_name=name.rpartition(":")[2], group_id=0) for name, at in ops
-    )
-
-
-def old_scopes(*scopes: tuple[str, Span]) -> Line:
-    """The derived line `TensorFlow Name Scope`."""
-    return line("TensorFlow Name Scope", id=SCOPES_LINE)(
-        event(name, at, group_id=0) for name, at in scopes
     )

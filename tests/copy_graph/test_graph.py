@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import tables_of
 from tests.traces import (
     copy,
@@ -18,7 +16,6 @@ from tests.traces import (
     gpu,
     host,
     kernel,
-    launch,
     old_copy,
     op,
     send,
@@ -27,11 +24,8 @@ from tests.traces import (
     us,
 )
 from traceanalyzer.copy_graph.costs import copy_costs, run_traffic
-from traceanalyzer.copy_graph.graph import HOST, copy_graph, device_graph
-from traceanalyzer.copy_graph.traffic import traffic
-from traceanalyzer.run import load
+from traceanalyzer.copy_graph.graph import copy_graph, device_graph
 from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
-from traceanalyzer.trace.discovery import find_runs
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -106,82 +100,6 @@ def test_copies_between_the_same_ops_are_one_edge_a_direction() -> None:
     }
 
 
-def test_unknown_ends_are_known_by_name_else_by_their_memory() -> None:
-    graph, _ = of(
-        gpu(0)(
-            stream(8)(
-                old_copy("D2H", 1, us(0, 1), "x/_2:_HostRecv", producer="x", consumer="y"),
-                copy("H2D", 2, us(2, 1)),
-                copy("D2D", 3, us(4, 1)),
-            )
-        ),
-        gpu(1)(stream(8)(copy("D2H", 4, us(0, 1)))),
-    )
-
-    assert edges(graph, labels=False) == {
-        ("name:x", "name:y", "d2h"): (1, 1, 0, 1_000_000),
-        (HOST, "gpu:0", "h2d"): (2, 1, 0, 1_000_000),
-        ("gpu:0", "gpu:0", "d2d"): (3, 1, 0, 1_000_000),
-        ("gpu:1", HOST, "d2h"): (4, 1, 0, 1_000_000),
-    }
-    assert {n: (d["label"], d["placement"]) for n, d in graph.nodes(data=True)} == {
-        "name:x": ("x", "gpu:0"),
-        "name:y": ("y", "host"),
-        "host": ("host", "host"),
-        "gpu:0": ("gpu:0", "gpu:0"),
-        "gpu:1": ("gpu:1", "gpu:1"),
-    }
-
-
-def test_copies_of_unknown_size_and_duration_are_counted_not_made_up() -> None:
-    graph, devices = of(
-        host(
-            thread("t", 1)(
-                executor(us(0, 9), context=1)(
-                    send("a", "b", us(1, 1), "CPU:0", "CPU:1"),
-                    send("c", "d", us(3, 1), "CPU:0", "GPU:3", edge=2),
-                )
-            )
-        )
-    )
-
-    assert edges(graph) == {
-        ("a", "b", "h2h"): (None, 1, 1, 0),
-        ("c", "d", "h2d"): (None, 1, 1, None),
-    }
-    assert edges(devices) == {
-        ("host", "host", "h2h"): (None, 1, 1, 0),
-        ("host", "device", "h2d"): (None, 1, 1, None),
-    }
-
-
-def test_an_edge_of_known_and_unknown_sizes_says_how_many_lack_one() -> None:
-    graph, _ = of(
-        host(thread("t", 1)(launch(us(0, 1), 7))),
-        gpu(0)(
-            stream(8)(
-                copy("H2D", 4, us(0, 1)),
-                copy("H2D", 0, us(2, 1)),
-                kernel("MemcpyH2D", us(4, 1)),
-            )
-        ),
-    )
-
-    assert edges(graph) == {("host", "gpu:0", "h2d"): (4, 3, 1, 3_000_000)}
-
-
-def test_no_edge_tells_yet_how_long_a_device_idled_for_it() -> None:
-    graph, _ = of(gpu(0)(stream(8)(copy("H2D", 4, us(0, 1)))))
-
-    assert [e["exposed_ps"] for *_, e in graph.edges(data=True)] == [None]
-
-
-def test_no_copies_are_an_empty_graph() -> None:
-    graph, devices = of(host())
-
-    assert len(graph) == len(devices) == 0
-
-
 _TEXTS = st.sampled_from([None, "a", "b", "host", "gpu:0", "name:a"])
 _DEVICES = st.sampled_from(["/device:GPU:0", "/device:GPU:1", "nonsense"])
 _TIMES = st.integers(0, 2**40)
@@ -248,38 +166,6 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
         assert (back.wait_ps or 0) >= 0
         assert (back.idle_ps or 0) >= 0
     assert costs.islands == ()
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    "folder",
-    [
-        "tfgpu-tfprofiler-multiworker",
-        "tfgpu-e4040-2023-hd2551",
-        "tfgpu-fatma-cnn-sandor",
-        "tfmac-chiyo-dogsvscats",
-        "jax-rocm-convlegacy",
-        "jax-rocm-conv08",
-        "jax-rocm-elementwise",
-        "jax-rocm-attention",
-    ],
-)
-def test_totals_are_those_of_the_table_on_recorded_traces(folder: str) -> None:
-    for found in find_runs(CORPUS / folder):
-        run = load(CORPUS / folder, run=found.name)
-        assert len(run.copies) > 0
-        check_totals(run.copies, run.copy_graph)
-        check_totals(run.copies, device_graph(run.copies, run.copy_traffic))
-        by_tables = traffic(run.copies, run.kernels).hidden_ps
-        assert pd.Series(run.copy_traffic.hidden_ps).equals(pd.Series(by_tables))
-        for storm in run.copy_costs.storms:
-            of_direction = run.copies[run.copies["direction"] == storm.direction]
-            assert storm.count <= len(of_direction)
-            assert storm.time_ps <= of_direction["duration_ps"].sum()
-            assert (storm.carrying_ps or 0) * 4 < storm.time_ps
-        for back in run.copy_costs.read_backs:
-            # What is waited for includes the copies, where their asking is known.
-            assert back.wait_ps is None or back.time_ps is None or back.time_ps <= back.wait_ps
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:

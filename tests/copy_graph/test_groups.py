@@ -58,19 +58,6 @@ def test_heavy_scopes_are_divided_and_light_ones_are_not() -> None:
     ]
 
 
-def test_what_there_is_no_room_for_is_one_group() -> None:
-    found = labels(between([(f"s{k}/a/x", "y", 1000 - k) for k in range(40)]))
-    assert len(found) == 24
-    assert found[0] == ("op", "s0/a/x", 1)
-    assert found[-1] == ("others", "", 17)
-
-
-def test_a_few_bytes_every_step_are_not_among_the_others() -> None:
-    large = [(f"s{k}/a", "y", 10**6) for k in range(40)]
-    small = [("loss/scalar", "y", 4)] * 60
-    assert labels(between([*large, *small]))[0] == ("op", "loss/scalar", 1)
-
-
 def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() -> None:
     ops = [op(f"Cast_{k}", "Cast", us(k, 1)) for k in range(40)]
     copies = [
@@ -88,16 +75,6 @@ def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() ->
     (flow,) = [f for f in groups.flows if groups.sources[f.source].kind == "memory"]
     assert (flow.source_memory, flow.target_memory, flow.direction) == ("host", "gpu:0", "h2d")
     assert flow.sums["bytes"] == 64
-
-
-def test_devices_are_told_apart_whatever_the_group() -> None:
-    def its(name: str) -> Event:
-        return old_copy("H2D", 8, us(1, 1), "a/_1:_Send", producer="a", consumer=name)
-
-    found = made(gpu(0)(stream(9)(its("b"))), gpu(1)(stream(9)(its("b"))))
-    groups = copy_groups(found.copies, found.ops)
-    assert len(groups.sources) == len(groups.targets) == 1
-    assert [flow.target_memory for flow in groups.flows] == ["gpu:0", "gpu:1"]
 
 
 @pytest.mark.parametrize("name", ["/", "//a", "a//", "/".join("a" * 200), "a" * 100_000])

@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING
 from tests.copy_graph.made import CPU, GPU, made, recorded
 from tests.traces import (
     call,
-    copy,
-    eager,
     executor,
     gpu,
     host,
-    iterator,
     kernel,
-    launch,
     old_copy,
     op,
-    send,
     stream,
     thread,
     us,
 )
-from traceanalyzer.copy_graph.cheapest_move import Move
 from traceanalyzer.copy_graph.crossings import Crossing
 
 if TYPE_CHECKING:
@@ -100,31 +94,6 @@ class TestByCopiesAlone:
         assert island.leaving == Crossing(count=2, bytes=80, time_ps=4 * US, exposed_ps=None)
         assert moved(island) == (["a"], [], 180, 0)
 
-    def test_one_that_cannot_move_leaves_nothing_to_do(self) -> None:
-        found = run(
-            [op("a", "Unique", us(20, 10))], [off("x", "a", 100, 10), onto("a", "y", 40, 40)]
-        )
-
-        (island,) = found.costs.islands
-        assert island.cheapest_move(lambda op: op.type == "Unique") is None
-
-    def test_two_ops_of_a_function_are_likely_one_with_what_may_lie_between(self) -> None:
-        found = run(
-            [
-                op("a", "Unique", us(20, 5)),
-                op("b", "Where", us(26, 5)),
-                op("c", "Unique", us(32, 5)),
-            ],
-            [off("x", "a", 100, 10), onto("c", "y", 40, 40)],
-        )
-
-        (island,) = found.costs.islands
-        assert (names(island), [op.name for op in island.between]) == (["a", "c"], ["b"])
-        assert island.certainty == "likely"
-        assert moved(island) == (["a", "c"], [], 140, 0)
-        # How much goes from one to the other nobody knows: one alone is not moved.
-        assert island.cheapest_move(lambda op: op.name == "c") is None
-
     def test_what_leaves_before_anything_comes_does_not_go_round(self) -> None:
         found = run(
             [op("a", "Unique", us(20, 5)), op("c", "Unique", us(32, 5))],
@@ -132,47 +101,6 @@ class TestByCopiesAlone:
         )
 
         assert found.costs.islands == ()
-
-    def test_one_way_is_no_island(self) -> None:
-        ops = [op("a", "Unique", us(20, 5))]
-
-        assert run(ops, [off("x", "a", 100, 10)]).costs.islands == ()
-        assert run(ops, [onto("a", "y", 100, 40)]).costs.islands == ()
-
-    def test_the_input_pipeline_is_none(self) -> None:
-        found = made(
-            host(
-                thread("tf_data_x", 1)(
-                    iterator("Root::Map", us(0, 90))(op("a", "Unique", us(20, 5)))
-                )
-            ),
-            gpu(0)(stream(9)(off("x", "a", 100, 10), onto("a", "y", 40, 40))),
-        )
-
-        assert found.costs.islands == ()
-
-    def test_only_their_time_may_be_known(self) -> None:
-        """Copies whose size is not told are weighed by their time."""
-        planes = (
-            host(
-                thread("python", 1)(call("__inference_f_1", us(0, 1000), step=5)),
-                thread("tf_Compute", 2)(
-                    executor(us(1, 998), step=5)(
-                        op("a", "Unique", us(20, 10))(launch(us(21, 1), 7), launch(us(23, 1), 8))
-                    )
-                ),
-            ),
-            gpu(0)(
-                stream(9)(
-                    kernel("MemcpyD2H", us(22, 3), correlation=7),
-                    kernel("MemcpyH2D", us(26, 4), correlation=8),
-                )
-            ),
-        )
-
-        (island,) = made(*planes).costs.islands
-        assert (island.basis, island.arriving.bytes) == ("time", None)
-        assert moved(island) == (["a"], [], 7 * US, 0)
 
 
 class TestInARecordedGraph:
@@ -206,39 +134,6 @@ class TestInARecordedGraph:
         to_gpu, *rest = moved(island)
         assert (sorted(to_gpu), rest) == (["a", "b", "c", "d"], [[], 140, 0])
 
-    def test_moving_more_to_the_cpu_can_be_right(self) -> None:
-        """Text is made on the CPU alone: 1000 bytes go to `small`, 4 come back from it."""
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("text", "StringToNumber", CPU, ("x",)),
-            ("small", "Max", GPU, ("text",)),
-            ("use", "AsString", CPU, ("small",)),
-            ("again", "StringToNumber", CPU, ("use",)),
-            ("y", "Abs", GPU, ("again",)),
-        )
-        found = run(
-            [
-                op("text", "StringToNumber", us(20, 5)),
-                op("use", "AsString", us(60, 5)),
-                op("again", "StringToNumber", us(66, 5)),
-            ],
-            [
-                kernel("k", us(1, 5000), "x:Neg"),
-                off("x", "text", 16, 10),
-                onto("text", "small", 1000, 30),
-                kernel("k", us(40, 1), "small:Max"),
-                off("small", "use", 4, 50),
-                onto("again", "y", 8, 80),
-                kernel("k", us(90, 5000), "y:Abs"),
-            ],
-            sidecar,
-        )
-
-        first = next(i for i in found.costs.islands if names(i) == ["text"])
-        held = {"text", "use", "again"}
-        assert moved(first, held) == ([], ["small"], 1004, 16)
-
     def test_an_op_whose_kernels_take_longer_than_the_copies_stays(self) -> None:
         sidecar = recorded(
             "__inference_f_1",
@@ -261,101 +156,6 @@ class TestInARecordedGraph:
         (island,) = found.costs.islands
         assert island.cheapest_move(lambda op: op.name in {"text", "use"}) is None
 
-    def test_two_ways_through_are_two_islands(self) -> None:
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("a", "Unique", CPU, ("x",)),
-            ("b", "Unique", CPU, ("x",)),
-            ("y", "AddV2", GPU, ("a", "b")),
-        )
-        found = run(
-            [op("a", "Unique", us(20, 5)), op("b", "Unique", us(26, 5))],
-            [
-                off("x", "a", 10, 10),
-                off("x", "b", 70, 13),
-                onto("a", "y", 10, 40),
-                onto("b", "y", 70, 43),
-            ],
-            sidecar,
-        )
-
-        assert [(names(i), i.arriving.bytes) for i in found.costs.islands] == [
-            (["b"], 70),
-            (["a"], 10),
-        ]
-
-    def test_a_loop_ends(self) -> None:
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("merge", "Merge", CPU, ("x", "next")),
-            ("a", "Unique", CPU, ("merge",)),
-            ("next", "NextIteration", CPU, ("a",)),
-            ("y", "Abs", GPU, ("a",)),
-        )
-        found = run(
-            [op("a", "Unique", us(20, 5))],
-            [kernel("k", us(2, 3), "x:Neg"), off("x", "merge", 10, 10), onto("a", "y", 10, 40)],
-            sidecar,
-        )
-
-        (island,) = found.costs.islands
-        assert names(island) == ["a"]  # control flow is not moved by anyone
-
-    def test_control_flow_alone_is_none(self) -> None:
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("merge", "Merge", CPU, ("x",)),
-            ("y", "Abs", GPU, ("merge",)),
-        )
-        found = run(
-            [op("other", "Unique", us(20, 5))],
-            [
-                kernel("k", us(2, 3), "x:Neg"),
-                off("x", "merge", 10, 10),
-                kernel("k", us(30, 3), "y:Abs"),
-                onto("merge", "y", 10, 20),
-            ],
-            sidecar,
-        )
-
-        assert found.costs.islands == ()
-
-    def test_without_a_plane_of_the_device_the_graph_says_what_comes(self) -> None:
-        """Of an emulated or pluggable device only the sends of the CPU are recorded."""
-        sidecar = recorded(
-            "__inference_f_1",
-            ("x", "Neg", GPU, ()),
-            ("a", "Unique", CPU, ("x",)),
-            ("y", "Abs", GPU, ("a",)),
-        )
-        found = made(
-            host(
-                thread("python", 1)(call("__inference_f_1", us(0, 99), step=5)),
-                thread("tf_Compute", 2)(
-                    executor(us(1, 90), step=5)(
-                        op("a", "Unique", us(20, 5)), send("a", "y", us(26, 2))
-                    )
-                ),
-            ),
-            sidecar=sidecar,
-        )
-
-        (island,) = found.costs.islands
-        assert (names(island), island.certainty) == (["a"], "likely")
-        assert island.arriving == Crossing(count=None, bytes=None, time_ps=None, exposed_ps=None)
-        assert island.leaving.count == 1
-        assert island.cheapest_move(lambda _: False) == Move(
-            to_gpu=(found.op_id("a"),),
-            to_cpu=(),
-            saved=0,
-            stays=0,
-            unknown_before=2,
-            unknown_after=0,
-        )
-
     def test_nothing_is_guessed(self) -> None:
         """a and c are of one function, but the graph does not connect them."""
         sidecar = recorded(
@@ -372,15 +172,3 @@ class TestInARecordedGraph:
         )
 
         assert found.costs.islands == ()
-
-
-def test_an_eager_op_is_no_island_of_a_function() -> None:
-    found = made(
-        host(
-            thread("python", 1)(eager("Unique", us(0, 90))),
-            thread("t", 2)(launch(us(0, 1), 3)),
-        ),
-        gpu(0)(stream(9)(copy("D2H", 4, us(1, 1)), copy("H2D", 4, us(5, 1)))),
-    )
-
-    assert found.costs.islands == ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.copy_graph.made import GPU, made, recorded
 from tests.corpus import CORPUS, needs_corpus
 from tests.traces import (
-    copy,
     executor,
     gpu,
     host,
@@ -62,28 +63,12 @@ class TestReader:
         assert (back.count, back.count_per_step, back.bytes_each) == (2, 1.0, 1.0)
         assert back.time_ps == 4 * US
 
-    def test_an_index_of_four_bytes_may_be_any_argument(self) -> None:
-        (back,) = found([predicate(100, 4), predicate(1100, 4)])
-
-        assert (back.reader, back.certainty) == ("host_argument", "likely")
-
-    def test_a_bool_for_an_op_of_the_program_is_no_predicate(self) -> None:
-        (back,) = found([predicate(k, consumer="Assert/Assert") for k in (100, 1100)])
-
-        assert (back.reader, back.certainty) == ("host_argument", "likely")
-
     def test_a_capture_tells_that_it_is_control_flow(self) -> None:
         sidecar = recorded("f", ("p", "Less", GPU, ()), ("my_choice/x/_6", "_SwitchN", GPU, ("p",)))
         copies = [predicate(k, 4, "my_choice/x/_6") for k in (100, 1100)]
 
         (back,) = found(copies, sidecar=sidecar)
         assert (back.reader, back.certainty) == ("predicate", "certain")
-
-    def test_a_capture_tells_that_it_is_none(self) -> None:
-        sidecar = recorded("f", ("p", "Less", GPU, ()), ("cond/x/_6", "Fill", GPU, ("p",)))
-
-        (back,) = found([predicate(100), predicate(1100)], sidecar=sidecar)
-        assert (back.reader, back.certainty) == ("host_argument", "likely")
 
     def test_an_op_on_the_cpu(self) -> None:
         copies = [
@@ -100,11 +85,6 @@ class TestReader:
 
         assert (back.reader, back.certainty) == ("python", "certain")
         assert (back.source, back.source_name, back.consumer_name) == ("gpu:0", None, None)
-
-    def test_nobody_knows(self) -> None:
-        (back,) = found([copy("D2H", 4, us(k, 2)) for k in (100, 1100)])
-
-        assert (back.reader, back.certainty) == ("unknown", "possible")
 
 
 class TestHowOften:
@@ -124,14 +104,6 @@ class TestHowOften:
         (back,) = run.costs.read_backs
         assert back.count_per_step == 1.0
 
-    def test_by_when_the_host_asked_not_by_when_the_device_came_to_it(self) -> None:
-        """Both are asked for in the first of two steps, and copied in the second."""
-        asked = (launch(us(100, 1), 7), launch(us(200, 1), 8))
-        copies = [old_copy("D2H", 4, us(1100 + k, 1), correlation=7 + k // 10) for k in (0, 10)]
-
-        (back,) = found(copies, pool=asked)
-        assert back.count_per_step == 1.0  # the median of 2 and 0
-
     def test_more_than_a_scalar_is_none(self) -> None:
         assert len(found([old_copy("D2H", 16, us(k, 2)) for k in (100, 1100)])) == 1
         assert found([old_copy("D2H", 17, us(k, 2)) for k in (100, 1100)]) == ()
@@ -143,9 +115,6 @@ class TestHowOften:
         assert (back.count, back.count_per_step) == (3, None)
         assert found(copies[:2], steps=0) == ()
 
-    def test_what_goes_to_the_device_is_not_read_back(self) -> None:
-        assert found([old_copy("H2D", 4, us(k, 2)) for k in (100, 1100)]) == ()
-
 
 class TestWaiting:
     def test_from_the_asking_to_the_end_of_the_copy(self) -> None:
@@ -156,16 +125,6 @@ class TestWaiting:
         )
 
         assert back.wait_ps == 84 * US
-
-    def test_two_at_once_are_waited_for_once(self) -> None:
-        """Asked for at 50 and 60, there at 102 and 112."""
-        (back,) = found(
-            [predicate(100), predicate(110)],
-            pool=(launch(us(50, 1), 100), launch(us(60, 1), 110)),
-            steps=1,
-        )
-
-        assert back.wait_ps == 62 * US
 
     def test_is_unknown_where_no_asking_is_or_the_clocks_disagree(self) -> None:
         (unasked,) = found([predicate(100), predicate(1100)])
@@ -191,24 +150,8 @@ class TestWaiting:
         (last,) = found([predicate(100), predicate(1100)])
         assert last.idle_ps == (1100 - 102) * US  # up to the second, after which nothing is known
 
-    def test_is_unknown_without_a_next(self) -> None:
-        (back,) = found([predicate(100)], steps=1)
 
-        assert back.idle_ps is None
-
-
-def test_the_longest_wait_comes_first() -> None:
-    other = [
-        old_copy("D2H", 1, us(k, 2), "q/_2:_HostRecv", producer="q", consumer="cond/y/_7",
-                 correlation=k)
-        for k in (300, 1300)
-    ]  # fmt: skip
-    asked = tuple(launch(us(k - wait, 1), k) for k, wait in ((100, 5), (1100, 5), (300, 90)))
-
-    backs = found([predicate(100), predicate(1100), *other], pool=asked)
-    assert [(b.source_name, b.wait_ps) for b in backs] == [("q", 92 * US), ("p", 14 * US)]
-
-
+@pytest.mark.slow
 @needs_corpus
 def test_predicates_of_a_recorded_program_are_found_costed_and_named() -> None:
     """Loss scaling asks twice in each step whether all gradients are finite.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.copy_graph.made import made
-from tests.traces import copy, gpu, host, old_copy, step, stream, thread, us
+from tests.traces import copy, gpu, host, step, stream, thread, us
 from traceanalyzer.copy_graph.storms import Storm
 
 if TYPE_CHECKING:
@@ -50,10 +50,6 @@ def test_nine_are_none() -> None:
     assert storms(*small(9), *small(9, at=1000), LARGE) == ()
 
 
-def test_in_one_step_of_many_they_are_none() -> None:
-    assert storms(*small(30), LARGE, steps=3) == ()
-
-
 def test_a_copy_whose_bytes_take_a_quarter_of_its_time_is_not_small() -> None:
     """Of 5 000 bytes 0.5 us of 2 us are carrying; of 4 900 less."""
     assert storms(*small(20, size=5_000), LARGE, steps=1) == ()
@@ -73,18 +69,3 @@ def test_without_steps_a_hundred_are_one() -> None:
 
     assert (storm.count, storm.count_per_step) == (100, None)
     assert storms(*small(99), steps=0) == ()
-
-
-def test_the_ops_with_most_of_them_are_named() -> None:
-    """All go from the host to the GPU: one storm, on seven edges of the graph."""
-    many = {"p": 3, "q": 1, "r": 2, "s": 4, "t": 2, "u": 1, "v": 1}
-    named = [
-        old_copy("H2D", 4, us(10 * k, 2), f"{n}/_1:_Send", producer=n, consumer="b")
-        for k, n in enumerate(name for name, count in many.items() for _ in range(count))
-    ]
-    (storm,) = storms(*named, steps=1)
-
-    assert storm.edges_total == 7
-    assert storm.edges == tuple(
-        (f"name:{a}", "name:b", n) for a, n in (("s", 4), ("p", 3), ("r", 2), ("t", 2), ("q", 1))
-    )

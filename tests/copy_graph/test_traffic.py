@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.copy_graph.made import CPU, made, recorded
-from tests.traces import copy, executor, gpu, host, kernel, send, stream, thread, us
+from tests.traces import copy, gpu, kernel, stream, us
 from traceanalyzer.copy_graph.graph import copy_graph, device_graph
 from traceanalyzer.copy_graph.links import Link, pcie_bytes_per_s, told_links
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 US = 10**6
 MIB = 2**20
-V100 = {"memory_bandwidth": "897000000000"}
 
 
 def the_edge(graph: nx.MultiDiGraph[str]) -> dict[str, Any]:
@@ -42,25 +41,6 @@ class TestHidden:
         edge = the_edge(copy_graph(found.copies, found.ops, found.traffic))
         assert (edge["hidden_ps"], edge["total_ps"]) == (5 * US, 15 * US)
 
-    def test_is_unknown_where_the_device_is(self) -> None:
-        found = made(
-            host(
-                thread("t", 1)(
-                    executor(us(0, 9), context=1)(send("a", "b", us(1, 1), "CPU:0", "GPU:3"))
-                )
-            )
-        )
-
-        assert list(found.traffic.hidden_ps.isna()) == [True]
-        assert list(found.traffic.link) == [-1]
-
-    def test_a_graph_without_measures_has_no_figure_for_it(self) -> None:
-        found = made(gpu(0)(stream(9)(copy("H2D", 64, us(10, 10)))))
-
-        edge = the_edge(copy_graph(found.copies, found.ops))
-        assert edge["hidden_ps"] is None
-        assert edge["link_bytes_per_s"] is None
-
 
 class TestLink:
     def test_pci_express_after_line_coding(self) -> None:
@@ -72,13 +52,6 @@ class TestLink:
         assert pcie_bytes_per_s(6, 16) == pytest.approx(121.0e9, rel=1e-4)
         assert pcie_bytes_per_s(9, 16) is None
         assert pcie_bytes_per_s(3, 0) is None
-
-    def test_a_copy_within_a_device_reads_and_writes_its_memory(self) -> None:
-        assert told_links({"/device:GPU:0": V100}) == {
-            ("/device:GPU:0", "d2d"): Link(bytes_per_s=448.5e9, source="memory")
-        }
-        assert told_links({"/device:GPU:0": {"memory_bandwidth": "much"}}) == {}
-        assert told_links({"/device:GPU:0": {}}) == {}
 
     def test_what_nvml_says_counts_where_it_is_the_same_for_all(self) -> None:
         slow = {"pcie_generation": 1, "pcie_width": 16}
@@ -97,63 +70,12 @@ class TestLink:
         found = made(gpu(0, clock_rate=1)(stream(9)(*copies)), sidecar=sidecar)
         return the_edge(device_graph(found.copies, found.traffic))
 
-    def test_of_the_hardware_where_it_is_known(self) -> None:
-        edge = self.edge(
-            copy("H2D", 3_000_000, us(0, 1000)), gpus=({"pcie_generation": 1, "pcie_width": 16},)
-        )
-
-        assert edge["bytes_per_s"] == 3e9
-        assert (edge["link_bytes_per_s"], edge["link_source"]) == (4e9, "pcie")
-
     def test_one_that_a_copy_outruns_is_not_the_one_it_took(self) -> None:
         edge = self.edge(
             copy("H2D", 9_000_000, us(0, 1000)), gpus=({"pcie_generation": 1, "pcie_width": 16},)
         )
 
         assert (edge["link_bytes_per_s"], edge["link_source"]) == (9e9, "seen")
-
-    def test_else_the_fastest_large_copy_of_that_direction(self) -> None:
-        edge = self.edge(
-            copy("H2D", 2_000_000, us(0, 1000)),
-            copy("H2D", 4_000_000, us(2000, 1000)),
-            copy("H2D", 100, us(4000, 1)),
-        )
-
-        assert edge["bytes_per_s"] == pytest.approx(6_000_100 / 2001e-6)
-        assert (edge["link_bytes_per_s"], edge["link_source"]) == (4e9, "seen")
-
-    def test_a_copy_of_no_time_has_no_rate(self) -> None:
-        edge = self.edge(copy("H2D", 64, us(0)), copy("H2D", 100, us(10, 1)))
-
-        assert (edge["bytes"], edge["bytes_per_s"]) == (164, 1e8)
-
-    def test_small_copies_show_no_link(self) -> None:
-        edge = self.edge(copy("H2D", 100_000, us(0, 1)))
-
-        assert edge["bytes_per_s"] == 1e11
-        assert (edge["link_bytes_per_s"], edge["link_source"]) == (None, None)
-
-    def test_an_edge_over_two_links_has_none(self) -> None:
-        found = made(
-            gpu(0, memory_bandwidth=10**12)(stream(9)(copy("D2D", 64, us(0, 1)))),
-            gpu(1, memory_bandwidth=10**11)(stream(9)(copy("D2D", 64, us(0, 1)))),
-        )
-        ends = found.copies.assign(
-            producer_name=found.copies["producer_name"]
-            .astype(object)
-            .fillna("x")
-            .astype("category"),
-            consumer_name=found.copies["consumer_name"]
-            .astype(object)
-            .fillna("y")
-            .astype("category"),
-        )
-
-        assert {
-            e["link_bytes_per_s"]
-            for *_, e in device_graph(found.copies, found.traffic).edges(data=True)
-        } == {5e11, 5e10}
-        assert the_edge(copy_graph(ends, found.ops, found.traffic))["link_bytes_per_s"] is None
 
 
 def test_an_edge_tells_all_of_its_copies() -> None:

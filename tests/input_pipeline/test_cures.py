@@ -27,12 +27,6 @@ def test_a_map_on_the_steps_own_thread_is_made_ahead_or_made_by_several() -> Non
     assert "num_parallel_calls=tf.data.AUTOTUNE" in use.cures[0].code
 
 
-def test_a_prefetch_that_hides_all_comes_first() -> None:
-    use = found(on_own_thread(10_000, 4_000))
-    assert use.cures[0].kind == "prefetch"
-    assert bounds(use)["prefetch"] == (4.0, 4.0)
-
-
 def test_steps_without_a_gpu_may_need_the_cpus_themselves() -> None:
     use = found(on_own_thread(10_000, 4_000), has_gpu=False)
     assert bounds(use)["prefetch"] == (3.0, 4.0)  # the work, shared by 4 CPUs, is still to be done
@@ -86,28 +80,6 @@ def test_of_a_generator_in_python_several_may_give_elements() -> None:
     assert use.slow.stage == "Root::Prefetch::Generator"
     assert bounds(use) == {"generator": (0.0, 6.0)}  # Python may do one after the other
     assert "cycle_length=4" in use.cures[0].code
-
-
-def test_a_generator_that_calls_another_device_is_no_generator_in_python() -> None:
-    use = found(*from_source(10_000, 6_000, 10_000, "Generator"))
-    assert use.verdict == "too_slow"
-    assert use.cures == ()
-
-
-def test_several_files_can_be_read_at_once() -> None:
-    use = found(*from_source(10_000, 6_000, 10_000, "TFRecord"))
-    assert bounds(use) == {"read_in_parallel": (0.0, 6.0)}
-    slower = found(*from_source(40_000, 36_000, 40_000, "TFRecord"))
-    assert bounds(slower) == {"read_in_parallel": (0.0, 30.0)}  # 40 ms on 4 CPUs, beside 4
-
-
-def test_every_fix_says_what_its_bounds_rest_on() -> None:
-    for use in (found(on_own_thread(10_000, 6_000)), found(*made_ahead(10_000, 6_000, 10_000))):
-        assert use.cures
-        for cure in use.cures:
-            assert cure.text
-            assert cure.code
-            assert cure.basis
 
 
 @given(

@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.input_pipeline.paced import MS, asked, found, judged, made_ahead, on_own_thread, steps
-from tests.traces import event, iterator, line, step, us
+from tests.input_pipeline.paced import MS, asked, found, made_ahead, steps
+from tests.traces import iterator, line, step, us
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from traceanalyzer.input_pipeline.records import HostInput
-
-
-def test_without_tf_data_there_is_nothing_to_judge() -> None:
-    assert judged(line("python")(event("FunctionRun", us(0, 10)))) is None
 
 
 def test_waits_are_clipped_to_steps_and_those_between_steps_count_for_the_next() -> None:
@@ -44,39 +40,11 @@ def test_no_verdict_from_fewer_than_three_regular_steps() -> None:
     assert use.cures == ()
 
 
-def test_no_verdict_without_steps() -> None:
-    use = found(line("python")(asked(us(0, 10), iterator("Root", us(1, 5), id=1))))
-    assert (use.verdict, use.reason, use.waits) == (
-        "unknown",
-        "nothing in the trace marks steps",
-        None,
-    )
-
-
-def test_a_pipeline_for_which_steps_hardly_wait_keeps_up() -> None:
-    use = found(*made_ahead(10_000, 100, 6_000))
-    assert use.verdict == "keeps_up"
-    assert use.waits is not None
-    assert use.waits.share == pytest.approx(0.01)
-
-
 def test_a_wait_while_the_pipeline_had_nothing_to_do_is_the_handing_over() -> None:
     use = found(*made_ahead(10_000, 1_000, 2_000))
     assert use.verdict == "keeps_up"
     assert use.waits is not None
     assert use.waits.share == pytest.approx(0.1)
-
-
-def test_a_function_that_is_at_work_all_the_time_bounds_the_rate() -> None:
-    use = found(*made_ahead(10_000, 6_000, 10_000))
-    assert use.verdict == "too_slow"
-    assert use.waits is not None
-    assert use.waits.mean_ps == 6 * MS
-    assert use.waits.other_ps == 4 * MS
-    assert use.slow is not None
-    assert use.slow.stage == "Root::ParallelMapV2"
-    assert use.slow.in_wait_share == 1.0
-    assert use.slow.busy_ps == pytest.approx(10 * MS, rel=0.05)
 
 
 def uneven(*lasts: int, wait: Callable[[int], int]) -> HostInput:
@@ -112,13 +80,6 @@ def test_a_step_that_is_slow_for_another_reason_does_not_count() -> None:
     assert use.waits is not None
     assert use.waits.steps == 18
     assert use.waits.share == pytest.approx(0.25)
-
-
-def test_what_a_step_makes_on_its_own_thread_it_waits_for() -> None:
-    use = found(on_own_thread(10_000, 6_000))
-    assert use.verdict == "too_slow"
-    assert use.slow is not None
-    assert (use.slow.stage, use.slow.busy_ps) == ("Root::Map", 6 * MS)
 
 
 def test_a_wait_that_nothing_explains_names_no_stage() -> None:
@@ -158,13 +119,3 @@ def test_filling_a_shuffles_buffer_is_told_by_itself() -> None:
     assert use.startup_ps == 5 * MS
     assert use.fill_ps == pytest.approx(4.8 * MS)
     assert use.fill_size == 1024
-
-
-def test_what_lies_between_many_short_calls_is_their_handing_over() -> None:
-    # 100 calls of 40 us a step, 60 us apart: no call runs most of the time, and yet that is it.
-    use = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=10, call_time=40, batch=100))
-    assert use.verdict == "too_slow"
-    assert use.slow is not None
-    assert use.slow.stage == "Root::MapAndBatch"
-    assert use.slow.busy_ps == pytest.approx(10 * MS, rel=0.02)
-    assert use.cures[0].kind == "vectorise"

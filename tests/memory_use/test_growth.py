@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.memory_use.test_use import only, used_in
+from tests.memory_use.test_use import only
 from tests.tables.reading import rows, tables_of
 from tests.traces import allocation, deallocation, host, line, step, us
 from traceanalyzer.memory_use.use import memory_use
@@ -54,34 +54,6 @@ def test_each_step_has_its_peak_and_its_end() -> None:
     assert use.growth is None
 
 
-def test_a_step_that_several_threads_mark_is_one() -> None:
-    tables = tables_of(
-        host(
-            line("a")(step(1, us(0, 10)), step(2, us(20, 10))),
-            line("b")(
-                step(1, us(5, 10)),
-                step(2, us(21, 2)),
-                allocation(KIB, us(12), "x", in_use=KIB),
-            ),
-        )
-    )
-
-    (use,) = used_in(tables)
-
-    assert rows(use.steps, "step", "start_ps", "peak_bytes", "end_bytes") == [
-        (1, 0, KIB, KIB),
-        (2, 20 * US, KIB, KIB),
-    ]
-
-
-def test_steps_are_those_of_the_name_that_takes_most_time() -> None:
-    use = only(
-        step(1, us(0, 10)), step(1, us(20, 5), "test"), allocation(KIB, us(1), "x", in_use=KIB)
-    )
-
-    assert rows(use.steps, "start_ps") == [0]
-
-
 def test_a_rise_at_the_end_of_each_of_five_steps_is_growth() -> None:
     use = only(*leaking(5))
 
@@ -90,10 +62,6 @@ def test_a_rise_at_the_end_of_each_of_five_steps_is_growth() -> None:
     assert (growth.steps, growth.bytes_per_step) == (5, KIB)
     assert (growth.first_bytes, growth.last_bytes) == (6 * KIB, 10 * KIB)
     assert rows(growth.holders, "op_name", "bytes", "count") == [("metrics/concat", 4 * KIB, 4)]
-
-
-def test_four_steps_tell_of_no_growth() -> None:
-    assert only(*leaking(4)).growth is None
 
 
 @pytest.mark.parametrize("kind", ["warm_up", "partial"])

@@ -110,18 +110,3 @@ def test_no_block_outlives_the_next_of_its_address(history: History) -> None:
         later = [k for k in range(index + 1, len(book)) if history.records[k][1] == record.address]
         expected = (later[0] if later else len(book)) if record.is_allocation else -1
         assert book.end[index] == expected
-
-
-def test_a_book_without_records_is_empty() -> None:
-    nothing = np.empty(0, np.int64)
-    book = ledger(
-        nothing,
-        nothing,
-        is_allocation=nothing.astype(np.bool_),
-        address=nothing,
-        allocated=nothing,
-        reserved=nothing,
-        sizes=Numbers(nothing, nothing.astype(np.bool_)),
-    )
-
-    assert (len(book), book.at_first) == (0, 0)

@@ -10,26 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.sidecar.graph_proto import GraphDef
-from tests.sidecar.sidecars import CPU, GPU
+from tests.sidecar.sidecars import GPU
 from tests.traces import host, task_environment, xspace
 from traceanalyzer.sidecar import files
 from traceanalyzer.sidecar.build import build
 from traceanalyzer.sidecar.document import (
-    OF_ANOTHER,
-    CaughtError,
-    Definition,
-    Frame,
     Levels,
     Note,
-    RegisteredKernel,
-    Resource,
     Scope,
     Session,
-    SessionConfig,
     Sidecar,
-    Signature,
-    Tensor,
 )
 from traceanalyzer.sidecar.source_lines import SourceLines
 
@@ -239,105 +229,31 @@ def test_every_kind_of_record_finds_its_place(tmp_path: Path) -> None:
     assert (found.log, found.log_source, found.gpus) == (("a line",), "script", ({"name": "H100"},))
     assert found.environment == {"cpu_count": 2}
     assert found.devices == {"soft_device_placement": True}
-    assert found.frames == (
-        Frame(file="/project/train.py", line=11, code="step", is_user=True),
-        Frame(file="/project/train.py", line=30, code="<module>", is_user=True),
-        Frame(file="/project/train.py", line=33, code="<module>", is_user=True),
-    )
-    assert found.scopes == (
-        Scope(device="/CPU:0", frame=0),
-        Scope(device="/GPU:0", frame=1),
-    )
-    assert found.definitions == (
-        Definition(
-            name="__inference_step_9", nodes=("x", "mm"), frames=(-1, 0), scopes=(None, (0,))
-        ),
-    )
+    assert [(frame.line, frame.code) for frame in found.frames] == [
+        (11, "step"),
+        (30, "<module>"),
+        (33, "<module>"),
+    ]
+    assert found.scopes == (Scope(device="/CPU:0", frame=0), Scope(device="/GPU:0", frame=1))
+    (definition,) = found.definitions
+    assert (definition.frames, definition.scopes) == ((-1, 0), (None, (0,)))
     assert found.attributes == ({"dtype": "float", "scale": {"float": "inf"}}, {})
-    assert found.signatures == (
-        Signature(
-            op="VarHandleOp",
-            is_function=False,
-            scope="",
-            scope_frame=-1,
-            frame=1,
-            attributes=0,
-            inputs=(),
-            outputs=(
-                Tensor(dtype="resource", device=GPU, backing_device=GPU, resource=0, shape=()),
-            ),
-        ),
-        Signature(
-            op="__inference_step_9",
-            is_function=True,
-            scope="/GPU:0",
-            scope_frame=1,
-            scopes=(1, 0),
-            frame=0,
-            attributes=1,
-            inputs=(
-                Tensor(dtype="float", device=GPU, backing_device=GPU, resource=None, shape=(2,)),
-                Tensor(dtype="", device="", backing_device="", resource=None, shape=None),
-            ),
-            outputs=(),
-        ),
-    )
-    assert found.resources == (
-        Resource(signature=0, name="weights", dtype="float", shape=(2,), bytes=8, device=GPU),
-    )
-    assert found.kernels == (
-        RegisteredKernel(
-            op="SoftClip",
-            device_type="GPU",
-            constraints={"T": ("float", "half"), "exact": (True,)},
-            host_memory_args=("limit",),
-            priority=1,
-            label="fast",
-        ),
-    )
+    handle, call = found.signatures
+    assert (handle.attributes, handle.frame, handle.outputs[0].resource) == (0, 1, 0)
+    assert (call.scope, call.scope_frame, call.scopes, call.frame) == ("/GPU:0", 1, (1, 0), 0)
+    assert [tensor.dtype for tensor in call.inputs] == ["float", ""]
+    assert [(each.name, each.bytes, each.device) for each in found.resources] == [
+        ("weights", 8, GPU)
+    ]
+    (kernel,) = found.kernels
+    assert kernel.constraints == {"T": ("float", "half"), "exact": (True,)}
     (sequence,) = found.sequences
     assert (sequence.signatures.tolist(), sequence.counts.tolist()) == ([0, 1], [1, 2])
-    assert found.errors == (
-        CaughtError(
-            where="tf.config",
-            type="RuntimeError",
-            message="too late",
-            raised=(0, 1),
-            handler=2,
-            call="set_visible_devices",
-        ),
-    )
-    assert found.session_configs == (
-        SessionConfig(
-            is_own=True,
-            is_local=True,
-            soft_placement=False,
-            log_placement=True,
-            device_count={"GPU": 0},
-            memory_fraction=0.25,
-            rewrites={"pin_to_host_optimization": "ON"},
-        ),
-    )
+    assert [(error.raised, error.handler) for error in found.errors] == [((0, 1), 2)]
+    (config,) = found.session_configs
+    assert (config.is_own, config.device_count, config.memory_fraction) == (True, {"GPU": 0}, 0.25)
     assert found.notes == (Note(id="threads", severity="info", message="one went on"),)
     assert found.omitted == {}
-
-
-def test_graphs_and_signatures_share_the_attributes(tmp_path: Path) -> None:
-    (tmp_path / "graphs").mkdir()
-    graph = GraphDef()
-    graph.node.add(name="x", op="_Arg", device=CPU).attr["dtype"].type = 1
-    dump = tmp_path / "graphs" / "__inference_step_9.0005.main.before_placer.pb"
-    dump.write_bytes(graph.SerializeToString())
-    same = {**EAGER["signatures"][0], "attributes": {"dtype": "float"}}  # type: ignore[index]
-    write_journal(tmp_path, *finished(FUNCTION, {**EAGER, "signatures": [same], "sequences": []}))
-
-    found = build(tmp_path, "h")
-
-    assert found.attributes == ({"dtype": "float"},)
-    function = found.function("__inference_step_9")
-    assert function is not None
-    assert function.instances[0].input.attributes == (0,)
-    assert found.signatures[0].attributes == 0
 
 
 class TestSource:
@@ -353,16 +269,6 @@ class TestSource:
         assert with_text.line_text(str(program), 3) == "x = tf.ones([2])  # here"
         assert without.line_text(str(program), 3) is None
         assert with_text.notes == without.notes == ()
-
-    def test_a_file_that_was_changed_is_noted(self, tmp_path: Path) -> None:
-        program = tmp_path / "train.py"
-        program.write_text("x = 1\n")
-        write_journal(tmp_path, *finished(raised_at(program, 1)))
-
-        found = build(tmp_path, "h", source=SourceLines(since_s=program.stat().st_mtime - 1))
-
-        assert [note.id for note in found.notes] == ["source_changed"]
-        assert found.line_text(str(program), 1) is None
 
     def test_no_secret_of_the_command_is_kept(self, tmp_path: Path) -> None:
         write_journal(tmp_path, *finished())
@@ -400,40 +306,8 @@ class TestSessions:
         )
         assert (second.trace, second.effective) == ("../other/h.xplane.pb", None)
 
-    def test_of_a_trace_that_states_no_levels_the_recorder_knows(self, tmp_path: Path) -> None:
-        trace = tmp_path / "h.xplane.pb"
-        trace.write_bytes(xspace(host()).SerializeToString())
-        write_journal(tmp_path, *finished(session(trace, effective=LEVELS, proof="version")))
-
-        (found,) = build(tmp_path, "h").sessions
-
-        assert (found.effective, found.proof) == (found.requested, "version")
-
-    def test_what_a_trace_states_counts_more_than_the_recorder(self, tmp_path: Path) -> None:
-        trace = tmp_path / "h.xplane.pb"
-        trace.write_bytes(xspace(task_environment(options=b"\x10\x02")).SerializeToString())
-        write_journal(tmp_path, *finished(session(trace, effective=LEVELS, proof="version")))
-
-        (found,) = build(tmp_path, "h").sessions
-
-        assert found.effective is not None
-        assert (found.effective.host_tracer_level, found.proof) == (2, "trace")
-
-    def test_a_trace_that_was_not_written_is_not_named(self, tmp_path: Path) -> None:
-        write_journal(tmp_path, *finished(session(tmp_path / "h.xplane.pb", stop_ns=None)))
-
-        (found,) = build(tmp_path, "h").sessions
-
-        assert (found.trace, found.effective, found.stop_ns) == (None, None, None)
-
 
 class TestDamage:
-    def test_nothing_recorded_is_told(self, tmp_path: Path) -> None:
-        found = build(tmp_path, "h")
-
-        assert not found.complete
-        assert [note.id for note in found.notes] == ["recording_cut_short"]
-
     def test_a_last_line_that_was_cut_is_passed_over(self, tmp_path: Path) -> None:
         write_journal(tmp_path, FUNCTION, end='{"kind": "eager", "signat')
 
@@ -441,22 +315,6 @@ class TestDamage:
 
         assert len(found.definitions) == 1
         assert [note.id for note in found.notes] == ["recording_cut_short"]
-
-    def test_garbage_and_unknown_kinds_are_told(self, tmp_path: Path) -> None:
-        write_journal(
-            tmp_path, FUNCTION, {"kind": "later"}, {"none": 1}, *finished(), end="?\n[]\n"
-        )
-
-        found = build(tmp_path, "h")
-
-        assert len(found.definitions) == 1
-        assert [(note.id, note.message) for note in found.notes] == [
-            ("records_damaged", "3 records of the recorder cannot be read"),
-            (
-                "records_unknown",
-                "the recorder wrote records of kinds that are not known here: later",
-            ),
-        ]
 
     @pytest.mark.parametrize("wrong", [None, 7, "text", [], {}, [None], [[]], True])
     @pytest.mark.parametrize("record", [FUNCTION, EAGER, SESSION_CONFIG, KERNELS, session(None)])
@@ -474,30 +332,3 @@ class TestDamage:
             assert {note.id for note in found.notes} <= {"records_damaged"}
             files.write(found, tmp_path / "h.placement.json.gz")
             assert isinstance(files.read(tmp_path / "h.placement.json.gz"), Sidecar)
-
-    def test_of_damaged_scopes_none_is_told(self, tmp_path: Path) -> None:
-        signature = {**EAGER["signatures"][1], "scopes": [["/CPU:0", 0], [7]]}  # type: ignore[index]
-        write_journal(tmp_path, *finished({**EAGER, "signatures": [signature], "sequences": []}))
-
-        (found,) = build(tmp_path, "h").signatures
-
-        assert (found.scope, found.scopes) == ("/GPU:0", ())
-
-    def test_an_owner_that_was_not_written_is_not_known(self, tmp_path: Path) -> None:
-        """What a killed capture knew of resources comes after what it knew of functions."""
-        function = {**FUNCTION, "scope_pool": [["/CPU:0", 0, 7]]}
-        write_journal(tmp_path, *finished(function))
-        assert [scope.origin for scope in build(tmp_path, "h").scopes] == [OF_ANOTHER]
-
-    def test_a_damaged_signature_keeps_its_number(self, tmp_path: Path) -> None:
-        signatures: Any = EAGER["signatures"]
-        write_journal(tmp_path, *finished({**EAGER, "signatures": [{"op": 3}, signatures[1]]}))
-
-        found = build(tmp_path, "h")
-
-        assert [s.op for s in found.signatures] == ["", "__inference_step_9"]
-
-    def test_the_last_eager_record_counts(self, tmp_path: Path) -> None:
-        write_journal(tmp_path, *finished({**EAGER, "signatures": []}, session(None), EAGER))
-
-        assert len(build(tmp_path, "h").signatures) == 2

@@ -71,37 +71,6 @@ def test_a_function_is_read_with_its_answer_and_partitions(folder: Folder) -> No
     assert instance.count == 1
 
 
-def test_instantiations_that_are_alike_are_one(folder: Folder) -> None:
-    folder.instance("f", 5, partitions={CPU_IN_NAME: 3})
-    folder.instance("f", 21, partitions={CPU_IN_NAME: 7})
-    folder.instance("f", 10_021, partitions={CPU_IN_NAME: 11})
-
-    (instance,) = folder.read().functions[0].instances
-
-    assert instance.count == 3
-
-
-def test_partitions_go_with_the_instance_they_followed(folder: Folder) -> None:
-    folder.instance("f", 5, partitions={CPU_IN_NAME: 3})
-    folder.instance("f", 21, partitions={CPU_IN_NAME: 7, GPU_IN_NAME: 3})
-
-    first, second = folder.read().functions[0].instances
-
-    assert [p.device for p in first.partitions] == [CPU]
-    assert [p.device for p in second.partitions] == [CPU, GPU]
-
-
-def test_an_answer_belongs_to_the_input_before_it(folder: Folder) -> None:
-    folder.dump(f"f.0005.main.{INPUT}.pb", "", "")
-    folder.dump(f"f.0021.main.{INPUT}.pb", "", "/GPU:0")
-    folder.dump(f"f.0022.main.{ASSIGNED}.pb", CPU, GPU)
-
-    first, second = folder.read().functions[0].instances
-
-    assert first.assigned == ("", "")
-    assert second.assigned == (CPU, GPU)
-
-
 def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
     folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
     folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
@@ -127,26 +96,6 @@ def test_the_placers_own_dumps_of_an_old_tensorflow(folder: Folder) -> None:
     assert [i.assigned for i in function.instances] == [(GPU, CPU), (GPU, GPU)]
 
 
-def test_a_session_of_version_1_has_stages_of_its_own(folder: Folder) -> None:
-    folder.dump("unknown_graph.0001.main.after_opt_group_pre_placement.pb", "", "")
-    folder.dump("unknown_graph.0002.main.before_opt_group_post_placement.pb", CPU, CPU)
-    name = f"unknown_graph_partition_{CPU_IN_NAME}.0001.main.after_opt_group_post_partitioning.pb"
-    folder.dump(name, CPU, CPU)
-
-    (function,) = folder.read().functions
-
-    assert function.name == "unknown_graph"
-    assert function.instances[0].assigned == (CPU, CPU)
-    assert [p.device for p in function.instances[0].partitions] == [CPU]
-
-
-def test_the_device_of_a_partition_may_be_in_its_name_alone(folder: Folder) -> None:
-    folder.dump(f"f.0005.main.{INPUT}.pb", "", "")
-    folder.dump(f"f_partition_{GPU_IN_NAME}.0003.main.{PARTITION}.pb", "", "")
-
-    assert folder.read().functions[0].instances[0].partitions[0].device == GPU
-
-
 @pytest.mark.parametrize("data", [b"", b"\x0a\x7fcut", b"\x0b"])
 def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
     folder.instance("f", 5, partitions={})
@@ -159,16 +108,3 @@ def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
     assert [(note.id, note.message.split(",")[0]) for note in found.notes] == [
         ("graphs_damaged", "1 dumped graph is cut short or damaged")
     ]
-
-
-def test_graphs_left_as_text_are_told(folder: Folder) -> None:
-    folder.write("__inference_f_9placer_input.pbtxt", b"node {}")
-
-    found = folder.read()
-
-    assert found.functions == ()
-    assert [note.id for note in found.notes] == ["graphs_as_text"]
-
-
-def test_a_missing_folder_has_no_graphs(tmp_path: Path) -> None:
-    assert read_dumps(tmp_path / "nowhere", AttributePool(), []) == Dumped(functions=(), notes=())

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from tests.sidecar.sidecars import sample
-from traceanalyzer.sidecar.document import EagerSequence, Function, Sidecar
-from traceanalyzer.sidecar.files import packed, serialised
+from traceanalyzer.sidecar.document import Function, Sidecar
+from traceanalyzer.sidecar.files import serialised
 from traceanalyzer.sidecar.limits import bounded
 
 
@@ -31,12 +29,6 @@ def with_functions(*sizes: int) -> Sidecar:
 
 def size_of(sidecar: Sidecar) -> int:
     return len(serialised(sidecar))
-
-
-def test_what_fits_is_left_alone() -> None:
-    sidecar = sample()
-
-    assert bounded(sidecar) is sidecar
 
 
 def test_the_attributes_of_what_ran_go_first() -> None:
@@ -62,38 +54,3 @@ def test_then_the_largest_functions() -> None:
     assert [f.name for f in found.functions] == ["function_0", "function_2"]
     assert found.omitted["functions"] == 2
     assert size_of(found) < size_of(sidecar) // 4
-
-
-def test_the_length_of_the_file_counts_as_well() -> None:
-    sidecar = with_functions(100, 5000)
-
-    found = bounded(sidecar, max_packed_bytes=len(packed(serialised(sidecar))) // 2)
-
-    assert [f.name for f in found.functions] == ["function_0"]
-
-
-def test_sequences_go_where_they_are_too_large() -> None:
-    numbers = np.random.default_rng(0).integers(0, 2, 100_000).astype(np.uint32)
-    sequence = EagerSequence(
-        thread=0, name="", session=0, first_index=0, signatures=numbers, counts=numbers
-    )
-    sidecar = replace(with_functions(10), sequences=(sequence,))
-
-    found = bounded(sidecar, max_json_bytes=100_000)
-
-    assert found.sequences == ()
-    assert found.omitted["eager_ops"] == int(numbers.sum())
-    assert len(found.functions) == len(found.definitions) == 1
-
-
-def test_definitions_go_where_they_are_too_large() -> None:
-    sidecar = with_functions(10)
-    nodes = tuple(f"node_{i}" for i in range(10_000))
-    definition = replace(
-        sidecar.definitions[0], nodes=nodes, frames=(0,) * 10_000, scopes=(None,) * 10_000
-    )
-
-    found = bounded(replace(sidecar, definitions=(definition,)), max_json_bytes=50_000)
-
-    assert (found.definitions, found.omitted["definitions"]) == ((), 1)
-    assert len(found.functions) == 1

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.sidecar.graph_proto import GraphDef
 from tests.sidecar.sidecars import CPU
 from tests.sidecar.test_graphs import assert_same
 from traceanalyzer.sidecar.attributes import AttributePool
@@ -118,12 +117,3 @@ def test_a_session_of_version_1_is_there(sidecar: Sidecar) -> None:
     assert "v1_mm" in instance.input.names
     assert set(instance.assigned) == {CPU}
     assert "v1_mm" in instance.partitions[0].names
-
-
-def test_no_inputs_are_lost(sidecar: Sidecar, dumps: Path) -> None:
-    (file,) = dumps.glob("__inference_step_*.before_placer.pb")
-    expected = GraphDef.FromString(file.read_bytes())
-
-    found = instance_of(sidecar, "__inference_step_").input.inputs
-
-    assert sum(map(len, found)) == sum(len(node.input) for node in expected.node)

@@ -11,7 +11,7 @@ import pytest
 
 from traceanalyzer.sidecar import source_lines
 from traceanalyzer.sidecar.document import Frame
-from traceanalyzer.sidecar.source_lines import MAX_CHARACTERS, SourceLines
+from traceanalyzer.sidecar.source_lines import SourceLines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,14 +43,6 @@ def test_only_what_stands_on_the_named_line_is_kept(program: Path) -> None:
     assert notes(frame(program, 3)) == {}
 
 
-def test_a_line_that_is_empty_or_not_there_has_no_text(program: Path) -> None:
-    assert texts(*(frame(program, line) for line in (2, 4, 5, 0, -1))) == [None] * 5
-
-
-def test_only_the_users_own_lines_are_read(program: Path) -> None:
-    assert texts(frame(program, 1, is_user=False)) == [None]
-
-
 def test_lines_end_as_python_ends_them(tmp_path: Path) -> None:
     file = tmp_path / "train.py"
     file.write_bytes("# one\u2028 still one\x0c\r\ntwo = 2\rthree = 3\n".encode())
@@ -73,7 +65,13 @@ def test_what_is_no_python_file_does_no_harm(tmp_path: Path, content: bytes) -> 
 
 
 @pytest.mark.parametrize(
-    "file", ["<stdin>", "train.py", "/nowhere/train.py", "/with\0null.py", "/dev/zero", "/proc"]
+    "file",
+    [
+        "<stdin>",
+        "/nowhere/train.py",
+        "/with\0null.py",
+        "/dev/zero",
+    ],
 )
 def test_what_is_no_file_has_no_text(file: str) -> None:
     assert texts(frame(file, 1)) == [None]
@@ -83,13 +81,6 @@ def test_what_is_no_file_has_no_text(file: str) -> None:
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "train.py")
     assert texts(frame(tmp_path / "train.py", 1)) == [None]
-
-
-def test_a_long_line_is_cut(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
-    file.write_text("x" * 10_000)
-    (found,) = texts(frame(file, 1))
-    assert found == "x" * (MAX_CHARACTERS - 1) + "…"
 
 
 def test_a_file_that_was_changed_since_is_left_out_and_named(program: Path) -> None:
@@ -116,14 +107,6 @@ def test_a_link_that_leads_elsewhere_since_is_left_out(program: Path, tmp_path: 
     assert texts(frame(program, 1), frame(link, 1), reader=reader) == ["import tf", None]
 
 
-def test_of_many_changed_files_the_first_are_named(tmp_path: Path) -> None:
-    files = [tmp_path / f"m{k}.py" for k in range(6)]
-    for file in files:
-        file.write_text("x = 1\n")
-    told = notes(*map(frame, files), reader=SourceLines(since_s=0))["source_changed"]
-    assert "m0.py, m1.py, m2.py, 3 more" in told
-
-
 def test_no_more_lines_are_kept_than_the_limit(program: Path) -> None:
     reading = source_lines._Reading(LATER, lines_left=1)  # noqa: SLF001
     assert reading.text(str(program), 1) == "import tf"
@@ -133,25 +116,6 @@ def test_no_more_lines_are_kept_than_the_limit(program: Path) -> None:
     assert "1 line " in note.message
 
 
-def test_no_more_text_is_kept_than_the_limit(program: Path) -> None:
-    reading = source_lines._Reading(LATER, text_left=10)  # noqa: SLF001
-    assert reading.text(str(program), 3) is None
-    assert reading.text(str(program), 1) == "import tf"
-    assert [note.id for note in reading.notes()] == ["source_lines_left_out"]
-
-
-def test_no_more_is_read_than_the_limit(program: Path) -> None:
-    reading = source_lines._Reading(LATER, bytes_left=program.stat().st_size - 1)  # noqa: SLF001
-    assert reading.text(str(program), 1) is None
-    assert [note.id for note in reading.notes()] == ["source_lines_left_out"]
-
-
-def test_one_place_counts_once(program: Path) -> None:
-    same = [frame(program, 1), Frame(file=str(program), line=1, code="other", is_user=True)]
-    reader = SourceLines(since_s=program.stat().st_mtime + 60)
-    assert texts(*same, reader=reader) == ["import tf", "import tf"]
-
-
 def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     name = "/nowhere/ipykernel_7/1.py"  # as ipykernel calls what it compiles
     entry = (10, None, ["x = 1\n", "y = tf.cos(x)\n"], name)
@@ -159,16 +123,6 @@ def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.Monkey
     here = SourceLines(since_s=LATER.since_s, of_this_process=True)
     assert texts(frame(name, 2), reader=here) == ["y = tf.cos(x)"]
     assert texts(frame(name, 2)) == [None]
-
-
-def test_a_cell_that_a_debugger_wrote_down_is_no_changed_file(
-    program: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    entry = (6, None, ["x = 2\n"], str(program))
-    monkeypatch.setitem(linecache.cache, str(program), entry)
-    here = SourceLines(since_s=0, of_this_process=True)
-    assert texts(frame(program, 1), reader=here) == ["x = 2"]
-    assert notes(frame(program, 1), reader=here) == {}
 
 
 def test_what_linecache_read_from_a_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

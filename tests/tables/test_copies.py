@@ -8,7 +8,6 @@ import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
-    allocation,
     call,
     copy,
     eager,
@@ -21,9 +20,6 @@ from tests.traces import (
     launch,
     line,
     old_copy,
-    old_kernel,
-    old_launch,
-    old_send,
     op,
     ref,
     send,
@@ -76,62 +72,8 @@ class TestOnADevice:
             ("/device:GPU:0", "Stream #8(MemcpyH2D)", correlation) for correlation in (3, 0, 0, 0)
         ]
 
-    def test_bytes_of_older_versions_without_the_kind_of_memory(self) -> None:
-        table = copies(gpu(0)(stream(8, "MemcpyD2H")(old_copy("D2H", 4, us(0, 5)))))
-
-        assert rows(table, "direction", "bytes", "memory", "is_async") == [
-            ("d2h", 4, "unknown", True)
-        ]
-
-    def test_bytes_are_null_where_not_told(self) -> None:
-        table = copies(gpu(0)(stream(8)(event("MemcpyH2D", us(0, 5)))))
-
-        assert rows(table, "direction", "bytes", "memory", "is_async") == [
-            ("h2d", None, "unknown", None)
-        ]
-
-    def test_kernels_are_no_copies(self) -> None:
-        tables = tables_of(
-            gpu(0)(
-                stream(8)(
-                    kernel("k", us(0, 5)), copy("H2D", 4, us(6, 1)), event("Memset", us(9, 1))
-                )
-            )
-        )
-
-        assert rows(tables.copies, "direction") == ["h2d"]
-        assert rows(tables.kernels, "name") == ["k", "Memset"]
-
-    def test_on_two_gpus(self) -> None:
-        table = copies(
-            gpu(0)(stream(8)(copy("H2D", 4, us(0, 5)))), gpu(1)(stream(8)(copy("H2D", 8, us(0, 5))))
-        )
-
-        assert rows(table, "device", "bytes") == [("/device:GPU:0", 4), ("/device:GPU:1", 8)]
-
 
 class TestEnds:
-    def test_are_told_by_from_and_to(self) -> None:
-        tables = tables_of(
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Neg", us(0, 1)),
-                    old_send("a", "b", us(2, 3))(old_launch("MemcpyH2D", us(3, 1), 7)),
-                )
-            ),
-            gpu(0)(
-                stream(8)(
-                    old_copy(
-                        "H2D", 4, us(9, 1), "a/_1:_Send", producer="a", consumer="b", correlation=7
-                    ),
-                    old_kernel("k", us(12, 1), "b:Abs"),
-                )
-            ),
-        )
-
-        assert rows(tables.copies, *ENDS) == [("a", "b")]
-        assert linked(tables) == [("h2d", "a", "b")]
-
     def test_are_told_by_the_send_that_launched_it(self) -> None:
         """Today a copy names the send, and the send's stats and key name the ends."""
         tables = tables_of(
@@ -154,30 +96,6 @@ class TestEnds:
         assert rows(tables.copies, *ENDS) == [("a", "b")]
         assert linked(tables) == [("h2d", "a", "b")]
 
-    def test_the_producer_is_told_by_the_name_of_the_send_alone(self) -> None:
-        tables = tables_of(
-            gpu(0)(
-                stream(8)(
-                    kernel("k", us(0, 1), "a/b:Abs"), copy("D2H", 4, us(9, 1), "a/b/_13:_Send")
-                )
-            )
-        )
-
-        assert rows(tables.copies, *ENDS) == [("a/b", None)]
-        assert linked(tables) == [("d2h", "a/b", None)]
-
-    def test_of_an_op_without_a_row_are_known_by_name(self) -> None:
-        tables = tables_of(
-            gpu(0)(
-                stream(8)(
-                    old_copy("D2H", 1, us(9, 1), "x/_1:_HostRecv", producer="x", consumer="y")
-                )
-            )
-        )
-
-        assert rows(tables.copies, *ENDS) == [("x", "y")]
-        assert linked(tables) == [("d2h", None, None)]
-
     @pytest.mark.parametrize(
         ("direction", "ends"),
         [("H2D", ("h2d", None, "a")), ("D2H", ("d2h", "a", None)), ("D2D", ("d2d", None, None))],
@@ -192,51 +110,6 @@ class TestEnds:
 
         assert linked(tables) == [ends]
         assert rows(tables.copies, *ENDS) == [ends[1:]]
-
-    def test_an_op_on_the_cpu_takes_what_is_copied_to_the_host_within_it(self) -> None:
-        tables = tables_of(
-            host(thread("tf_Compute", 1)(op("a", "StringJoin", us(0, 9))(launch(us(1, 1), 7)))),
-            gpu(0)(stream(8)(copy("D2H", 4, us(9, 1), correlation=7))),
-        )
-
-        assert linked(tables) == [("d2h", None, "a")]
-
-    def test_an_eager_op_that_copies_by_itself_is_one_end(self) -> None:
-        tables = tables_of(
-            host(line("python")(eager("Neg", us(0, 9))(launch(us(1, 1), 7)))),
-            gpu(0)(stream(8)(copy("H2D", 4, us(9, 1), correlation=7))),
-        )
-
-        assert linked(tables) == [("h2d", None, "Neg")]
-
-    def test_are_unknown_for_a_tensor_turned_into_numpy(self) -> None:
-        tables = tables_of(
-            host(line("python")(old_launch("MemcpyD2H", us(1, 1), 7))),
-            gpu(0)(stream(8)(old_copy("D2H", 4, us(9, 1), correlation=7))),
-        )
-
-        assert linked(tables) == [("d2h", None, None)]
-        assert rows(tables.copies, *ENDS) == [(None, None)]
-
-    def test_are_of_the_function_that_the_copy_was_launched_in(self) -> None:
-        tables = tables_of(
-            host(
-                line("python")(
-                    call("__inference_f_1", us(0, 9), step=-5),
-                    call("__inference_g_2", us(20, 9), step=-6),
-                ),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5)(op("a", "Neg", us(1, 1))),
-                    executor(us(20, 9), step=-6)(
-                        op("a", "Neg", us(21, 1)), send("a", "b", us(23, 3))(launch(us(24, 1), 7))
-                    ),
-                ),
-            ),
-            gpu(0)(stream(8)(copy("H2D", 4, us(29, 1), "a/_1:_Send", correlation=7))),
-        )
-        (producer,) = rows(tables.copies, "producer")
-
-        assert rows(tables.ops[tables.ops["op_id"] == producer], "function") == ["g"]
 
     def test_are_not_linked_to_an_op_of_another_function(self) -> None:
         tables = tables_of(
@@ -256,54 +129,8 @@ class TestEnds:
         assert linked(tables) == [("h2d", None, None)]
         assert rows(tables.copies, *ENDS) == [("a", "b")]
 
-    def test_are_not_linked_where_two_rows_fit(self) -> None:
-        tables = tables_of(
-            gpu(0)(
-                stream(8)(
-                    kernel("k", us(0, 1), "a:Neg"),
-                    old_copy("D2H", 4, us(9, 1), "a/_1:_HostRecv", producer="a", consumer="b"),
-                )
-            ),
-            gpu(1)(stream(8)(kernel("k", us(0, 1), "a:Neg"))),
-        )
-
-        assert linked(tables) == [("d2h", None, None)]
-
 
 class TestToldByTheHostAlone:
-    def test_between_cpu_devices_the_buffer_is_shared(self) -> None:
-        tables = tables_of(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), context=1)(
-                        op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1), "CPU:0", "CPU:1")
-                    ),
-                    executor(us(10, 9), context=2)(op("b", "Abs", us(11, 1))),
-                )
-            )
-        )
-
-        assert rows(
-            tables.copies, "direction", "bytes", "duration_ps", "device", "memory", "is_async"
-        ) == [("h2h", None, 0, None, "unknown", None)]
-        assert linked(tables) == [("h2h", "a", "b")]
-        assert rows(tables.ops, "copy_ps", "h2d_bytes", "d2h_bytes") == [(0, 0, 0)] * 3
-
-    def test_between_the_cpus_of_two_tasks_the_cost_is_unknown(self) -> None:
-        key = (
-            "/job:worker/replica:0/task:0/device:CPU:0;1;"
-            "/job:ps/replica:0/task:0/device:CPU:0;edge_1_a;0:0"
-        )
-        table = copies(
-            host(
-                thread("tf_Compute", 1)(
-                    event("a/_1:_Send", us(0, 9), display_name="_Send", key=ref(key))
-                )
-            )
-        )
-
-        assert rows(table, "direction", "bytes", "duration_ps") == [("h2h", None, None)]
-
     def test_an_input_of_an_eager_op(self) -> None:
         tables = tables_of(
             host(
@@ -329,17 +156,6 @@ class TestToldByTheHostAlone:
             (None, None),
         ]
 
-    def test_a_send_that_stays_on_its_device_is_no_copy(self) -> None:
-        table = copies(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(send("a", "b", us(1, 1), "CPU:0", "CPU:0"))
-                )
-            )
-        )
-
-        assert table.empty
-
     def test_what_a_device_plane_shows_is_not_told_twice(self) -> None:
         table = copies(
             host(
@@ -351,37 +167,6 @@ class TestToldByTheHostAlone:
         )
 
         assert rows(table, "direction", "bytes") == [("h2d", 4)]
-
-    def test_receiving_what_was_sent_is_not_another_copy(self) -> None:
-        table = copies(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(
-                        send("a", "b", us(2, 3), "CPU:0", "CPU:1"),
-                        send("a", "b", us(6, 1), "CPU:0", "CPU:1", kind="_Recv"),
-                    )
-                )
-            )
-        )
-
-        assert len(table) == 1
-
-    def test_an_old_send_without_a_key_tells_of_no_copy(self) -> None:
-        assert copies(host(thread("tf_Compute", 1)(old_send("a", "b", us(2, 3))))).empty
-
-    def test_but_one_to_a_pluggable_device_does(self) -> None:
-        table = copies(
-            host(
-                thread("tf_Compute", 1)(
-                    old_send("a", "b", us(2, 3)),
-                    allocation(64, us(9), "a", allocator="pluggable_device_host_bfc"),
-                )
-            )
-        )
-
-        assert rows(table, "direction", "bytes", "duration_ps", *ENDS) == [
-            ("h2d", None, None, "a", "b")
-        ]
 
 
 class TestCountedIntoOps:
@@ -407,10 +192,6 @@ class TestCountedIntoOps:
         ]
 
 
-def test_a_trace_without_any_has_an_empty_table() -> None:
-    assert copies(host(), gpu(0)).empty
-
-
 class TestHowTheyWereAskedFor:
     def asked(self, *planes: Any) -> list[tuple]:  # noqa: ANN401
         return rows(copies(*planes), "via", "function", "thread", "launch_ps")
@@ -427,30 +208,6 @@ class TestHowTheyWereAskedFor:
         )
 
         assert found == [("_HostRecv", "f", "tf_Compute/2", 10 * US)]
-
-    def test_one_within_a_send_is_that_sends(self) -> None:
-        found = self.asked(
-            host(
-                thread("tf_Compute", 2)(
-                    executor(us(5, 60))(send("a", "b", us(9, 5))(launch(us(10, 2), 7)))
-                )
-            ),
-            gpu(0)(stream(8)(copy("H2D", 4, us(14, 1), correlation=7))),
-        )
-
-        assert found == [("_Send", None, "tf_Compute/2", 10 * US)]
-
-    def test_one_within_another_op_is_that_ops_own(self) -> None:
-        found = self.asked(
-            host(
-                thread("tf_Compute", 2)(
-                    executor(us(5, 60))(op("w", "Where", us(9, 5))(launch(us(10, 2), 7)))
-                )
-            ),
-            gpu(0)(stream(8)(copy("D2H", 4, us(11, 1), correlation=7))),
-        )
-
-        assert found == [("op", None, "tf_Compute/2", 10 * US)]
 
     def test_what_a_program_reads_outside_of_any_graph_is_its_own(self) -> None:
         found = self.asked(
@@ -486,52 +243,3 @@ class TestHowTheyWereAskedFor:
         )
 
         assert found == [("argument", "f", "python/1", 1 * US)]
-
-    def test_a_copy_on_a_thread_of_tensorflows_is_not_the_programs(self) -> None:
-        found = self.asked(
-            host(thread("tf_Compute", 4)(launch(us(1, 2), 7))),
-            gpu(0)(stream(8)(old_copy("H2D", 4, us(4, 1), correlation=7))),
-        )
-
-        assert found == [(None, None, "tf_Compute/4", 1 * US)]
-
-    def test_without_a_launch_the_copy_alone_tells(self) -> None:
-        found = self.asked(
-            gpu(0)(
-                stream(8)(
-                    old_copy("D2H", 4, us(2, 1)),
-                    copy("D2H", 4, us(4, 1)),
-                    copy("D2H", 4, us(6, 1), "a/_2:_Send"),
-                )
-            )
-        )
-
-        assert found == [
-            ("python", None, None, None),
-            (None, None, None, None),
-            ("_Send", None, None, None),
-        ]
-
-    def test_where_no_graph_runs_an_unnamed_copy_may_be_anyones(self) -> None:
-        found = self.asked(
-            host(thread("python", 1)(launch(us(1, 2), 7))),
-            gpu(0)(stream(8)(copy("D2H", 4, us(4, 1), correlation=7))),
-        )
-
-        assert found == [(None, None, "python/1", 1 * US)]
-
-    def test_one_that_only_the_host_tells_of_was_asked_for_when_it_began(self) -> None:
-        table = copies(
-            host(
-                thread("tf_Compute", 2)(
-                    executor(us(0, 9), context=1)(
-                        send("c", "d", us(3, 1), "CPU:0", "GPU:3", edge=2),
-                    )
-                )
-            )
-        )
-
-        assert rows(table, "via", "thread", "launch_ps", "start_ps") == [
-            ("_Send", "tf_Compute/2", 3 * US, 3 * US)
-        ]
-        assert rows(table, "exposed_ps") == [None]

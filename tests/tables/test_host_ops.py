@@ -8,7 +8,6 @@ import pytest
 
 from tests.tables.reading import host_plane
 from tests.traces import (
-    allocation,
     call,
     device,
     eager,
@@ -16,19 +15,16 @@ from tests.traces import (
     event,
     executor,
     iterator,
-    launch,
     line,
     old_eager,
     old_op,
-    old_send,
     op,
-    recv,
     ref,
     send,
     thread,
     us,
 )
-from traceanalyzer.tables.host_ops import HostOps, Transfer, host_ops
+from traceanalyzer.tables.host_ops import HostOps, host_ops
 from traceanalyzer.tables.vocabulary import Kind
 
 US = 10**6
@@ -49,36 +45,6 @@ def by_name(ops: HostOps, values: Any) -> dict[str, Any]:  # noqa: ANN401  # any
 
 
 class TestWhatIsAnOp:
-    def test_graph_ops_eager_ops_and_stages_of_a_pipeline(self) -> None:
-        ops = seen(
-            line("python")(eager("Neg", us(0, 10)), call("__inference_f_1", us(20, 5))),
-            thread("tf_Compute", 1)(executor(us(0, 90))(op("dense/MatMul", "MatMul", us(1, 5)))),
-            thread("tf_data_x", 2)(iterator("Root::Map", us(3, 4))),
-        )
-
-        assert named(ops) == [
-            "Neg:Neg",
-            "dense/MatMul:MatMul",
-            "Iterator::Root::Map:Iterator::Map",
-        ]
-        assert [Kind(k) for k in ops.kind] == [Kind.EAGER_OP, Kind.OP, Kind.STAGE]
-
-    def test_an_op_without_any_stat(self) -> None:
-        ops = seen(thread("tf_Compute", 1)(event("a:Pack", us(0, 1), display_name="Pack")))
-
-        assert named(ops) == ["a:Pack"]
-
-    def test_launch_calls_and_allocations_are_none(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                op("a", "MatMul", us(0, 10))(
-                    launch(us(1, 2), 7), allocation(64, us(4), "a"), launch(us(5, 1), 8, "gemm")
-                )
-            )
-        )
-
-        assert named(ops) == ["a:MatMul"]
-
     def test_an_eager_op_of_older_traces_is_counted_once(self) -> None:
         """TensorFlow 2.3 to 2.5 put `X:X` into `EagerLocalExecute: X`."""
         ops = seen(line("python")(old_eager("LogicalAnd", us(0, 10))))
@@ -102,52 +68,6 @@ class TestWhatIsAnOp:
         assert ops.self_ps.tolist() == [5 * US, 38 * US]
         assert ops.is_handed_over.tolist() == [True, False]
 
-    def test_what_is_no_repetition_of_the_eager_op_around_it_stays(self) -> None:
-        ops = seen(
-            line("python")(
-                event("EagerLocalExecute: EagerPyFunc", us(0, 10))(old_op("Add", "Add", us(1, 2)))
-            )
-        )
-
-        assert named(ops) == ["EagerPyFunc:EagerPyFunc", "Add:Add"]
-
-
-class TestSelfTime:
-    def test_ops_nested_in_an_op_are_left_out(self) -> None:
-        ops = seen(
-            line("python")(
-                eager("EagerPyFunc", us(0, 100))(eager("Neg", us(10, 30)), eager("Abs", us(50, 5)))
-            )
-        )
-
-        assert by_name(ops, ops.self_ps) == {
-            "EagerPyFunc:EagerPyFunc": 65 * US,
-            "Neg:Neg": 30 * US,
-            "Abs:Abs": 5 * US,
-        }
-
-    def test_events_that_are_no_ops_take_nothing_away(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                op("a", "MatMul", us(0, 10))(event("ParallelFor", us(1, 8), total=5))
-            )
-        )
-
-        assert ops.self_ps.tolist() == [10 * US]
-
-    def test_an_op_run_within_a_send_is_left_out_of_the_sends_time(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 90), context=1)(
-                    send("a", "b", us(0, 50), "CPU:0", "CPU:1")(
-                        executor(us(5, 30), context=2)(op("b", "Neg", us(10, 20)))
-                    )
-                )
-            )
-        )
-
-        assert by_name(ops, ops.self_ps) == {"a/_1:_Send": 30 * US, "b:Neg": 20 * US}
-
 
 class TestFunction:
     def test_is_that_of_the_call_with_the_executors_step_id(self) -> None:
@@ -168,79 +88,6 @@ class TestFunction:
             "b:Neg": "test_step",
             "c:Neg": None,  # its call began before the trace did
         }
-
-    def test_is_that_of_the_call_around_on_the_calling_thread(self) -> None:
-        ops = seen(
-            line("python")(
-                event("EagerLocalExecute: __inference_f_1", us(0, 10))(op("a", "Neg", us(1, 1)))
-            )
-        )
-
-        assert by_name(ops, ops.function) == {"a:Neg": "f"}
-
-    def test_the_nearest_turn_of_an_executor_counts(self) -> None:
-        ops = seen(
-            line("python")(
-                call("__inference_f_1", us(0, 9), step=-5),
-                call("__inference_g_2", us(20, 9), step=-6),
-            ),
-            thread("tf_Compute", 1)(
-                executor(us(0, 90), step=-5)(
-                    send("x", "y", us(1, 50), "CPU:0", "CPU:1")(
-                        executor(us(2, 9), step=-6)(op("a", "Neg", us(3, 1)))
-                    ),
-                    op("b", "Neg", us(60, 1)),
-                )
-            ),
-        )
-
-        assert by_name(ops, ops.function) == {"x/_1:_Send": "f", "a:Neg": "g", "b:Neg": "f"}
-
-    def test_functions_of_one_name_are_numbered_in_order_of_their_counters(self) -> None:
-        ops = seen(
-            line("python")(
-                call("__inference_f_12", us(0, 9), step=-5),
-                call("__inference_f_9", us(20, 9), step=-6),
-            ),
-            thread("tf_Compute", 1)(
-                executor(us(1, 5), step=-5)(op("a", "Neg", us(1, 1))),
-                executor(us(21, 5), step=-6)(op("b", "Neg", us(21, 1))),
-            ),
-        )
-
-        assert by_name(ops, ops.function) == {"b:Neg": "f", "a:Neg": "f#2"}
-
-    @pytest.mark.parametrize(
-        ("called", "label"),
-        [
-            ("__inference_train_step_164", "train_step"),
-            ("__forward_loss_7", "loss"),
-            ("__backward_loss_7", "loss"),
-            ("__inference___backward_loss_7_8", "__backward_loss_7"),
-            ("__inference_step_2_164", "step_2"),
-            ("__inference_step", "step"),
-            ("__wrapped__AddV2", "__wrapped__AddV2"),
-        ],
-    )
-    def test_the_counter_and_the_prefix_are_left_out(self, called: str, label: str) -> None:
-        ops = seen(
-            line("python")(
-                event(f"EagerLocalExecute: {called}", us(0, 10))(op("a", "Neg", us(1, 1)))
-            )
-        )
-
-        assert by_name(ops, ops.function) == {"a:Neg": label}
-
-    def test_what_tf_data_calls(self) -> None:
-        ops = seen(
-            thread("tf_data_iterator_resource", 1)(
-                event("InstantiatedCapturedFunction::RunAsync", us(0, 9), id=-3)
-            ),
-            thread("tf_Compute", 2)(executor(us(1, 5), step=-3)(op("a", "Neg", us(1, 1)))),
-        )
-
-        assert by_name(ops, ops.function) == {"a:Neg": "tf.data"}
-        assert ops.in_pipeline.all()
 
 
 class TestInPipeline:
@@ -290,57 +137,15 @@ class TestInPipeline:
 
         assert ops.in_pipeline.tolist() == [is_input]
 
-    def test_the_graph_goes_on_where_a_dataset_was_reduced(self) -> None:
-        ops = seen(
-            line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-            thread("tf_data_reduce_dataset", 1)(
-                executor(us(0, 90), step=-5)(op("a", "Neg", us(1, 1)))
-            ),
-        )
-
-        assert ops.in_pipeline.tolist() == [False]
-
-    def test_an_op_of_the_model_is_not(self) -> None:
-        ops = seen(
-            line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-            thread("tf_Compute", 1)(executor(us(0, 90), step=-5)(op("a", "Neg", us(1, 1)))),
-        )
-
-        assert ops.in_pipeline.tolist() == [False]
-
-    def test_a_stage_is(self) -> None:
-        ops = seen(line("python")(iterator("Root::Map", us(0, 90))))
-
-        assert ops.in_pipeline.tolist() == [True]
-
 
 class TestTransfers:
-    def test_a_send_tells_both_ends_and_their_devices(self) -> None:
-        ops = seen(thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))))
-
-        assert ops.transfers == (Transfer("a", "b", CPU, GPU),)
-        assert ops.transfer.tolist() == [0]
-
-    def test_an_old_one_tells_no_devices(self) -> None:
-        ops = seen(thread("tf_Compute", 1)(old_send("a", "b", us(1, 1))))
-
-        assert ops.transfers == (Transfer("a", "b", "", ""),)
-
-    def test_equal_ones_are_kept_once(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(k, 1)) for k in range(3)))
-        )
-
-        assert ops.transfer.tolist() == [0, 0, 0]
-        assert len(ops.transfers) == 1
-
-    def test_a_receive_without_a_key_tells_nothing(self) -> None:
-        ops = seen(thread("tf_Compute", 1)(executor(us(0, 9))(recv("a", us(1, 1)))))
-
-        assert ops.transfer.tolist() == [-1]
-        assert ops.transfers == ()
-
-    @pytest.mark.parametrize("key", ["", ";;;;", "a;b", "no key at all"])
+    @pytest.mark.parametrize(
+        "key",
+        [
+            "",
+            ";;;;",
+        ],
+    )
     def test_a_key_that_is_none_does_no_harm(self, key: str) -> None:
         ops = seen(
             thread("tf_Compute", 1)(
@@ -350,16 +155,6 @@ class TestTransfers:
 
         assert ops.transfers == ()
         assert ops.device.to_list() == [None]
-
-    def test_the_key_names_the_producer_where_no_stat_does(self) -> None:
-        key = f"{CPU};1;{GPU};edge_12_model/edge_3_a;0:0"
-        ops = seen(
-            thread("tf_Compute", 1)(
-                event("x/_1:_Send", us(0, 1), display_name="_Send", key=ref(key))
-            )
-        )
-
-        assert ops.transfers == (Transfer("model/edge_3_a", "", CPU, GPU),)
 
 
 class TestDevice:
@@ -382,31 +177,6 @@ class TestDevice:
         }
         assert ops.device_is_proved.tolist() == [True, True, False, True]
 
-    def test_a_receive_with_a_key_is_where_the_value_goes(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 20))(
-                    send("a", "b", us(3, 1), "GPU:0", "CPU:0", kind="_HostRecv"),
-                    op("b", "Neg", us(10, 1)),
-                )
-            )
-        )
-
-        assert by_name(ops, ops.device) == {"a/_1:_HostRecv": CPU, "b:Neg": CPU}
-
-    def test_an_op_within_a_send_belongs_to_its_own_executor(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 90), context=1)(
-                    send("a", "b", us(0, 50), "CPU:0", "CPU:1")(
-                        executor(us(5, 30), context=2)(op("b", "Neg", us(10, 20)))
-                    )
-                )
-            )
-        )
-
-        assert by_name(ops, ops.device) == {"a/_1:_Send": CPU, "b:Neg": None}
-
     def test_an_id_that_all_executors_of_a_step_share_tells_nothing(self) -> None:
         """Up to TensorFlow 2.6 `_c` was the step's id, so the send's executor is not known."""
         ops = seen(
@@ -417,31 +187,6 @@ class TestDevice:
         )
 
         assert by_name(ops, ops.device) == {"a/_1:_Send": CPU, "b:Neg": None}
-
-    def test_an_executor_that_seems_to_send_from_two_devices_tells_nothing(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 50))(
-                    send("a", "b", us(3, 1), "CPU:0", "GPU:0"),
-                    send("c", "d", us(6, 1), "GPU:0", "CPU:0", edge=2),
-                    op("e", "Neg", us(10, 1)),
-                ),
-            )
-        )
-
-        assert by_name(ops, ops.device) == {"a/_1:_Send": CPU, "c/_2:_Send": GPU, "e:Neg": None}
-
-    def test_an_eager_op_is_where_its_inputs_are_sent(self) -> None:
-        ops = seen(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:0"))))
-
-        assert ops.device.to_list() == [GPU]
-        assert ops.device_is_proved.tolist() == [True]
-
-    def test_an_eager_op_on_another_cpu(self) -> None:
-        ops = seen(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "CPU:1"))))
-
-        assert ops.device.to_list() == [CPU1]
-        assert ops.device_is_proved.tolist() == [True]
 
     def test_an_input_sent_to_the_cpu_is_no_proof(self) -> None:
         ops = seen(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
@@ -463,66 +208,13 @@ class TestDevice:
 
         assert ops.device.to_list() == [None]
 
-    def test_an_input_sent_to_the_gpu_outweighs_one_sent_to_the_cpu(self) -> None:
-        ops = seen(
-            line("python")(
-                eager("Sum", us(0, 9))(
-                    eager_send(us(1, 1), "CPU:0", "GPU:0"),
-                    eager_send(us(3, 1), "GPU:0", "CPU:0", argument=1),
-                )
-            )
-        )
-
-        assert ops.device.to_list() == [GPU]
-        assert ops.device_is_proved.tolist() == [True]
-
-    def test_a_move_outside_of_any_eager_op_is_left_out(self) -> None:
-        ops = seen(line("python")(eager_send(us(1, 1), "CPU:0", "GPU:0")))
-
-        assert ops.moves == ()
-
-
-class TestOwner:
-    def test_is_the_innermost_op_around_an_event(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 90))(
-                    op("a", "MatMul", us(0, 10))(
-                        event("ParallelFor", us(1, 8))(launch(us(2, 1), 7))
-                    ),
-                    launch(us(20, 1), 8),
-                )
-            )
-        )
-
-        owners = {
-            ops.plane.names[n]: int(o)
-            for n, o in zip(ops.plane.name_of.tolist(), ops.owner, strict=True)
-        }
-        assert owners["a:MatMul"] == owners["ParallelFor"] == 0
-        assert [int(o) for o in ops.owner[ops.plane.named("cuLaunchKernel")]] == [0, -1]
-
-    def test_what_another_executor_does_within_a_send_is_not_the_sends(self) -> None:
-        ops = seen(
-            thread("tf_Compute", 1)(
-                executor(us(0, 90), context=1)(
-                    send("a", "b", us(0, 50))(executor(us(5, 30), context=2)(launch(us(6, 1), 7)))
-                )
-            )
-        )
-
-        assert [int(o) for o in ops.owner[ops.plane.named("cuLaunchKernel")]] == [-1]
-
 
 class TestInputTypes:
     @pytest.mark.parametrize(
         ("shape", "types"),
         [
             ("(float[64,64];int32[2])", "float;int32"),
-            ("(float[])", "float"),
-            ("(bfloat16[1,2,3])", "bfloat16"),
             ("(;int64[3])", "?;int64"),
-            ("(int64[3];)", "int64;?"),
             ("()", "?"),  # without inputs nothing is written, no brackets either
             ("", None),
             ("[64,64]", None),  # a shape without types, as allocations have
@@ -532,8 +224,3 @@ class TestInputTypes:
         ops = seen(thread("tf_Compute", 1)(op("a", "MatMul", us(0, 1), shape=ref(shape))))
 
         assert ops.input_types.to_list() == [types]
-
-    def test_are_not_known_without(self) -> None:
-        ops = seen(thread("tf_Compute", 1)(op("a", "MatMul", us(0, 1))))
-
-        assert ops.input_types.to_list() == [None]

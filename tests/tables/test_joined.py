@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sidecars import CPU, GPU, SCRIPT, Book, cpu_partition, eager_op, node, partition
+from tests.sidecars import CPU, GPU, SCRIPT, Book, eager_op, node
 from tests.tables.reading import HOST, rows
 from tests.traces import (
     call,
@@ -91,17 +91,6 @@ class TestEagerOps:
             ("int32", "half", "/CPU:0", "int32 -> half, /CPU:0, train.py:7"),
         ]
 
-    def test_that_differ_by_nothing_shown_are_one_row(self) -> None:
-        """Signatures also tell resources and attributes apart, which rows do not."""
-        book = Book()
-        book.thread(0, eager_op("MatMul", 7), eager_op("MatMul", 7, taken_from=GPU))
-
-        found = tables(
-            book.sidecar(), host(python("MatMul", "MatMul")), gpu(0)(stream(7)(kernel("k", us(0))))
-        )
-
-        assert rows(found.ops, "source_line", "occurrences") == [(7, 2)]
-
     def test_one_that_is_not_sure_is_a_row_of_its_own(self) -> None:
         book = Book()
         book.thread(0, "Add @1", "Cast @2", "Sub @3")
@@ -140,82 +129,6 @@ class TestEagerOps:
             (GPU, "host_memory", certainty)
         ]
 
-    def test_unless_it_launched_a_kernel(self) -> None:
-        book = Book()
-        book.thread(0, eager_op("Where", 7, device=GPU, memory=CPU))
-        ran = eager("Where", us(10, 9))(launch(us(11, 2), 7))
-
-        ops = tables(
-            book.sidecar(),
-            host(line("python")(event(MARKER, us(0), thread=0, index=0), ran)),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(20, 3), correlation=7))),
-        ).ops
-
-        assert rows(ops, "device", "placement", "placement_source", "source_line", "kernels") == [
-            (GPU, "gpu:0", "kernel", 7, 1)
-        ]
-
-    def test_one_that_makes_nothing_runs_where_its_resource_is(self) -> None:
-        book = Book()
-        assign = eager_op(
-            "AssignVariableOp", 7, inputs="resource;float", outputs="", taken_from=GPU
-        )
-        book.thread(0, assign)
-
-        ops = tables(book.sidecar(), host(python("AssignVariableOp"))).ops
-
-        assert rows(ops, "device", "placement", "placement_certainty", "placement_source") == [
-            (GPU, "gpu:0", "likely", "sidecar")
-        ]
-
-    def test_one_without_a_resource_either_leaves_the_device_open(self) -> None:
-        book = Book()
-        book.thread(0, eager_op("PrintV2", 7, inputs="string", outputs=""))
-
-        ops = tables(book.sidecar(), host(python("PrintV2"))).ops
-
-        assert rows(ops, "device", "output_types", "placement_source", "source_line") == [
-            (None, "", "no_gpu", 7)
-        ]
-
-    def test_kernels_go_to_the_line_that_launched_them(self) -> None:
-        book = Book()
-        book.thread(0, eager_op("MatMul", 7, device=GPU), eager_op("MatMul", 9, device=GPU))
-        first = eager("MatMul", us(10, 9))(launch(us(11, 2), 71))
-        second = eager("MatMul", us(20, 9))(launch(us(21, 2), 72))
-
-        ops = tables(
-            book.sidecar(),
-            host(line("python")(event(MARKER, us(0), thread=0, index=0), first, second)),
-            gpu(0)(
-                stream(7, "Compute")(
-                    kernel("k", us(30, 3), correlation=71), kernel("k", us(40, 5), correlation=72)
-                )
-            ),
-        ).ops
-
-        assert rows(ops, "source_line", "kernels", "kernel_ps") == [
-            (7, 1, 3_000_000),
-            (9, 1, 5_000_000),
-        ]
-
-    def test_the_calls_of_a_function_are_kept(self) -> None:
-        book = Book()
-        book.thread(0, "Add @1", f"{F} @2 /CPU:0", f"{F} @3")
-        calls = [call(F, us(10 + 10 * k, 9)) for k in (1, 2)]
-
-        found = tables(
-            book.sidecar(),
-            host(
-                line("python")(
-                    event(MARKER, us(0), thread=0, index=0), eager("Add", us(10, 9)), calls
-                )
-            ),
-        )
-
-        assert found.joined is not None
-        assert found.joined.calls == {F: (1, 2)}
-
 
 class TestGraphOps:
     def test_are_told_line_request_and_device(self) -> None:
@@ -234,34 +147,10 @@ class TestGraphOps:
         ]
         assert rows(ops, "input_types", "output_types", "signature") == [(None, None, None)]
 
-    def test_their_types_are_those_of_their_attributes(self) -> None:
-        ops = self.gathered(op("gather", "ResourceGather", us(10, 5)))
-
-        assert rows(ops, "input_types", "output_types", "signature") == [
-            ("resource;int64", "half", "resource;int64")
-        ]
-
-    def test_at_level_3_they_fill_in_what_the_trace_leaves_empty(self) -> None:
-        seen = op("gather", "ResourceGather", us(10, 5), shape="(;int64[3])")
-
-        assert rows(self.gathered(seen), "input_types", "output_types") == [
-            ("resource;int64", "half")
-        ]
-
-    @pytest.mark.parametrize(
-        ("shape", "types"),
-        [("(;int32[3])", "?;int32"), ("(int64[3])", "int64"), ("()", "?")],
-    )
-    def test_what_was_seen_stands(self, shape: str, types: str) -> None:
-        seen = op("gather", "ResourceGather", us(10, 5), shape=shape)
-
-        assert rows(self.gathered(seen), "input_types") == [types]
-
     @pytest.mark.parametrize(
         ("op_type", "shape", "types"),
         [
             ("ReadVariableOp", "()", "resource"),  # an input of which the trace tells nothing
-            ("VarHandleOp", "", ""),  # it has none
             ("VarHandleOp", "()", "?"),  # another than the one recorded
         ],
     )
@@ -314,28 +203,6 @@ class TestGraphOps:
             ("g", "mm", 31, "/CPU:0"),
         ]
 
-    def test_of_tf_data(self) -> None:
-        book = Book()
-        book.function("__inference_Dataset_map_21", node("mul", "Mul", line=40))
-        book.function(F, node("mul", "Mul", line=50))
-        book.thread(0, F)
-        captured = event("InstantiatedCapturedFunction::Run", us(5, 50), id=-9)
-
-        ops = tables(
-            book.sidecar(),
-            host(
-                thread("tf_data_iterator", 3)(captured),
-                thread("tf_Compute", 1)(executor(us(6, 40), step=-9)(op("mul", "Mul", us(10, 5)))),
-            ),
-        ).ops
-
-        assert rows(ops, "function", "source_line", "in_input_pipeline", "placement") == [
-            ("tf.data", 40, True, "cpu")
-        ]
-        assert rows(ops, "placement_certainty", "placement_source", "device") == [
-            ("certain", "input_pipeline", CPU)
-        ]
-
     def test_of_a_dataset_that_a_step_reduces(self) -> None:
         book = Book()
         book.function("__inference_Dataset_map_21", node("mul", "Mul", line=40))
@@ -365,30 +232,6 @@ class TestGraphOps:
             ("reduce_add", "Mul", 50, Role.COMPUTE),
             ("reduce_add", "AddV2", 51, Role.COMPUTE),
         }
-
-    def test_of_a_session(self) -> None:
-        book = Book()
-        book.define("", node("logits", "MatMul", line=14))
-
-        ops = tables(
-            book.sidecar(), host(thread("tf_Compute", 1)(op("logits", "MatMul", us(10, 5))))
-        ).ops
-
-        assert rows(ops, "function", "source_line") == [(None, 14)]
-
-    def test_a_kernel_is_told_too_where_no_host_event_is(self) -> None:
-        book = Book()
-        book.function(F, node("mm", "MatMul", line=21), ran=(partition(GPU, node("mm", "MatMul")),))
-
-        ops = tables(
-            book.sidecar(),
-            host(in_function(launch(us(20, 2), 7))),
-            gpu(0)(stream(7, "Compute")(kernel("gemm", us(40, 3), "mm:MatMul", correlation=7))),
-        ).ops
-
-        assert rows(ops, "name", "placement", "placement_source", "source_line") == [
-            ("mm", "gpu:0", "sidecar", 21)
-        ]
 
     def test_a_kernel_elsewhere_than_recorded_stands(self) -> None:
         book = Book()
@@ -438,28 +281,6 @@ class TestOptionals:
         assert set(eagerly.values()) == {Role.INPUT_PIPELINE}
         assert set(in_a_graph.values()) == {Role.INPUT_PIPELINE}
 
-    def test_beside_a_step_of_keras_they_are_no_more_the_programs(self) -> None:
-        book = Book()
-        book.thread(0, *self.OWN)
-        book.function("__inference_multi_step_on_iterator_9", node("mm", "MatMul", line=3))
-
-        found = tables(book.sidecar(), host(python(*(each.split()[0] for each in self.OWN)))).ops
-
-        assert set(found["role"]) == {Role.INPUT_PIPELINE}
-
-    def test_on_a_thread_of_tf_data_they_are_tf_datas(self) -> None:
-        ran = op("o", "OptionalFromValue", us(10, 5))
-        plane = host(thread("tf_data_x", 2)(executor(us(0, 90))(ran)))
-
-        found = tables(Book().sidecar(), plane).ops
-
-        assert rows(found, "type", "role") == [("OptionalFromValue", Role.INPUT_PIPELINE)]
-
-    def test_without_a_sidecar_nothing_tells(self) -> None:
-        found = tables(None, host(python("OptionalFromValue"))).ops
-
-        assert rows(found, "role") == [Role.INPUT_PIPELINE]
-
 
 class TestKeys:
     def keys(self, *ops: Any) -> list[str]:  # noqa: ANN401  # an op, in words or not
@@ -471,28 +292,6 @@ class TestKeys:
 
     def test_do_not_hang_on_the_line(self) -> None:
         assert self.keys("MatMul @7", "MatMul @9") == self.keys("MatMul @107", "MatMul @109")
-
-    def test_nor_on_the_order_in_which_lines_ran(self) -> None:
-        assert self.keys("MatMul @9", "MatMul @7") == self.keys("MatMul @7", "MatMul @9")[::-1]
-
-    def test_hang_on_the_python_function(self) -> None:
-        one, other = (
-            self.keys(eager_op("MatMul", 7, code=code), "MatMul @90") for code in ("f", "g")
-        )
-
-        assert one[0] != other[0]
-        assert one[1] == other[1]
-
-    @pytest.mark.parametrize(
-        "other",
-        [
-            eager_op("MatMul", 7, scope="/CPU:0"),
-            eager_op("MatMul", 7, inputs="half"),
-            eager_op("MatMul", 7, outputs="half"),
-        ],
-    )
-    def test_hang_on_scope_and_types(self, other: object) -> None:
-        assert self.keys(eager_op("MatMul", 7)) != self.keys(other)
 
     def test_of_graph_ops_are_those_without_a_sidecar(self) -> None:
         book = Book()
@@ -510,12 +309,6 @@ class TestDevicesThatTensorFlowListed:
             devices={"logical": [{"name": n, "type": n.split(":")[1]} for n in names]}
         )
 
-    def test_a_gpu_among_them_was_there(self) -> None:
-        facts = tables(self.listing("/device:CPU:0", "/device:GPU:0"), host(python("Abs"))).facts
-
-        assert facts.gpu_used
-        assert "/device:GPU:0" in facts.gpu_witness
-
     def test_none_among_them_leaves_no_doubt(self) -> None:
         off = task_environment(options=b"\x10\x02")
 
@@ -532,12 +325,3 @@ def test_an_empty_sidecar_changes_nothing() -> None:
 
     assert with_it.ops.equals(without.ops)
     assert without.joined is None
-
-
-def test_nothing_on_the_host_is_no_obstacle() -> None:
-    book = Book()
-    book.function(F, node("mm", "MatMul", line=21), ran=(cpu_partition(),))
-
-    found = tables(book.sidecar(), gpu(0)(stream(7)(kernel("k", us(0, 1), "mm:MatMul"))))
-
-    assert rows(found.ops, "name", "source_line") == [("mm", 21)]

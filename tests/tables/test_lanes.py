@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tables.reading import tables_of
-from tests.traces import call, eager, event, executor, host, iterator, line, op, thread, us
+from tests.traces import call, event, executor, host, line, op, thread, us
 from traceanalyzer.native.events import Nested, flatten
 from traceanalyzer.tables.lanes import Doing, Lanes
 
@@ -30,41 +30,6 @@ def did(lanes: Lanes, name: str) -> list[tuple[float, float, str]]:
             lanes.start_ps[own], lanes.end_ps[own], lanes.doing[own], strict=True
         )
     ]
-
-
-def test_of_nested_events_the_innermost_says_what_a_thread_does() -> None:
-    lanes = lanes_of(
-        line("python")(
-            call("__inference_f_1", us(0, 100), step=7)(
-                executor(us(10, 80), step=7)(
-                    op("a/TopKV2", "TopKV2", us(20, 10)),
-                    iterator("Root::Map", us(40, 10)),
-                )
-            )
-        )
-    )
-
-    assert did(lanes, "python") == [
-        (0, 10, "CALL"),
-        (10, 20, "RUNTIME"),
-        (20, 30, "HOST_OP"),
-        (30, 40, "RUNTIME"),
-        (40, 50, "INPUT"),
-        (50, 90, "RUNTIME"),
-        (90, 100, "CALL"),
-    ]
-
-
-def test_the_program_is_the_thread_that_calls() -> None:
-    lanes = lanes_of(
-        line("")(eager("Unique", us(0, 10))),
-        thread("tf_Compute", 1)(executor(us(0, 10), step=7)(op("a", "TopKV2", us(1, 5)))),
-    )
-
-    assert dict(zip(lanes.name, lanes.is_program.tolist(), strict=True)) == {
-        "": True,
-        "tf_Compute/1": False,
-    }
 
 
 def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -> None:
@@ -92,16 +57,6 @@ def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -
         ("tf_Compute/1", 8, "python", 2, True),
         ("tf_Compute/2", 30, "tf_Compute/1", 16, False),
     ]
-
-
-def test_the_first_turn_of_a_call_was_begun_by_the_call() -> None:
-    lanes = lanes_of(
-        line("python")(call("__inference_f_1", us(5, 90), step=7)),
-        thread("tf_Compute", 1)(executor(us(10, 10), step=7)),
-    )
-
-    assert lanes.links.from_ps.tolist() == [5 * US]
-    assert lanes.links.is_proved.tolist() == [True]
 
 
 spans = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), max_size=12)

@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from tests.traces import decode as decoded
-from tests.traces import eager, event, gpu, host, kernel, launch, line, op, stream, us, xspace
-from traceanalyzer.tables.device_events import device_events
-from traceanalyzer.tables.host_ops import host_ops
-from traceanalyzer.tables.launches import launch_calls, launched_by
+from traceanalyzer.tables.launches import launched_by
 
 NONE = -1
 US, MS = 10**6, 10**9
@@ -24,16 +19,6 @@ def found(
     number = np.array(device if device is not None else [0] * len(work), np.int64)
     told = launched_by(call_id, call_ps, work_id, work_ps, number)
     return told.call.tolist(), told.is_sure.tolist(), told.early_ps.tolist()
-
-
-def test_an_id_leads_to_its_call() -> None:
-    calls = [(1, 10), (2, 20)]
-
-    assert found(calls, [(2, 25), (1, 15), (7, 30), (0, 40)]) == (
-        [1, 0, NONE, NONE],
-        [True, True, False, False],
-        [0],
-    )
 
 
 def test_of_calls_with_one_id_the_last_before_the_work_is_taken() -> None:
@@ -115,39 +100,6 @@ def test_work_of_an_early_clock_finds_the_last_call_before_it_on_the_hosts() -> 
     assert all(is_sure)
 
 
-@pytest.mark.parametrize("calls", [[], [(1, 10)]])
-def test_without_calls_or_work_there_is_nothing_to_find(calls: list[tuple[int, int]]) -> None:
-    assert found(calls, []) == ([], [], [])
-    assert found(calls, [(5, 10)]) == ([NONE], [False], [0])
-
-
 def test_times_that_no_recording_holds_do_no_harm() -> None:
     """Those of a damaged file may be any."""
     assert found([(1, 2**62)], [(1, -(2**62))]) == ([0], [True], [2**63 - 1])
-
-
-def test_what_waits_for_a_device_launches_nothing() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        event("cuStreamSynchronize", us(12, 30), correlation_id=1),
-    )
-    (plane, _) = decoded(xspace(host(python), gpu(0))).planes
-
-    assert plane.start_ps[launch_calls(plane)].tolist() == [5_000_000]
-
-
-def test_work_is_of_the_op_that_launched_it_and_not_of_the_first_with_its_id() -> None:
-    python = line("python")(
-        op("a/MatMul", "MatMul", us(0, 10))(launch(us(5, 2), 7)),
-        op("b/MatMul", "MatMul", us(100, 10))(launch(us(105, 2), 7)),
-    )
-    device = stream(13, "Compute")(
-        kernel("gemm", us(10, 5), correlation=7), kernel("gemm", us(110, 5), correlation=7)
-    )
-    trace = decoded(xspace(host(python), gpu(0, device)))
-    ops = host_ops(trace.planes[0])
-
-    events = device_events(trace, ops)
-
-    assert [ops.names.op[ops.name[k]] for k in ops.owner[events.launch]] == ["a/MatMul", "b/MatMul"]
-    assert events.launch_is_sure.all()

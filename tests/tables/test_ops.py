@@ -11,19 +11,13 @@ from tests.traces import (
     call,
     decode,
     eager,
-    eager_send,
-    event,
     executor,
     gpu,
     host,
-    iterator,
     kernel,
     launch,
     line,
-    old_eager,
     op,
-    ps,
-    ref,
     send,
     stream,
     task_environment,
@@ -59,13 +53,6 @@ class TestCounts:
             ("Neg", 2, 37 * US, 37 * US),
         ]
 
-    def test_an_eager_op_of_older_traces_is_counted_once(self) -> None:
-        table = ops(line_of(old_eager("Neg", us(0, 10)), old_eager("Neg", us(20, 10))))
-
-        assert rows(table, "name", "is_eager", "occurrences", "host_total_ps") == [
-            ("Neg", True, 2, 20 * US)
-        ]
-
     def test_an_op_ran_as_often_as_the_host_saw_it_however_many_kernels_it_launched(self) -> None:
         table = ops(
             host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 5))(launch(us(1, 1), 7)))),
@@ -79,61 +66,8 @@ class TestCounts:
 
         assert rows(table, "occurrences", "kernels", "kernel_ps") == [(1, 3, 6 * US)]
 
-    def test_an_op_that_no_host_saw_ran_as_often_as_its_most_frequent_kernel(self) -> None:
-        table = ops(
-            gpu(0)(
-                stream(8)(
-                    kernel("k1", us(9, 2), "a:Neg"),
-                    [kernel("k2", us(20 + 9 * k, 2), "a:Neg") for k in range(2)],
-                )
-            ),
-        )
-
-        assert rows(table, "occurrences", "kernels") == [(2, 3)]
-
-    def test_aggregated_events_count_as_often_as_they_say(self) -> None:
-        table = ops(
-            line_of(event("a:Neg", us(0, 50), display_name="Neg", occurrences=12)),
-        )
-
-        assert rows(table, "occurrences", "host_total_ps") == [(12, 50 * US)]
-
-    def test_launches_do_not_take_from_the_ops_own_time(self) -> None:
-        table = ops(host(thread("t", 1)(op("a", "Neg", us(0, 5))(launch(us(1, 3), 7)))))
-
-        assert rows(table, "host_self_ps") == [5 * US]
-
 
 class TestRole:
-    def test_by_type_and_by_where_it_ran(self) -> None:
-        table = ops(
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Neg", us(0, 1)),
-                    op("b", "_Arg", us(2, 1)),
-                    op("c", "IteratorGetNext", us(4, 1)),
-                    op("d/_1", "_Send", us(6, 1)),
-                ),
-                thread("tf_data_x", 2)(
-                    op("e", "Neg", us(0, 1)),
-                    op("f", "_Arg", us(2, 1)),
-                    op("g", "EagerPyFunc", us(4, 1)),
-                    iterator("Root::Map", us(9, 1)),
-                ),
-            )
-        )
-
-        assert rows(table.sort_values("name"), "name", "role", "in_input_pipeline") == [
-            ("Iterator::Root::Map", "input_pipeline", True),
-            ("a", "compute", False),
-            ("b", "runtime", False),
-            ("c", "input_pipeline", True),
-            ("d/_1", "transfer", False),
-            ("e", "input_pipeline", True),
-            ("f", "runtime", True),
-            ("g", "input_pipeline", True),
-        ]
-
     @pytest.mark.parametrize("level", [2, 3])
     def test_what_is_computed_to_make_a_graph_ready_is_no_op_of_the_program(
         self, level: int
@@ -210,39 +144,6 @@ class TestOpId:
             (None, "c", False),
         }
 
-    def test_does_not_depend_on_what_else_was_seen(self) -> None:
-        whole = self.ids(*self.program())
-        host_only = self.ids(self.program()[0])
-
-        assert host_only.items() <= whole.items()
-
-    def test_does_not_depend_on_whether_the_device_is_told(self) -> None:
-        told = ops(line_of(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:0"))))
-        untold = ops(line_of(eager("Neg", us(0, 9))))
-
-        assert rows(told, "op_id") == rows(untold, "op_id")
-
-    def test_is_unique(self) -> None:
-        table = ops(
-            host(
-                line("python")(
-                    eager("Neg", us(0, 1)),
-                    eager("Neg", us(2, 3))(eager_send(us(3, 1), "CPU:0", "CPU:1")),
-                ),
-                thread("t", 1)(
-                    op("Neg", "Neg", us(0, 1)),
-                    op("a", "Neg", us(2, 1), shape=ref("(float[2])")),
-                    op("a", "Neg", us(4, 1), shape=ref("(half[2])")),
-                    op("a", "Abs", us(6, 1)),
-                ),
-            ),
-            gpu(0)(stream(8)(kernel("k", us(0, 1), "b:Abs"))),
-            gpu(1)(stream(8)(kernel("k", us(0, 1), "b:Abs"))),
-        )
-
-        assert len(table) == 8
-        assert table["op_id"].is_unique
-
     def test_differs_between_hosts_whatever_these_are_called(self) -> None:
         trace = decode(xspace(line_of(eager("Neg", us(0, 9)))))
         first = host_tables("a", 0, trace).ops
@@ -259,60 +160,5 @@ class TestOpId:
         assert host_tables("h", 0, decode(raw)).ops["op_id"].is_unique
 
 
-def test_what_a_bare_trace_cannot_tell_is_null() -> None:
-    table = ops(line_of(eager("Neg", us(0, 9))))
-
-    assert rows(
-        table,
-        "exposed_ps",
-        "output_types",
-        "requested_device",
-        "source_file",
-        "source_line",
-        "input_types",
-        "device",
-    ) == [(None,) * 7]
-
-
-@pytest.mark.parametrize(
-    "duration", [-1, -(2**63), 2**63 - 1, 2**62], ids=["-1", "least", "most", "half"]
-)
-def test_durations_beyond_reason_do_not_crash(duration: int) -> None:
-    tables = tables_of(
-        host(
-            thread("t", 1)(
-                event("a:Neg", ps(5, duration), display_name="Neg"),
-                event("EagerLocalExecute: Abs", ps(9, duration)),
-                op("b", "Abs", us(1, 1)),
-            )
-        ),
-        gpu(0)(
-            stream(8)(
-                event("k", ps(0, duration), tf_op=ref("a:Neg")),
-                event("MemcpyH2D", ps(1, duration)),
-                kernel("k", us(1, 1), "b:Abs"),
-            )
-        ),
-    )
-
-    assert set(tables.ops["name"]) == {"a", "b", "Abs"}
-    assert (tables.ops["host_self_ps"] >= 0).all()
-
-
 def line_of(*inside: Any) -> Any:  # noqa: ANN401
     return host(line("python")(*inside))
-
-
-@pytest.mark.parametrize(
-    ("shape", "types"),
-    [("(int32[2];)", "int32;?"), ("(;float[3])", "?;float"), ("(float[3])", "float"), ("()", "?")],
-)
-def test_an_input_of_which_the_trace_tells_no_type_is_no_separator_too_many(
-    shape: str, types: str
-) -> None:
-    """Resources, variants and references leave an empty place at host tracer level 3."""
-    assigns = op("a", "ResourceScatterAdd", us(0, 5), shape=ref(shape))
-
-    tables = tables_of(host(thread("tf_Compute", 1)(assigns)))
-
-    assert tables.ops["input_types"].tolist() == [types]

@@ -11,7 +11,6 @@ from tests.traces import (
     allocation,
     call,
     copy,
-    device,
     eager,
     eager_send,
     event,
@@ -22,10 +21,7 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    old_copy,
-    old_launch,
     old_op,
-    old_send,
     op,
     plane,
     ref,
@@ -34,9 +30,7 @@ from tests.traces import (
     task_environment,
     thread,
     us,
-    xla_kernel,
 )
-from traceanalyzer.tables.placements import placement_of_device
 
 LEVEL_2 = task_environment(options=b"\x10\x02\x18\x01")
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
@@ -51,47 +45,8 @@ def where(*planes: Any) -> dict[str, tuple[str, str, str]]:  # noqa: ANN401  # w
     return found
 
 
-@pytest.mark.parametrize(
-    ("name", "placement"),
-    [
-        (device("CPU:0"), "cpu"),
-        (device("CPU:1"), "cpu"),
-        (device("GPU:0"), "gpu:0"),
-        ("/device:GPU:11", "gpu:11"),
-        ("/device:TPU:2", "tpu:2"),
-        ("/job:worker/replica:0/task:3/device:XPU:0", "pluggable"),
-        ("CPU:0", "unknown"),
-        ("", "unknown"),
-    ],
-)
-def test_a_device_is_a_placement(name: str, placement: str) -> None:
-    assert placement_of_device(name) == placement
-
-
 class TestKernel:
     """A kernel launched for the op ran on that device."""
-
-    def test_is_proof(self) -> None:
-        assert where(gpu(2)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg")))) == {
-            "a:Neg": ("gpu:2", "certain", "kernel")
-        }
-
-    def test_on_two_gpus(self) -> None:
-        tables = tables_of(
-            gpu(0)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg"))),
-            gpu(1)(stream(7, "Compute")(kernel("k", us(0, 1), "a:Neg"))),
-        )
-
-        assert rows(tables.ops, "placement", "device", "kernels") == [
-            ("gpu:0", "/device:GPU:0", 1),
-            ("gpu:1", "/device:GPU:1", 1),
-        ]
-
-    def test_of_an_eager_op(self) -> None:
-        assert where(
-            host(line("python")(eager("Neg", us(0, 9))(launch(us(1, 1), 7)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), correlation=7))),
-        ) == {"Neg:Neg": ("gpu:0", "certain", "kernel")}
 
     def test_outweighs_an_input_of_an_eager_op_that_was_sent_to_the_cpu(self) -> None:
         assert where(
@@ -122,64 +77,9 @@ class TestKernel:
             gpu(0)(stream(7, "Compute")(kernel("k", us(25, 1), "a:Neg", correlation=7))),
         ) == {"f a:Neg": ("gpu:0", "likely", "kernel")}
 
-    def test_of_another_op_launched_within_a_send_is_none_of_the_sends(self) -> None:
-        assert where(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 90), context=1)(
-                        old_send("a", "b", us(0, 50))(
-                            executor(us(5, 30), context=2)(launch(us(6, 1), 7))
-                        )
-                    )
-                )
-            ),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(9, 1), correlation=7))),
-        ) == {"a/_1:_Send": ("cpu", "likely", "host_event")}
-
-
-class TestCompiled:
-    """XLA made the op part of a kernel."""
-
-    def test_on_a_gpu(self) -> None:
-        assert where(gpu(0)(stream(7, "Compute")(xla_kernel("k", us(0, 1), "fusion.3")))) == {
-            "cluster_0 fusion.3:fusion": ("xla", "certain", "compiled")
-        }
-
-    def test_on_a_tpu(self) -> None:
-        assert where(plane("/device:TPU:1")(line("XLA Ops")(event("fusion.3", us(0, 1))))) == {
-            "fusion.3:fusion": ("tpu:1", "certain", "compiled")
-        }
-
 
 class TestExecutor:
     """A send names the device of the executor that ran the op."""
-
-    def test_is_proof(self) -> None:
-        assert where(
-            BUSY,
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(op("a", "Neg", us(0, 1)), send("a", "b", us(2, 1)))
-                )
-            ),
-        ) == {
-            "a:Neg": ("cpu", "certain", "executor"),
-            "a/_1:_Send": ("cpu", "certain", "executor"),
-        }
-
-    def test_at_level_3_on_a_gpu(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(
-                        op("a", "Reshape", us(0, 1)), send("a", "b", us(2, 1), "GPU:1", "CPU:0")
-                    )
-                )
-            ),
-        )
-
-        assert found["a:Reshape"] == ("gpu:1", "certain", "executor")
 
     def test_is_no_proof_for_calls_whose_executor_sent_nothing(self) -> None:
         tables = tables_of(
@@ -195,73 +95,6 @@ class TestExecutor:
         )
 
         assert placed(tables)["a:Neg"] == ("cpu", "likely", "executor")
-
-    def test_of_an_eager_op_whose_input_was_sent_to_a_gpu(self) -> None:
-        assert where(
-            host(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "CPU:0", "GPU:1"))))
-        ) == {"Neg:Neg": ("gpu:1", "certain", "executor")}
-
-    def test_is_not_taken_from_an_id_that_a_whole_step_shares(self) -> None:
-        found = where(
-            BUSY,
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 20), step=5, context=5)(send("x", "y", us(3, 1))),
-                    executor(us(30, 20), step=5, context=5)(op("a", "Neg", us(31, 1))),
-                )
-            ),
-        )
-
-        assert found["a:Neg"] == ("cpu", "likely", "host_event")
-
-
-class TestInputPipeline:
-    """What runs on behalf of tf.data is placed on the CPU."""
-
-    def test_a_stage(self) -> None:
-        for level in (LEVEL_2, LEVEL_3):
-            assert where(BUSY, level, host(line("python")(iterator("Root::Map", us(0, 9))))) == {
-                "Iterator::Root::Map:Iterator::Map": ("cpu", "certain", "input_pipeline")
-            }
-
-    def test_an_op_of_a_mapped_function(self) -> None:
-        assert where(
-            BUSY, host(thread("tf_data_private_threadpool", 1)(op("a", "Neg", us(0, 1))))
-        ) == {"tf.data a:Neg": ("cpu", "certain", "input_pipeline")}
-
-    def test_an_op_of_it_at_level_3_may_be_an_iterators_on_a_gpu(self) -> None:
-        """As seen in the corpus: an iterator for several devices, with functions on each."""
-        planes = (LEVEL_3, host(thread("tf_data_x", 1)(op("a", "Identity", us(0, 1)))))
-
-        assert where(BUSY, *planes) == {"tf.data a:Identity": ("unknown", "possible", "none")}
-        assert where(*planes) == {"tf.data a:Identity": ("cpu", "certain", "input_pipeline")}
-
-    def test_an_eager_op_in_a_generator_can_be_on_a_gpu(self) -> None:
-        assert where(BUSY, host(thread("tf_data_x", 1)(eager("Reshape", us(0, 1))))) == {
-            "tf.data Reshape:Reshape": ("unknown", "possible", "none")
-        }
-
-    def test_an_op_that_takes_an_element_is_judged_like_any_other(self) -> None:
-        element = op("IteratorGetNext", "IteratorGetNext", us(0, 1))
-
-        assert where(BUSY, host(thread("tf_Compute", 1)(element))) == {
-            "IteratorGetNext:IteratorGetNext": ("cpu", "likely", "host_event")
-        }
-        assert where(BUSY, LEVEL_3, host(thread("tf_Compute", 1)(element))) == {
-            "IteratorGetNext:IteratorGetNext": ("unknown", "possible", "none")
-        }
-
-    def test_says_nothing_of_an_op_of_the_same_name_in_the_model(self) -> None:
-        assert where(
-            BUSY,
-            host(
-                thread("tf_data_x", 1)(op("Cast", "Cast", us(0, 1))),
-                thread("tf_Compute", 1)(op("Cast", "Cast", us(5, 1))),
-            ),
-        ) == {
-            "tf.data Cast:Cast": ("cpu", "certain", "input_pipeline"),
-            "Cast:Cast": ("cpu", "likely", "host_event"),
-        }
 
 
 class TestTransfer:
@@ -307,102 +140,6 @@ class TestTransfer:
             "f b:Reshape": ("gpu:1", "certain", "transfer"),
         }
 
-    @pytest.mark.parametrize(
-        ("kind", "other_end"),
-        [
-            ("_Recv", ("cpu", "likely", "transfer")),
-            # As a rule an op on the GPU that takes this value in host memory.
-            ("_HostRecv", ("unknown", "possible", "none")),
-        ],
-    )
-    def test_a_d2h_copy_likewise(self, kind: str, other_end: tuple[str, str, str]) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5)(
-                        op("All_10", "All", us(1, 1)),
-                        op("cond", "If", us(3, 1)),
-                        launch(us(6, 1), 7),
-                    )
-                ),
-            ),
-            gpu(0)(
-                stream(8, "MemcpyD2H")(
-                    old_copy(
-                        "D2H",
-                        1,
-                        us(9, 1),
-                        f"All_10/_6:{kind}",
-                        producer="All_10",
-                        consumer="cond",
-                        correlation=7,
-                    )
-                )
-            ),
-        )
-
-        assert found == {
-            "f All_10:All": ("gpu:0", "certain", "transfer"),
-            "f cond:If": other_end,
-        }
-
-    def test_what_is_told_by_name_alone_is_only_likely(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("b", "Reshape", us(3, 1)))),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-        )
-
-        assert found == {"b:Reshape": ("gpu:0", "likely", "transfer")}
-
-    def test_what_is_told_of_another_function_is_only_likely(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    call("__inference_f_1", us(0, 9), step=-5),
-                    call("__inference_g_2", us(20, 9), step=-6),
-                ),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5, context=1)(op("b", "Reshape", us(1, 1))),
-                    executor(us(20, 9), step=-6, context=2)(send("a", "b", us(22, 1))),
-                ),
-            ),
-        )
-
-        assert found["f b:Reshape"] == ("gpu:0", "likely", "transfer")
-
-    def test_a_name_that_two_ops_bear_tells_of_neither(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    call("__inference_f_1", us(0, 9), step=-5),
-                    call("__inference_g_2", us(20, 9), step=-6),
-                ),
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9), step=-5)(op("b", "Reshape", us(1, 1))),
-                    executor(us(20, 9), step=-6)(op("b", "Reshape", us(21, 1))),
-                ),
-            ),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-        )
-
-        assert found == {
-            "f b:Reshape": ("unknown", "possible", "none"),
-            "g b:Reshape": ("unknown", "possible", "none"),
-        }
-
     def test_an_op_whose_function_is_unknown_is_not_the_other_of_its_name(self) -> None:
         """Told of one in `g`; the row without a function need not be that one."""
         tables = tables_of(
@@ -422,24 +159,6 @@ class TestTransfer:
             ("gpu:0", "certain", "kernel"),
         ]
 
-    def test_two_devices_for_one_op_tell_nothing(self) -> None:
-        found = where(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("b", "Reshape", us(1, 1)))),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-            gpu(1)(
-                stream(8, "MemcpyH2D")(
-                    copy("H2D", 4, us(9, 1), **{"from": ref("a"), "to": ref("b")})
-                )
-            ),
-        )
-
-        assert found == {"b:Reshape": ("unknown", "possible", "none")}
-
     def test_against_an_event_that_only_ops_on_a_cpu_leave_it_does_not_stand(self) -> None:
         """Below level 3 the op that was seen ran on the CPU, so another of its name was meant."""
         found = where(
@@ -454,30 +173,9 @@ class TestTransfer:
 
         assert found["f b:Neg"] == ("cpu", "possible", "host_event")
 
-    def test_an_eager_op_whose_input_was_sent_to_the_cpu(self) -> None:
-        assert where(
-            host(line("python")(eager("Neg", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))))
-        ) == {"Neg:Neg": ("cpu", "likely", "transfer")}
-
-    def test_an_eager_op_is_not_told_of_by_the_name_of_a_graph_op(self) -> None:
-        found = where(
-            host(
-                line("python")(eager("Neg", us(50, 9))),
-                thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "Neg", us(2, 1)))),
-            ),
-        )
-
-        assert found["Neg:Neg"] == ("unknown", "possible", "none")
-
 
 class TestAllocator:
     """Its output was allocated on a GPU."""
-
-    def test_makes_it_likely(self) -> None:
-        assert where(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a"))),
-        ) == {"a:Reshape": ("gpu:0", "likely", "allocator")}
 
     @pytest.mark.parametrize(
         "told",
@@ -498,64 +196,9 @@ class TestAllocator:
             ),
         ) == {"a:Reshape": ("unknown", "possible", "none")}
 
-    def test_two_gpus_tell_nothing(self) -> None:
-        assert where(
-            LEVEL_3,
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Reshape", us(0, 1)),
-                    allocation(64, us(3), "a"),
-                    allocation(64, us(4), "a", allocator="GPU_1_bfc"),
-                )
-            ),
-        ) == {"a:Reshape": ("unknown", "possible", "none")}
-
-    def test_against_an_event_that_only_ops_on_a_cpu_leave_it_does_not_stand(self) -> None:
-        assert where(
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1)), allocation(64, us(3), "a")))
-        ) == {"a:Neg": ("cpu", "possible", "host_event")}
-
 
 class TestHostEvent:
     """Below level 3 only ops placed on a CPU leave an event."""
-
-    def test_at_level_2(self) -> None:
-        for level in ((LEVEL_2,), ()):
-            assert where(BUSY, *level, host(thread("tf_Compute", 1)(op("a", "Neg", us(0, 1))))) == {
-                "a:Neg": ("cpu", "likely", "host_event")
-            }
-
-    def test_a_send_of_older_versions(self) -> None:
-        """The CPU's own: a GPU's leaves no event. It issues the copy to the GPU."""
-        assert where(
-            host(
-                thread("tf_Compute", 1)(
-                    old_send("a", "b", us(0, 9))(old_launch("MemcpyH2D", us(1, 2), 7))
-                )
-            ),
-            gpu(0)(
-                stream(8, "MemcpyH2D")(
-                    old_copy(
-                        "H2D", 4, us(9, 1), "a/_1:_Send", producer="a", consumer="b", correlation=7
-                    )
-                )
-            ),
-        ) == {"a/_1:_Send": ("cpu", "likely", "host_event")}
-
-    def test_beside_a_pluggable_device(self) -> None:
-        assert where(
-            host(
-                thread("tf_Compute", 1)(
-                    old_op("a", "Neg", us(0, 1)),
-                    allocation(64, us(3), "a", allocator="pluggable_device_host_bfc"),
-                )
-            )
-        ) == {"a:Neg": ("cpu", "likely", "host_event")}
-
-    def test_is_none_for_an_eager_op(self) -> None:
-        assert where(BUSY, host(line("python")(eager("Neg", us(0, 1))))) == {
-            "Neg:Neg": ("unknown", "possible", "none")
-        }
 
     def test_is_none_at_level_3(self) -> None:
         """There 'no kernel' is not 'on the CPU': most ops on a GPU launch none."""
@@ -574,18 +217,6 @@ class TestHostEvent:
             "b:_Arg": ("unknown", "possible", "none"),
             "c:Identity": ("unknown", "possible", "none"),
         }
-
-    def test_is_none_where_only_that_levels_events_tell_of_level_3(self) -> None:
-        found = where(
-            BUSY,
-            host(
-                thread("tf_Compute", 1)(
-                    op("a", "Identity", us(0, 1)), event("ExecutorPropagateOutputs", us(1, 1))
-                )
-            ),
-        )
-
-        assert found == {"a:Identity": ("unknown", "possible", "none")}
 
 
 class TestNoGpu:
@@ -607,16 +238,6 @@ class TestNoGpu:
             "Neg:Neg": ("unknown", "possible", "none"),
             "a:Neg": ("cpu", "likely", "host_event"),
         }
-
-    def test_does_not_where_pinned_memory_was_allocated(self) -> None:
-        assert where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    op("a", "Neg", us(5, 1)), allocation(4, us(8), "a", allocator="gpu_host_bfc")
-                )
-            ),
-        ) == {"a:Neg": ("unknown", "possible", "none")}
 
 
 class TestNoProofWhereThereIsNone:
@@ -670,25 +291,6 @@ class TestNoProofWhereThereIsNone:
             "transfer",
         )
 
-    def test_a_send_of_a_call_that_is_not_known_proves_nothing(self) -> None:
-        """On the calling thread itself no executor tells which call it is."""
-        found = where(
-            LEVEL_3,
-            host(
-                line("python")(
-                    event("EagerLocalExecute: __inference_f_1", us(0, 9))(
-                        send("a", "b", us(1, 1)), op("b", "Inv", us(3, 1))
-                    ),
-                    event("EagerLocalExecute: __inference_f_1", us(20, 9))(
-                        op("b", "Inv", us(21, 1))
-                    ),
-                )
-            ),
-            BUSY,
-        )
-
-        assert found["f b:Inv"] == ("gpu:0", "likely", "transfer")
-
     def test_a_kernel_that_a_callback_launched_itself(self) -> None:
         found = where(
             LEVEL_2,
@@ -723,11 +325,6 @@ class TestNoProofWhereThereIsNone:
 
         assert found == {"Neg:Neg": ("unknown", "possible", "none")}
 
-    def test_an_old_eager_op_is_one(self) -> None:
-        tables = tables_of(host(line("python")(old_op("Neg", "Neg", us(0, 5), eager=True))), BUSY)
-
-        assert ("Neg", True) in rows(tables.ops, "name", "is_eager")
-
 
 class TestRegistry:
     """No version of TensorFlow whose kernels are known has one for it on a GPU."""
@@ -739,18 +336,6 @@ class TestRegistry:
         assert where(BUSY, host(written)) == {"WriteSummary:WriteSummary": told}
         shuffled = thread("tf_Compute", 1)(op("a", "RandomShuffle", us(0, 1)))
         assert where(BUSY, LEVEL_3, host(shuffled)) == {"a:RandomShuffle": told}
-
-    def test_tells_nothing_of_ops_that_may_have_one_or_that_it_does_not_know(self) -> None:
-        seen = line("python")(eager("MatMul", us(0, 9)), eager("MyGelu", us(10, 9)))
-
-        assert set(where(BUSY, host(seen)).values()) == {("unknown", "possible", "none")}
-
-    def test_gives_way_to_what_the_trace_shows(self) -> None:
-        sent = eager("RandomShuffle", us(0, 9))(eager_send(us(1, 1), "GPU:0", "CPU:0"))
-
-        assert where(BUSY, host(line("python")(sent))) == {
-            "RandomShuffle:RandomShuffle": ("cpu", "likely", "transfer")
-        }
 
     def test_tells_nothing_of_devices_of_other_kinds(self) -> None:
         """Their kernels are in no table."""
@@ -791,8 +376,3 @@ class TestSummary:
         found = where(BUSY, host(*lines))
 
         assert found["Identity:Identity"] == ("unknown", "possible", "none")
-
-    def test_nor_of_other_types(self) -> None:
-        found = where(BUSY, host(line("python")(eager("Neg", us(0, 9)), self.WRITTEN)))
-
-        assert found["Neg:Neg"] == ("unknown", "possible", "none")

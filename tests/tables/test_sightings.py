@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.tables.reading import rows, tables_of
 from tests.traces import (
     call,
     eager,
-    eager_send,
     event,
     executor,
     gpu,
@@ -19,20 +17,17 @@ from tests.traces import (
     kernel,
     launch,
     line,
-    old_eager,
     old_kernel,
     old_launch,
     old_op,
     op,
     ref,
-    send,
     stream,
     task_environment,
     thread,
     us,
     xla_kernel,
 )
-from traceanalyzer.tables.sightings import _distinct
 
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
 
@@ -41,43 +36,6 @@ def found(*planes: Any) -> list[tuple]:  # noqa: ANN401  # words of the language
     """Function, name, device, occurrences and kernels of each row."""
     ops = tables_of(*planes).ops.sort_values(["name", "function", "device"], kind="stable")
     return rows(ops, "function", "name", "device", "occurrences", "kernels")
-
-
-def test_a_kernel_is_linked_by_the_name_it_bears() -> None:
-    tables = tables_of(
-        gpu(0)(
-            stream(7, "Compute")(
-                kernel("gemm", us(0, 3), "dense/MatMul:MatMul"),
-                kernel("gemm", us(5, 3), "dense/MatMul:MatMul"),
-                kernel("bias", us(9, 1), "dense/BiasAdd:BiasAdd"),
-                kernel("memset", us(11, 1)),
-            )
-        )
-    )
-
-    assert rows(tables.ops, "name", "type", "occurrences", "kernels", "kernel_ps") == [
-        ("dense/MatMul", "MatMul", 2, 2, 6_000_000),
-        ("dense/BiasAdd", "BiasAdd", 1, 1, 1_000_000),
-    ]
-    first, second = rows(tables.ops, "op_id")
-    assert rows(tables.kernels, "op_id") == [first, first, second, None]
-    assert rows(tables.kernels, "op") == [
-        "dense/MatMul:MatMul",
-        "dense/MatMul:MatMul",
-        "dense/BiasAdd:BiasAdd",
-        None,
-    ]
-
-
-def test_a_kernel_that_bears_no_name_is_linked_by_its_launch_and_proves_no_device() -> None:
-    assert found(
-        host(
-            thread("tf_Compute", 1)(
-                executor(us(0, 9))(op("a", "MatMul", us(1, 5))(launch(us(2, 1), 7)))
-            )
-        ),
-        gpu(0)(stream(7, "Compute")(kernel("gemm", us(20, 3), correlation=7))),
-    ) == [(None, "a", None, 1, 1)]
 
 
 def test_what_a_kernel_says_of_itself_outweighs_its_launch() -> None:
@@ -117,24 +75,6 @@ def test_a_kernel_is_of_no_op_where_another_may_have_launched_it(*, in_graph: bo
     ]
 
 
-def test_a_kernel_is_of_the_function_that_launched_it() -> None:
-    assert found(
-        host(
-            line("python")(call("__inference_f_1", us(0, 9), step=-5)),
-            thread("tf_Compute", 1)(
-                executor(us(1, 5), step=-5)(launch(us(2, 1), 7)),
-                executor(us(20, 5), step=-6)(launch(us(21, 1), 8)),
-            ),
-        ),
-        gpu(0)(
-            stream(7, "Compute")(
-                kernel("k", us(3, 1), "a:Neg", correlation=7),
-                kernel("k", us(23, 1), "b:Neg", correlation=8),
-            )
-        ),
-    ) == [("f", "a", "/device:GPU:0", 1, 1), (None, "b", "/device:GPU:0", 1, 1)]
-
-
 class TestBelowLevel3:
     def test_a_host_op_and_a_kernel_of_its_name_are_two_ops_while_the_function_is_unknown(
         self,
@@ -146,12 +86,6 @@ class TestBelowLevel3:
             ),
             gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
         ) == [("f", "a", None, 1, 0), (None, "a", "/device:GPU:0", 1, 1)]
-
-    def test_they_are_two_where_neither_function_is_known(self) -> None:
-        assert found(
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 1)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-        ) == [(None, "a", "/device:GPU:0", 1, 1), (None, "a", None, 1, 0)]
 
     def test_they_are_two_within_one_function_too(self) -> None:
         """It was called under two devices: an op on a GPU would have left no host event."""
@@ -169,12 +103,6 @@ class TestBelowLevel3:
             gpu(0)(stream(7, "Compute")(kernel("k", us(23, 1), "a:Neg", correlation=7))),
         ) == [("f", "a", "/device:GPU:0", 1, 1), ("f", "a", None, 1, 0)]
 
-    def test_they_are_one_where_the_kernel_was_launched_within_the_event(self) -> None:
-        assert found(
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 5))(launch(us(3, 1), 7)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(9, 1), "a:Neg", correlation=7))),
-        ) == [(None, "a", "/device:GPU:0", 1, 1)]
-
 
 class TestAtLevel3:
     def test_a_host_op_and_a_kernel_of_its_name_are_one(self) -> None:
@@ -183,39 +111,6 @@ class TestAtLevel3:
             host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 1)))),
             gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
         ) == [(None, "a", "/device:GPU:0", 1, 1)]
-
-    def test_but_not_when_there_is_one_on_each_of_two_gpus(self) -> None:
-        assert found(
-            LEVEL_3,
-            host(thread("tf_Compute", 1)(op("a", "Neg", us(2, 1)))),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-            gpu(1)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-        ) == [
-            (None, "a", "/device:GPU:0", 1, 1),
-            (None, "a", "/device:GPU:1", 1, 1),
-            (None, "a", None, 1, 0),
-        ]
-
-    def test_nor_when_two_functions_have_one_each(self) -> None:
-        assert [
-            row[:3]
-            for row in found(
-                LEVEL_3,
-                host(
-                    line("python")(
-                        call("__inference_f_1", us(0, 9), step=-5),
-                        call("__inference_g_2", us(20, 9), step=-6),
-                    ),
-                    thread("tf_Compute", 1)(
-                        executor(us(1, 5), step=-5)(op("a", "Neg", us(2, 1))),
-                        executor(us(21, 5), step=-6)(
-                            op("a", "Neg", us(22, 2))(launch(us(22, 1), 7))
-                        ),
-                    ),
-                ),
-                gpu(0)(stream(7, "Compute")(kernel("k", us(25, 1), "a:Neg", correlation=7))),
-            )
-        ] == [("f", "a", None), ("g", "a", "/device:GPU:0")]
 
     def test_an_op_is_of_the_one_function_that_is_known_to_have_it(self) -> None:
         assert found(
@@ -229,72 +124,8 @@ class TestAtLevel3:
             ),
         ) == [("f", "a", None, 2, 0)]
 
-    def test_an_op_outside_of_tf_data_is_not_taken_for_one_that_it_called(self) -> None:
-        assert [
-            row[:2]
-            for row in found(
-                LEVEL_3,
-                host(
-                    thread("tf_data_x", 1)(op("a", "Neg", us(2, 1))),
-                    thread("tf_Compute", 1)(op("a", "Neg", us(2, 1))),
-                ),
-            )
-        ] == [("tf.data", "a"), (None, "a")]
-
 
 class TestEagerOps:
-    def test_are_rows_by_type_and_by_the_device_that_is_known(self) -> None:
-        assert found(
-            host(
-                line("python")(
-                    eager("Neg", us(0, 9)),
-                    eager("Neg", us(10, 9))(eager_send(us(11, 1), "CPU:0", "CPU:1")),
-                    eager("Neg", us(20, 9)),
-                )
-            )
-        ) == [
-            (None, "Neg", "/job:localhost/replica:0/task:0/device:CPU:1", 1, 0),
-            (None, "Neg", None, 2, 0),
-        ]
-
-    def test_one_that_launched_kernels_says_nothing_of_the_others(self) -> None:
-        assert found(
-            host(
-                line("python")(
-                    eager("Neg", us(0, 9))(launch(us(1, 1), 7)),
-                    eager("Neg", us(10, 9)),
-                )
-            ),
-            gpu(0)(stream(7, "Compute")(kernel("k", us(3, 1), "Neg:Neg", correlation=7))),
-        ) == [(None, "Neg", "/device:GPU:0", 1, 1), (None, "Neg", None, 1, 0)]
-
-    def test_one_of_tf_data_says_nothing_of_the_others(self) -> None:
-        """A Python generator may call the same ops as the program's own loop."""
-        tables = tables_of(
-            host(
-                thread("tf_data_x", 1)(eager("Neg", us(0, 9))),
-                line("python")(eager("Neg", us(0, 9))),
-            )
-        )
-
-        assert rows(tables.ops, "function", "in_input_pipeline", "role", "occurrences") == [
-            (None, False, "compute", 1),
-            ("tf.data", True, "input_pipeline", 1),
-        ]
-
-    def test_and_graph_ops_of_the_same_name_stay_apart(self) -> None:
-        tables = tables_of(
-            host(
-                line("python")(eager("Neg", us(0, 9))),
-                thread("tf_Compute", 1)(op("Neg", "Neg", us(0, 1))),
-            )
-        )
-
-        assert sorted(rows(tables.ops, "name", "type", "is_eager")) == [
-            ("Neg", "Neg", False),
-            ("Neg", "Neg", True),
-        ]
-
     @pytest.mark.parametrize("level_3", [False, True])
     def test_a_kernel_named_after_its_eager_op_is_not_a_graph_ops(self, *, level_3: bool) -> None:
         """Older traces annotate an eager op's kernel `MatMul:MatMul`, a common graph op's name."""
@@ -322,17 +153,6 @@ class TestEagerOps:
             (True, 1, "gpu:0"),
         ]
 
-    def test_a_kernel_named_after_an_eager_op_whose_launch_is_not_known(self) -> None:
-        tables = tables_of(
-            host(line("python")(old_eager("MatMul", us(0, 9)))),
-            gpu(0)(stream(7, "Compute")(old_kernel("gemm", us(9, 1), "MatMul:MatMul", eager=True))),
-        )
-
-        assert sorted(rows(tables.ops, "is_eager", "kernels", "placement")) == [
-            (True, 0, "unknown"),
-            (True, 1, "gpu:0"),
-        ]
-
 
 class TestXla:
     def test_a_kernel_is_of_the_op_its_instruction_keeps_the_name_of(self) -> None:
@@ -353,21 +173,6 @@ class TestXla:
             ("cluster_1", "loop_add_fusion.1.2", "loop_add_fusion", 1),
         ]
         assert set(rows(tables.ops, "placement")) == {"xla"}
-
-    def test_it_is_not_the_op_of_that_name_which_was_not_compiled(self) -> None:
-        tables = tables_of(
-            host(thread("tf_Compute", 1)(op("dense/MatMul", "MatMul", us(0, 1)))),
-            gpu(0)(
-                stream(7, "Compute")(
-                    xla_kernel("fusion_3", us(0, 1), "fusion.3", op="dense/MatMul")
-                )
-            ),
-        )
-
-        assert sorted(rows(tables.ops, "type", "placement", "kernels")) == [
-            ("MatMul", "cpu", 0),
-            ("fusion", "xla", 1),
-        ]
 
 
 def test_calls_with_other_input_types_are_other_rows() -> None:
@@ -392,27 +197,3 @@ def test_calls_with_other_input_types_are_other_rows() -> None:
         ("a", None, None, 1),
         ("b", "half;half", "half;half", 2),
     ]
-
-
-def test_devices_are_written_in_full_where_the_trace_shows_job_and_task() -> None:
-    assert found(
-        host(
-            thread("tf_Compute", 1)(executor(us(0, 20))(send("b", "a", us(1, 1)))),
-        ),
-        gpu(1)(stream(7, "Compute")(kernel("k", us(3, 1), "a:Neg"))),
-    )[0] == (None, "a", "/job:localhost/replica:0/task:0/device:GPU:1", 1, 1)
-
-
-def test_a_trace_of_nothing_has_no_rows() -> None:
-    assert found() == []
-    assert found(host(), gpu(0)) == []
-
-
-def test_more_combinations_than_a_number_can_hold_are_told_apart_all_the_same() -> None:
-    big = 2**31
-    lines = np.array([[big, big, big, 5, 1], [-1, 0, big, 5, 1], [big, big, big, 5, 1]], np.int64)
-
-    for seen in (lines, np.where(lines == big, 7, lines)):
-        codes, keys = _distinct(list(seen.T))
-        assert (keys[codes] == seen).all()
-        assert len(keys) == 2

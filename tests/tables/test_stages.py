@@ -6,7 +6,6 @@ from typing import Any
 
 from tests.tables.reading import HOST, rows, tables_of
 from tests.traces import Event, event, executor, host, iterator, line, op, ref, thread, us
-from traceanalyzer.tables.schema import STAGES
 
 US = 10**6
 
@@ -27,13 +26,6 @@ def work(tables: Any) -> list[tuple[str, int, int]]:  # noqa: ANN401
     spans = tables.pipelines.work
     found = zip(spans.row.tolist(), spans.start_ps.tolist(), spans.end_ps.tolist(), strict=True)
     return sorted((names[r], a // US, b // US) for r, a, b in found)
-
-
-def test_without_tf_data_there_are_none() -> None:
-    tables = tables_of(host(line("python")(event("FunctionRun", us(0, 10)))))
-    assert tables.stages.empty
-    assert STAGES.problems(STAGES.frame([tables.stages])) == []
-    assert len(tables.pipelines.requests.row) == 0
 
 
 def test_on_one_thread_a_stage_works_outside_of_its_requests_to_its_input() -> None:
@@ -132,48 +124,6 @@ def test_of_a_stage_that_makes_elements_ahead_the_function_is_its_work() -> None
     ]
 
 
-def test_a_call_while_an_iterator_is_made_is_of_no_element() -> None:
-    tables = tables_of(
-        host(
-            line("python")(
-                stage("Root", us(0, 10), stage("Root::Map", us(1, 5), id=2, parent_id=1), id=1),
-                event("MakeIterator::GeneratorDataset", us(20, 9))(
-                    event("InstantiatedCapturedFunction::Run", us(21, 5), id=-5)
-                ),
-            )
-        )
-    )
-    assert rows(tables.stages, "stage", "calls") == [("Root", 0), ("Root::Map", 0)]
-
-
-def test_iterators_of_one_pipeline_share_a_named_stage_and_of_two_none() -> None:
-    def epoch(at: int, root: int, name: str) -> Event:
-        return stage(
-            "Root",
-            us(at, 10),
-            stage("Root::Map", us(at + 1, 5), id=root + 1, parent_id=root, name=ref(name)),
-            id=root,
-            name=ref("inject/prefetch_3"),
-        )
-
-    tables = tables_of(
-        host(
-            line("python")(
-                epoch(0, 100, "MapDataset:2"),
-                epoch(20, 200, "MapDataset:7"),
-                epoch(40, 300, "MapDataset:2"),
-            )
-        )
-    )
-    assert rows(tables.stages, "pipeline", "stage", "name", "iterators", "elements") == [
-        (0, "Root", "inject/prefetch_3", 2, 2),
-        (0, "Root::Map", "MapDataset:2", 2, 2),
-        (1, "Root", "inject/prefetch_3", 1, 1),
-        (1, "Root::Map", "MapDataset:7", 1, 1),
-    ]
-    assert tables.pipelines.requests.row.tolist() == [0, 2, 0]
-
-
 def test_an_index_counts_new_beginnings_but_of_a_zip_tells_inputs_apart() -> None:
     tables = tables_of(
         host(
@@ -193,82 +143,6 @@ def test_an_index_counts_new_beginnings_but_of_a_zip_tells_inputs_apart() -> Non
         ("Root", "Root", 1),
         ("Root::Zip[1]::Range", "Range", 1),
         ("Root::Zip[0]::Interleave::TextLine", "TextLine", 2),
-    ]
-
-
-def test_a_thread_of_tf_data_does_not_wait_for_the_program() -> None:
-    tables = tables_of(
-        host(
-            line("python")(
-                get_next(us(0, 20), stage("Root", us(1, 18), id=1)),
-                get_next(us(30, 5)),  # of an iterator without stages
-                stage("Root", us(40, 7), id=1),  # without the op around it
-            ),
-            thread("tf_data_iterator_resource", 1)(stage("Root::Prefetch::Map", us(0, 90), id=3)),
-        )
-    )
-    asked = tables.pipelines.requests
-    stages = tables.stages["stage"].tolist()
-    assert [
-        (stages[r] if r >= 0 else None, a // US, b // US)
-        for r, a, b in zip(
-            asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist(), strict=True
-        )
-    ] == [("Root", 0, 20), (None, 30, 35), ("Root", 40, 47)]
-    assert tables.pipelines.is_first.tolist() == [True, False, False]
-
-
-def test_sizes_follow_from_fixed_shapes() -> None:
-    def sized(path: str, at: int, shapes: str, types: str) -> Event:
-        return stage(path, us(at, 1), id=at + 1, shapes=ref(shapes), types=ref(types))
-
-    tables = tables_of(
-        host(
-            line("python")(
-                sized("Root", 0, "[8,3] []", "float int64"),
-                sized("Map", 10, "[?,3]", "float"),
-                sized("Take", 20, "[2]", "string"),
-                sized("Range", 30, "unknown", "int64"),
-            )
-        )
-    )
-    assert dict(rows(tables.stages, "stage", "element_bytes")) == {
-        "Root": 104,
-        "Map": None,
-        "Take": None,
-        "Range": None,
-    }
-
-
-def test_settings_are_the_most_that_was_told() -> None:
-    tables = tables_of(
-        host(
-            line("python")(
-                stage("Prefetch", us(0, 1), id=1, buffer_limit=1, autotune=ref("true")),
-                stage("Prefetch", us(2, 1), id=1, buffer_limit=4, autotune=ref("true")),
-                stage("Shuffle", us(4, 1), id=2, buffer_size=64),
-                stage("MapAndBatch", us(6, 1), id=3, parallelism=ref("unavailable")),
-            )
-        )
-    )
-    assert sorted(rows(tables.stages, "stage", "buffer_size", "autotune", "parallelism")) == [
-        ("MapAndBatch", None, None, None),
-        ("Prefetch", 4, True, None),
-        ("Shuffle", 64, None, None),
-    ]
-
-
-def test_files_of_an_interleave_that_lost_it_are_one_stage() -> None:
-    tables = tables_of(
-        host(
-            thread("tf_data_private_threadpool", 1)(
-                stage(f"Root::ParallelInterleaveV4[{k}]::TextLine", us(k, 1), id=k, parent_id=9)
-                for k in range(5)
-            )
-        )
-    )
-    assert rows(tables.stages, "stage", "pipeline", "iterators") == [
-        ("Root::ParallelInterleaveV4::TextLine", 0, 5)
     ]
 
 
@@ -301,23 +175,3 @@ def test_an_address_that_another_pipeline_had_before_tells_the_two_apart() -> No
         (1, "Root::Prefetch", "PrefetchDataset:9", 1),
         (1, "Root::Prefetch::Map", "MapDataset:7", 1),
     ]
-
-
-def test_asked_eagerly_the_whole_op_is_the_wait() -> None:
-    at = us(10, 80)
-    tables = tables_of(
-        host(
-            line("python")(
-                event("EagerLocalExecute: IteratorGetNext", us(0, 100))(
-                    get_next(at, stage("Root", us(20, 60), id=1), element_size=64)
-                )
-            )
-        )
-    )
-    asked = tables.pipelines.requests
-    assert (asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist()) == (
-        [0],
-        [0],
-        [100 * US],
-    )
-    assert rows(tables.stages, "stage", "element_bytes") == [("Root", 64)]

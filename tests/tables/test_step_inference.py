@@ -17,7 +17,6 @@ from tests.traces import (
     kernel,
     line,
     op,
-    plane,
     stream,
     thread,
     us,
@@ -61,60 +60,6 @@ def test_a_function_called_over_and_over() -> None:
     ]
 
 
-def test_ops_between_the_calls_belong_to_the_step() -> None:
-    assert of("fafafafa") == [
-        ("f", 0.0, 20.0, "function calls", "regular"),
-        ("f", 20.0, 20.0, "function calls", "regular"),
-        ("f", 40.0, 20.0, "function calls", "regular"),
-        ("f", 60.0, 18.0, "function calls", "partial"),
-    ]
-
-
-def test_what_comes_before_is_no_step() -> None:
-    assert [row[1] for row in of("mn" + "fab " * 8)] == [20.0 + 40.0 * k for k in range(8)]
-
-
-def test_two_functions_in_turn_are_one_step() -> None:
-    assert [row[1:3] for row in of("fgfgfg")] == [(0.0, 20.0), (20.0, 20.0), (40.0, 18.0)]
-
-
-def test_the_dearest_function_leads() -> None:
-    def turn(k: int) -> list[Event]:
-        return [
-            call("__inference_f_1", us(100 * k, 10)),
-            call("__inference_g_2", us(100 * k + 20, 70)),
-        ]
-
-    found = steps(host(line("python")(*(e for k in range(3) for e in turn(k)))))
-
-    assert [row[:3] for row in found] == [
-        ("g", 20.0, 100.0),
-        ("g", 120.0, 100.0),
-        ("g", 220.0, 70.0),
-    ]
-
-
-def test_now_and_then_something_more_does_no_harm() -> None:
-    found = of("fffffffffb" * 3)
-
-    assert len(found) == 27
-    assert {row[0] for row in found} == {"f"}
-
-
-def test_a_function_that_is_called_several_times_and_another_that_is_not() -> None:
-    found = of("ffffg ffffg ffffg")
-
-    assert [row[:3] for row in found] == [
-        ("5 ops", 0.0, 60.0),
-        ("5 ops", 60.0, 60.0),
-        ("5 ops", 120.0, 48.0),
-    ]
-
-
-def test_too_much_of_something_else_does() -> None:
-    assert of("fa fxyza fba fmn fa f") == []
-
-
 def test_ops_that_repeat_exactly() -> None:
     assert of("abc abc abc ab") == [
         ("3 ops", 0.0, 40.0, "repeated ops", "regular"),
@@ -131,14 +76,6 @@ def test_a_step_that_does_more_now_and_then_is_one_step() -> None:
     assert {row[0] for row in found} == {"4 ops"}
     assert [row[1] for row in found][:6] == [0.0, 50.0, 100.0, 150.0, 210.0, 260.0]
     assert len(found) == 14
-
-
-def test_also_where_that_comes_at_no_fixed_times() -> None:
-    found = of("m abcd abcd abcdx abcd abcd abcd abcd abcdxx abcd abcd abcd abc")
-
-    assert {row[0] for row in found} == {"4 ops"}
-    assert [row[1] for row in found][:5] == [20.0, 70.0, 120.0, 180.0, 230.0]
-    assert len(found) == 12
 
 
 def test_a_loop_after_a_set_up() -> None:
@@ -166,12 +103,9 @@ def test_what_is_done_for_each_variable_in_a_step_is_no_step() -> None:
         "",
         "f",
         "ff",  # twice may be chance
-        "abcabc",
-        "abcdefghi",
         "aaaaaaaaaa",  # a loop over one op
         "abc abd abc abe abc abf",  # each time another
         "ab ab ab ab ab klmnopq",  # a loop, and the rest of the step
-        "klmnopq ab ab ab ab ab",
         "abcdeijk" + "vw" * 20,  # one step with many variables
         "fffffa fffffa fffffa fffff",  # a step of five calls, or five steps and a summary?
         "fafafafafafafafab" * 3,  # as above, but that it is not the dearest
@@ -201,103 +135,6 @@ def test_a_loop_within_a_call_makes_no_steps() -> None:
 
 
 GEMM_AND_RELU = (("gemm", 0), ("relu", 10))
-
-
-def test_threads_of_tensorflow_are_not_asked() -> None:
-    assert not steps(host(thread("tf_Compute", 1)(*sequence("fafafafa"))))
-
-
-def test_of_several_threads_the_busiest_that_repeats_something() -> None:
-    found = steps(
-        host(
-            line("irregular")(eager("OpX", us(0, 900)), call("__inference_z_9", us(900, 90))),
-            line("python")(*sequence("fafafa")),
-            line("short")(*sequence("ggg")),
-        )
-    )
-
-    assert [row[0] for row in found] == ["f", "f", "f"]
-
-
-def test_constants_that_tensorflow_keeps_do_not_count() -> None:
-    def turn(k: int) -> list[Event]:
-        made = [eager("_EagerConst", us(100 * k + 10, 5))] if k == 0 else []
-        return [eager("Mul", us(100 * k, 5)), *made, eager("Sum", us(100 * k + 20, 5))]
-
-    found = steps(host(line("python")(*(e for k in range(4) for e in turn(k)))))
-
-    assert [row[:3] for row in found] == [
-        ("2 ops", 0.0, 100.0),
-        ("2 ops", 100.0, 100.0),
-        ("2 ops", 200.0, 100.0),
-        ("2 ops", 300.0, 25.0),
-    ]
-
-
-def test_a_step_in_which_no_device_did_anything_stays() -> None:
-    found = steps(
-        host(line("python")(*sequence("fafafafa"))),
-        gpu(0)(stream(7, "Compute")(kernel("gemm", us(2, 5)), kernel("gemm", us(62, 5)))),
-    )
-
-    assert [row[1] for row in found] == [0.0, 20.0, 40.0, 60.0]
-
-
-def test_functions_of_jax() -> None:
-    # Each call leaves two events, one within the other.
-    def jitted(name: str, at: float) -> Event:
-        return event(f"PjitFunction({name})", us(at, 8))(
-            event(f"PjitFunction({name})", us(at + 1, 6))
-        )
-
-    found = steps(host(line("main/1")(*(jitted("update", 10 * k) for k in range(4)))))
-
-    assert found == [
-        ("update", 0.0, 10.0, "function calls", "regular"),
-        ("update", 10.0, 10.0, "function calls", "regular"),
-        ("update", 20.0, 10.0, "function calls", "regular"),
-        ("update", 30.0, 8.0, "function calls", "partial"),
-    ]
-
-
-def test_runs_of_a_session() -> None:
-    found = steps(host(line("python")(*(event("SessionRun", us(10 * k, 8)) for k in range(3)))))
-
-    assert [row[0] for row in found] == ["SessionRun"] * 3
-
-
-def test_programs_on_devices_are_one_step_on_all() -> None:
-    def tpu(number: int, late: float) -> Any:  # noqa: ANN401  # a plane of the language
-        return plane(f"/device:TPU:{number}", id=number)(
-            line("XLA Modules", id=2)(
-                event("jit_init(77)", us(late, 5)),
-                *(event("jit_step(1219)", us(100 * k + 10 + late, 80)) for k in range(4)),
-            )
-        )
-
-    assert steps(tpu(0, 3), tpu(1, 0)) == [
-        ("jit_step", 10.0, 100.0, "XLA Modules", "regular"),
-        ("jit_step", 110.0, 100.0, "XLA Modules", "regular"),
-        ("jit_step", 210.0, 100.0, "XLA Modules", "regular"),
-        ("jit_step", 310.0, 83.0, "XLA Modules", "partial"),
-    ]
-
-
-def test_kernels_serve_where_nothing_is_known_of_the_host() -> None:
-    gpus = gpu(0)(
-        stream(7, "Compute")(
-            kernel(name, us(20 * k + at, 8)) for k in range(4) for name, at in GEMM_AND_RELU
-        ),
-        stream(8, "MemcpyH2D")(kernel("copy", us(3, 1))),
-    )
-
-    assert steps(gpus) == [
-        ("2 kernels", 0.0, 20.0, "repeated kernels", "regular"),
-        ("2 kernels", 20.0, 20.0, "repeated kernels", "regular"),
-        ("2 kernels", 40.0, 20.0, "repeated kernels", "regular"),
-        ("2 kernels", 60.0, 18.0, "repeated kernels", "partial"),
-    ]
-    assert steps(host(line("python")(eager("Mul", us(0, 5)))), gpus) == []
 
 
 # ------------------------------------------------------------------- sessions of TensorFlow 1
@@ -349,10 +186,6 @@ def test_a_thread_that_fills_a_queue_does_no_steps() -> None:
     """Its runs take all of the time: they wait while the queue is full."""
     found = of_session("tttt", feeder="eeeeee")
     assert [row[1] for row in found] == [0.0, 10.0, 20.0, 30.0]
-
-
-def test_nor_is_it_left_out_where_it_is_alone() -> None:
-    assert len(of_session("", feeder="eeeeee")) == 6
 
 
 def test_different_runs_of_a_session_in_turn_are_one_step() -> None:

@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.sidecars import Book
-from tests.tables.reading import tables_of
 from tests.traces import (
     allocation,
-    copy,
     decode,
-    device,
     eager_send,
     event,
-    executor,
     gpu,
     host,
-    kernel,
     line,
-    old_op,
     op,
-    plane,
     ref,
-    send,
-    stream,
     task_environment,
     thread,
     us,
@@ -40,7 +31,6 @@ if TYPE_CHECKING:
 
 # ProfileOptions: fields 1 (flag), 2 host, 3 device, 4 python level, 5 version, 10 a path.
 LEVEL_2 = b"\x08\x01\x10\x02\x18\x01\x28\x01\x38\x01\x52\x04logs"
-LEVEL_3 = b"\x08\x01\x10\x03\x18\x01\x20\x01\x28\x01"
 DEVICE_OFF = b"\x08\x01\x10\x02\x28\x01"
 
 
@@ -54,30 +44,17 @@ class TestHostLevel:
 
         assert (facts.host_level, facts.host_level_source) == (2, "profile_options")
 
-    def test_three_as_recorded(self) -> None:
-        facts = facts_of(host(), task_environment(options=LEVEL_3))
-
-        assert (facts.host_level, facts.host_level_source) == (3, "profile_options")
-
     @pytest.mark.parametrize(
         "tell_tale",
         [
             event("ExecutorPropagateOutputs", us(3, 1)),
-            event("ExecutorState::ScheduleReady", us(3, 1)),
             op("dense/MatMul", "MatMul", us(3, 1), shape=ref("(float[64,64];float[64,64])")),
-            op("x", "_Arg", us(3, 1)),
         ],
-        ids=["propagate", "schedule", "shape", "argument"],
     )
     def test_three_by_what_only_that_level_writes(self, tell_tale: Any) -> None:  # noqa: ANN401
         facts = facts_of(host(thread("tf_Compute", 1)(tell_tale)))
 
         assert (facts.host_level, facts.host_level_source) == (3, "level 3 events")
-
-    def test_two_is_assumed_where_nothing_tells(self) -> None:
-        facts = facts_of(host(thread("tf_Compute", 1)(op("a", "MatMul", us(0, 1)))))
-
-        assert (facts.host_level, facts.host_level_source) == (2, "assumed")
 
     def test_as_the_capture_proved_where_the_trace_does_not_tell(self) -> None:
         levels = Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
@@ -89,32 +66,8 @@ class TestHostLevel:
 
         assert (facts.host_level, facts.host_level_source) == (3, "capture")
 
-    def test_without_a_host_plane_two_is_assumed(self) -> None:
-        assert facts_of(gpu(0)).host_level == 2
-
-    def test_what_only_level_3_writes_outweighs_the_options(self) -> None:
-        """Two profilers in one process: the events are those of the one that asks for more."""
-        facts = facts_of(
-            host(thread("tf_Compute", 1)(event("ExecutorPropagateOutputs", us(3, 1)))),
-            task_environment(options=LEVEL_2),
-        )
-
-        assert facts.host_level == 3
-
 
 class TestGpuUsed:
-    def test_by_events_on_one(self) -> None:
-        facts = facts_of(host(), gpu(0)(), gpu(1)(stream(7, "Compute")(kernel("k", us(0, 1)))))
-
-        assert facts.gpu_used
-        assert facts.gpu_witness == "events on /device:GPU:1"
-        assert facts.accelerators == {"/device:GPU:0": 0, "/device:GPU:1": 1}
-
-    def test_by_a_copy_alone(self) -> None:
-        facts = facts_of(gpu(0)(stream(7, "MemcpyH2D")(copy("H2D", 4, us(0, 1)))))
-
-        assert facts.gpu_used
-
     @pytest.mark.parametrize("allocator", ["GPU_0_bfc", "gpu_host_bfc"])
     def test_by_an_allocation_that_only_a_gpu_brings_about(self, allocator: str) -> None:
         """TensorFlow makes pinned memory, `gpu_host_bfc`, only where it has a GPU."""
@@ -124,27 +77,6 @@ class TestGpuUsed:
 
         assert facts.gpu_used
         assert facts.gpu_witness == f"allocations of {allocator}"
-
-    def test_by_a_send_that_names_one(self) -> None:
-        facts = facts_of(
-            host(thread("tf_Compute", 1)(executor(us(0, 9))(send("a", "b", us(1, 1)))))
-        )
-
-        assert facts.gpu_used
-        assert facts.gpu_witness == f"transfers naming {device('GPU:0')}"
-
-    def test_by_an_input_sent_to_one(self) -> None:
-        facts = facts_of(
-            host(
-                line("python")(
-                    event("EagerLocalExecute: Neg", us(0, 9))(
-                        eager_send(us(1, 1), "CPU:0", "GPU:0")
-                    )
-                )
-            )
-        )
-
-        assert facts.gpu_used
 
     def test_by_an_input_brought_back_from_one(self) -> None:
         facts = facts_of(
@@ -166,23 +98,6 @@ class TestGpuUsed:
         assert facts.gpu_witness == ""
         assert facts.accelerators == {"/device:GPU:0": 0}
 
-    def test_not_by_sends_between_cpus(self) -> None:
-        facts = facts_of(
-            host(
-                thread("tf_Compute", 1)(
-                    executor(us(0, 9))(send("a", "b", us(1, 1), "CPU:0", "CPU:1"))
-                )
-            )
-        )
-
-        assert not facts.gpu_used
-
-    def test_not_by_tpus(self) -> None:
-        facts = facts_of(plane("/device:TPU:0")(line("XLA Ops")(event("f", us(0, 1)))))
-
-        assert not facts.gpu_used
-        assert facts.accelerators == {"/device:TPU:0": 1}
-
 
 class TestGpuMayBeMissed:
     def test_with_the_device_tracer_off(self) -> None:
@@ -194,17 +109,6 @@ class TestGpuMayBeMissed:
 
         assert facts.gpu_may_be_missed
 
-    def test_not_where_one_was_seen(self) -> None:
-        facts = facts_of(
-            gpu(0)(stream(7, "Compute")(kernel("k", us(0, 1)))),
-            warnings=["CUPTI dropped events"],
-        )
-
-        assert not facts.gpu_may_be_missed
-
-    def test_not_without_a_reason(self) -> None:
-        assert not facts_of(host(), task_environment(options=LEVEL_2)).gpu_may_be_missed
-
 
 def test_a_pluggable_device_is_known_by_its_allocator() -> None:
     facts = facts_of(
@@ -215,9 +119,3 @@ def test_a_pluggable_device_is_known_by_its_allocator() -> None:
 
     assert facts.pluggable_used
     assert not facts.gpu_used
-
-
-def test_ops_at_the_old_level_2_do_not_look_like_level_3() -> None:
-    tables = tables_of(host(thread("tf_Compute", 1)(old_op("a", "MatMul", us(0, 1)))))
-
-    assert tables.facts.host_level == 2

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import networkx as nx
 import pytest
 
-from tests.corpus import needs_corpus
 from tests.tables.reading import tables_of
-from tests.timeline.test_device_parts import US, gemm, real_hosts, real_runs, shown
+from tests.timeline.test_device_parts import gemm, shown
 from tests.traces import (
     call,
     copy,
@@ -26,8 +24,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.timeline.critical_path import critical_path, path_graph
+from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.device_parts import host_timeline
 
 if TYPE_CHECKING:
@@ -137,52 +134,3 @@ def test_a_turn_that_a_copy_began_is_gone_back_over_to_the_copy(way: str) -> Non
 
     assert (25, 70, "COPY?", "") in found
     assert [part[3] for part in found if part[3]] == ["Unique", "Unique"]  # before it, and after
-
-
-def test_a_copy_to_the_device_that_began_no_turn_is_not_waited_for() -> None:
-    python = line("python")(step(0, us(0, 100))(call("f", us(2, 96), step=-7)))
-    pool = thread("tf_Compute", 2)(
-        executor(us(5, 60), step=-7)(
-            launch(us(6, 2), 1, "cuMemcpyHtoDAsync_v2"), op("a", "Unique", us(10, 50))
-        )
-    )
-    device = (
-        stream(13, "Compute")(gemm(us(1, 1), 9)),
-        stream(14, "MemcpyH2D")(copy("H2D", 64, us(25, 65), correlation=1)),
-    )
-
-    found, _ = path_of(host(python, pool), gpu(0, *device))
-
-    assert not [part for part in found if part[2].startswith("COPY")]
-    assert (10, 60, "HOST_OP", "Unique") in found
-
-
-def test_as_a_graph_it_leads_from_what_was_waited_for_to_what_waited() -> None:
-    python = line("python")(
-        step(0, us(0, 50))(eager("UniqueV2", us(5, 30))),
-        step(1, us(60, 50))(eager("ListDiff", us(65, 30))),
-    )
-    tables = tables_of(host(python))
-
-    graph = path_graph(critical_path(tables, host_timeline(tables), tables.steps), tables.ops)
-
-    assert nx.is_directed_acyclic_graph(graph)
-    assert [d["phase"] for _, d in graph.nodes(data=True)] == [
-        *("program", "host_op", "program"),
-        *("program", "host_op", "program"),
-    ]
-    assert list(graph.edges) == [(0, 1), (1, 2), (3, 4), (4, 5)]  # each step by itself
-    assert graph.nodes[1]["label"] == "UniqueV2:UniqueV2"
-    assert graph.nodes[1]["duration_ps"] == 30 * US
-
-
-@needs_corpus
-@pytest.mark.parametrize(("folder", "run"), real_runs())
-def test_paths_of_real_traces_cover_their_steps(folder: str, run: str) -> None:
-    for found in real_hosts(folder, run):
-        steps = main_steps(found.tables.steps)
-        if steps.empty:
-            continue
-        path = critical_path(found.tables, found.timeline, steps)
-        assert (path.end_ps > path.start_ps).all()
-        assert int(path.duration_ps.sum()) == int(steps["duration_ps"].clip(lower=0).sum())

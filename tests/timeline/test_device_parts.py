@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import tables_of
 from tests.traces import (
     call,
-    copy,
     eager,
     event,
     executor,
@@ -22,22 +18,16 @@ from tests.traces import (
     launch,
     line,
     op,
-    recv,
-    send,
-    step,
     stream,
     thread,
     us,
 )
-from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.run import load, runs
 from traceanalyzer.timeline.device_parts import host_timeline
 from traceanalyzer.timeline.exposed import with_exposed
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
     from tests.traces import Event, Line, Plane, Span
-    from traceanalyzer.run import Host
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.timeline.walk import Parts
 
@@ -142,24 +132,6 @@ def test_a_launch_whose_id_comes_again_is_the_last_and_proved_only_if_it_is_the_
     assert (20, 70, phase, "UniqueV2") in found
 
 
-def test_what_ran_beside_a_kernel_is_not_waited_for() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        eager("UniqueV2", us(20, 50)),
-        eager("MatMul", us(70, 10))(launch(us(70, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 50), 1), gemm(us(72, 5), 2))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found == [
-        (10, 60, "COMPUTE", ""),
-        (60, 70, "HOST_OP", "UniqueV2"),  # its last fifth: the kernel ended at 60
-        (70, 72, "LAUNCH", ""),
-        (72, 77, "COMPUTE", ""),
-    ]
-
-
 def test_an_occupant_of_a_gap_is_not_its_producer() -> None:
     python = line("python")(
         eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
@@ -184,83 +156,6 @@ def test_exposed_is_not_blocking() -> None:
     found = parts_of(host(python), gpu(0, device))
 
     assert found == [(10, 15, "COMPUTE", ""), (15, 40, "QUEUED", ""), (40, 45, "COMPUTE", "")]
-
-
-def test_several_streams_are_one_device() -> None:
-    """The sum of kernels is not wall time, nor is the longest stream the device's."""
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(0, 1), 1), launch(us(1, 1), 2), launch(us(2, 1), 3))
-    )
-    device = (
-        stream(13, "Compute")(gemm(us(10, 20), 1)),
-        stream(14, "Compute")(gemm(us(20, 20), 2), gemm(us(50, 10), 3)),
-    )
-
-    found = parts_of(host(python), gpu(0, *device))
-
-    assert found == [(10, 40, "COMPUTE", ""), (40, 50, "QUEUED", ""), (50, 60, "COMPUTE", "")]
-
-
-def test_without_correlation_ids_nothing_is_told() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)), eager("UniqueV2", us(20, 50))
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 0), gemm(us(85, 5), 0))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found[1] == (15, 85, "UNATTRIBUTED", "")
-
-
-def test_each_device_by_itself() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(2, 2), 1), launch(us(5, 2), 2, number=1)),
-        eager("UniqueV2", us(20, 50)),
-        eager("MatMul", us(70, 10))(launch(us(70, 2), 3), launch(us(72, 2), 4, number=1)),
-    )
-    planes = (
-        host(python),
-        gpu(0, stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(75, 5), 3))),
-        gpu(1, stream(13, "Compute")(gemm(us(10, 50), 2), gemm(us(80, 5), 4))),
-    )
-
-    first, second = (parts_of(*planes, device=k) for k in (0, 1))
-
-    assert (20, 70, "HOST_OP", "UniqueV2") in first
-    assert (60, 70, "HOST_OP", "UniqueV2") in second
-    assert second[-1] == (80, 85, "COMPUTE", "")
-
-
-def test_a_copy_is_waited_for_where_no_kernel_runs() -> None:
-    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
-    worker = thread("tf_Compute", 1)(
-        executor(us(10, 60), step=7)(
-            op("segment/Unique", "UniqueV2", us(12, 40)),
-            send("segment/Unique", "gather/Gather", us(53, 6))(
-                launch(us(54, 2), 1, "cuMemcpyHtoDAsync")
-            ),
-        )
-    )
-    other = thread("tf_Compute", 2)(
-        executor(us(75, 10), step=7)(recv("segment/Unique", us(75, 1)), launch(us(78, 2), 2))
-    )
-    device = (
-        stream(13, "Compute")(
-            kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
-            kernel("gather", us(82, 5), op="gather/Gather:Gather", correlation=2),
-        ),
-        stream(14, "MemcpyH2D")(
-            copy("H2D", 4096, us(58, 10), op="segment/Unique/_1:_Send", correlation=1)
-        ),
-    )
-
-    found = parts_of(host(python, worker, other), gpu(0, *device))
-
-    assert [part for part in found if part[2] in {"HOST_OP", "COPY"}] == [
-        (12, 52, "HOST_OP", "UniqueV2"),
-        (58, 68, "COPY", "UniqueV2"),
-    ]
-    assert (found[0][0], found[-1][1]) == (0, 87)
 
 
 def test_a_pool_tells_who_handed_the_work_over() -> None:
@@ -292,63 +187,6 @@ def test_a_pool_tells_who_handed_the_work_over() -> None:
     ]
 
 
-def test_without_the_pools_record_the_last_of_the_call_is_taken_and_said_to_be() -> None:
-    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
-    first = thread("tf_Compute", 1)(
-        executor(us(10, 42), step=7)(op("segment/Unique", "UniqueV2", us(12, 40)))
-    )
-    foreign = thread("tf_Compute", 3)(
-        executor(us(30, 28), step=8)(op("other/TopKV2", "ListDiff", us(32, 26)))
-    )
-    second = thread("tf_Compute", 2)(executor(us(60, 10), step=7)(launch(us(62, 2), 2)))
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 12), op="zeros/Fill:Fill"),
-        kernel("gather", us(64, 5), op="gather/Gather:Gather", correlation=2),
-    )
-
-    found = parts_of(host(python, first, second, foreign), gpu(0, device))
-
-    assert found[:3] == [
-        (0, 12, "COMPUTE", ""),
-        (12, 52, "HOST_OP?", "UniqueV2"),
-        (52, 60, "RUNTIME?", ""),  # from what ended to the turn that it is taken to have begun
-    ]
-
-
-def test_a_turn_and_the_handing_over_of_an_element_are_of_the_call_they_name() -> None:
-    """So the walk goes on from the thread that asks the iterator; nothing else says who woke it."""
-    python = line("python")(
-        eager("UniqueV2", us(10, 40)), call("__inference_f_1", us(60, 90), step=7)
-    )
-    first = thread("tf_Compute", 1)(
-        executor(us(70, 10), step=7)(op("IteratorGetNext", "IteratorGetNext", us(72, 4)))
-    )
-    asked = thread("tf_data_iterator_get_next", 2)(
-        event("IteratorGetNextOp::DoCompute", us(80, 30), id=7)
-    )
-    second = thread("tf_Compute", 3)(executor(us(115, 10), step=7)(launch(us(118, 2), 2)))
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 5), op="zeros/Fill:Fill"),
-        kernel("gather", us(120, 5), op="gather/Gather:Gather", correlation=2),
-    )
-
-    found = parts_of(host(python, first, asked, second), gpu(0, device))
-
-    assert found[1:] == [
-        (5, 10, "PROGRAM?", ""),
-        (10, 50, "HOST_OP?", "UniqueV2"),
-        (50, 60, "PROGRAM?", ""),
-        (60, 72, "RUNTIME?", ""),
-        (72, 76, "INPUT?", "IteratorGetNext"),
-        (76, 80, "UNATTRIBUTED?", ""),
-        (80, 110, "INPUT?", ""),
-        (110, 115, "RUNTIME?", ""),
-        (115, 118, "RUNTIME", ""),
-        (118, 120, "LAUNCH", ""),
-        (120, 125, "COMPUTE", ""),
-    ]
-
-
 @pytest.mark.parametrize(("is_recorded", "phase"), [(True, "HOST_OP"), (False, "HOST_OP?")])
 def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
     is_recorded: bool,  # noqa: FBT001  # a case
@@ -376,19 +214,6 @@ def test_that_a_thread_was_not_free_is_proved_only_if_the_handing_over_is(
     assert (32, 58, phase, "ListDiff") in found
 
 
-def test_a_thread_that_waits_for_the_device_goes_on_when_that_has_ended() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        event("cuStreamSynchronize", us(12, 30), correlation_id=9),
-        eager("MatMul", us(45, 10))(launch(us(46, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 25), 1), gemm(us(48, 5), 2))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found[1:3] == [(35, 42, "RUNTIME", ""), (42, 45, "PROGRAM", "")]
-
-
 def test_devices_clocks_that_are_early_are_set_right() -> None:
     python = line("python")(
         eager("MatMul", us(100, 10))(launch(us(105, 2), 1)),
@@ -407,23 +232,6 @@ def test_devices_clocks_that_are_early_are_set_right() -> None:
         (120, 170, "HOST_OP", "UniqueV2"),
         (170, 175, "COMPUTE", ""),
     ]
-
-
-def test_clocks_of_devices_are_early_each_by_itself() -> None:
-    python = line("python")(
-        eager("MatMul", us(100, 10))(launch(us(101, 2), 1), launch(us(105, 2), 2, number=1)),
-        eager("UniqueV2", us(120, 50)),
-        eager("MatMul", us(170, 10))(launch(us(170, 2), 3), launch(us(173, 2), 4, number=1)),
-    )
-    early = stream(13, "Compute")(gemm(us(66, 5), 1), gemm(us(135, 5), 3))  # by 35 us
-    right = stream(13, "Compute")(gemm(us(108, 5), 2), gemm(us(176, 5), 4))
-    tables = tables_of(host(python), gpu(0, early), gpu(1, right))
-
-    timeline = host_timeline(tables)
-
-    assert timeline.shifts_ps == {"/device:GPU:0": 35 * US, "/device:GPU:1": 0}
-    starts = [shown(d.parts, tables)[0] for d in timeline.devices]
-    assert starts == [(101, 106, "COMPUTE", ""), (108, 113, "COMPUTE", "")]
 
 
 def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None:
@@ -446,101 +254,3 @@ def test_a_caller_waits_for_what_ended_last_only_where_no_turn_went_on() -> None
 
     assert (10, 50, "HOST_OP", "UniqueV2") in parts(first)
     assert (10, 50, "HOST_OP?", "UniqueV2") in parts(first, second)
-
-
-def test_a_caller_waits_for_the_turns_of_functions_within_its_own_too() -> None:
-    python = line("python")(
-        call("__inference_f_1", us(0, 60), step=7),
-        eager("MatMul", us(70, 10))(launch(us(72, 2), 2)),
-    )
-    inner_call = op("nested/call", "PartitionedCall", us(9, 2))(
-        event("FunctionRun", us(9.5, 1), id=8)
-    )
-    outer = thread("tf_Compute", 1)(
-        executor(us(8, 44), step=7)(inner_call, op("segment/Unique", "UniqueV2", us(12, 38)))
-    )
-    inner = thread("tf_Compute", 2)(executor(us(30, 28), step=8))
-    device = stream(13, "Compute")(
-        kernel("fill", us(0, 5), op="zeros/Fill:Fill"), gemm(us(76, 5), 2)
-    )
-
-    assert (12, 50, "HOST_OP", "UniqueV2") in parts_of(host(python, outer), gpu(0, device))
-    assert (12, 50, "HOST_OP?", "UniqueV2") in parts_of(host(python, outer, inner), gpu(0, device))
-
-
-def test_a_step_without_device_work_is_accounted_for() -> None:
-    python = line("python")(
-        step(0, us(0, 50))(eager("MatMul", us(0, 10))(launch(us(5, 2), 1))),
-        step(1, us(50, 50))(eager("UniqueV2", us(55, 40))),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    # What the device did next, and who launched it, is not in the trace.
-    assert found[-2:] == [(55, 95, "HOST_OP?", "UniqueV2"), (95, 100, "PROGRAM?", "")]
-
-
-def test_without_a_device_the_programs_own_thread_is_followed() -> None:
-    python = line("python")(
-        step(0, us(0, 100))(
-            eager("UniqueV2", us(5, 20)),
-            call("__inference_f_1", us(30, 60), step=7),
-        )
-    )
-    worker = thread("tf_Compute", 1)(
-        executor(us(40, 45), step=7)(op("segment/TopKV2", "ListDiff", us(42, 40)))
-    )
-    tables = tables_of(host(python, worker))
-
-    timeline = host_timeline(tables)
-
-    assert timeline.devices == ()
-    assert timeline.program is not None
-    found = shown(timeline.program, tables)
-    assert [part for part in found if part[2].startswith("HOST_OP")] == [
-        (5, 25, "HOST_OP", "UniqueV2"),
-        (42, 82, "HOST_OP", "ListDiff"),
-    ]
-    assert (found[0][0], found[-1][1]) == (0, 100)
-
-
-def real_runs() -> list[tuple[str, str]]:
-    """Folder and run of what can be read of the corpus."""
-    found = []
-    for folder in sorted(CORPUS.glob("*/")):
-        try:
-            found += [(folder.name, run) for run in runs(folder)]
-        except TraceAnalyzerError:
-            continue  # it holds no trace
-    return found
-
-
-@cache
-def real_hosts(folder: str, run: str) -> tuple[Host, ...]:
-    """The hosts of a run of the corpus; none of one that is known to be broken."""
-    try:
-        return load(CORPUS / folder, run).hosts
-    except TraceAnalyzerError:
-        assert folder.startswith(("broken", "oldfmt"))
-        return ()
-
-
-@needs_corpus
-@pytest.mark.parametrize(("folder", "run"), real_runs())
-def test_parts_of_real_traces_add_up(folder: str, run: str) -> None:
-    for found in real_hosts(folder, run):
-        timeline = found.timeline
-        every = [d.parts for d in timeline.devices]
-        for parts in [*every, *([timeline.program] if timeline.program else [])]:
-            assert (parts.end_ps > parts.start_ps).all()
-            assert (parts.start_ps[1:] == parts.end_ps[:-1]).all()  # no hole, no overlap
-        if every:
-            idle = [int(p.duration_ps[p.phase != Phase.COMPUTE].sum()) for p in every]
-            exposed = found.tables.ops["exposed_ps"]
-            assert int(exposed.sum()) <= sum(idle) / len(idle)
-            assert (exposed >= 0).all()
-            copied = found.tables.copies
-            told = copied["exposed_ps"].notna() & copied["duration_ps"].notna()
-            assert (copied["exposed_ps"] <= copied["duration_ps"])[told].all()
-            assert np.all(copied["exposed_ps"][told] >= 0)

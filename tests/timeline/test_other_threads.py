@@ -9,7 +9,6 @@ from tests.timeline.test_critical_path import path_of
 from tests.timeline.test_device_parts import gemm, parts_of, shown
 from tests.traces import (
     call,
-    copy,
     eager,
     event,
     executor,
@@ -28,28 +27,6 @@ from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
     from tests.traces import Event, Line, Span
-
-
-def test_a_device_does_not_wait_for_another_where_it_is_the_only_one() -> None:
-    """The manager polls it, and hears at 40 that it has been idle since 25."""
-    python = line("python")(call("__inference_f_1", us(0, 100), step=7))
-    manager = thread("tf_GPU_Event_Manager", 1)(
-        event("ThreadpoolListener::Record", us(40), _pt=13, _p=99)
-    )
-    first = thread("tf_Compute", 3)(executor(us(5, 6), step=7)(launch(us(6, 2), 1)))
-    second = thread("tf_Compute", 2)(
-        event("ThreadpoolListener::StartRegion", us(50), _ct=13, _c=99),
-        executor(us(51, 15), step=7)(op("a/Unique", "UniqueV2", us(52, 5)), launch(us(62, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 15), 1), gemm(us(66, 5), 2))
-
-    found = parts_of(host(python, manager, first, second), gpu(0, device))
-
-    assert found[1:4] == [
-        (25, 51, "RUNTIME?", ""),  # that it was this device that the manager polled is likely
-        (51, 52, "RUNTIME", ""),
-        (52, 57, "HOST_OP", "UniqueV2"),
-    ]
 
 
 def test_a_device_waits_for_another_that_the_manager_polled() -> None:
@@ -85,20 +62,6 @@ def test_a_session_waits_for_the_ops_of_its_run() -> None:
     assert parts is not None
     assert (12, 52, "HOST_OP", "UniqueV2") in shown(parts, tables)
     assert not (parts.phase == Phase.PROGRAM).any()
-
-
-def test_a_thread_of_the_runtime_that_runs_eager_ops_is_not_the_program() -> None:
-    """What it waits for there, the trace does not tell."""
-    python = line("python")(eager("MatMul", us(0, 5)), eager("MatMul", us(40, 5)))
-    runs = thread("eager_async_executor", 1)(
-        event("EagerKernelExecute", us(6, 8))(launch(us(8, 2), 1)),
-        event("EagerKernelExecute", us(46, 8))(launch(us(48, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(50, 5), 2))
-
-    found = parts_of(host(python, runs), gpu(0, device))
-
-    assert found[1] == (15, 48, "UNATTRIBUTED", "")
 
 
 def handed_over(op_type: str, at: Span, /) -> Event:
@@ -150,51 +113,6 @@ def test_a_wait_for_a_value_is_not_known_to_be_for_the_device() -> None:
     assert all(phase.endswith("?") for _, _, phase, _ in found[:-1])
 
 
-def test_a_copy_that_the_program_waits_in_is_no_launch() -> None:
-    python = line("python")(
-        step(0, us(0, 100))(
-            eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-            launch(us(20, 72), 2, "cuMemcpyDtoH_v2"),
-        )
-    )
-    device = (
-        stream(13, "Compute")(gemm(us(10, 75), 1)),
-        stream(14, "MemcpyD2H")(copy("D2H", 64, us(86, 4), correlation=2)),
-    )
-
-    found, _ = path_of(host(python), gpu(0, *device))
-
-    assert (86, 90, "COPY", "") in found  # launched within the wait, which is for it
-    assert (10, 85, "COMPUTE?", "MatMul") in found  # of another stream: it need not have waited
-    assert not [part for part in found if part[2].startswith("LAUNCH") and part[0] >= 10]
-
-
-def test_a_path_is_that_of_the_thread_that_marks_the_steps() -> None:
-    busier = line("python")(*(eager("ListDiff", us(2 * k, 1)) for k in range(40)))
-    marks = line("python")(step(0, us(0, 100))(eager("UniqueV2", us(5, 90))))
-
-    found, _ = path_of(host(busier, marks))
-
-    assert found == [
-        (0, 5, "PROGRAM", ""),
-        (5, 95, "HOST_OP", "UniqueV2"),
-        (95, 100, "PROGRAM", ""),
-    ]
-
-
-def test_what_took_no_time_on_a_device_is_not_another_that_was_waited_for() -> None:
-    python = line("python")(
-        eager("MatMul", us(0, 10))(launch(us(5, 2), 1)),
-        event("cuStreamSynchronize", us(12, 30), correlation_id=9),
-        eager("MatMul", us(45, 10))(launch(us(46, 2), 2)),
-    )
-    device = stream(13, "Compute")(gemm(us(10, 5), 1), gemm(us(30), 0), gemm(us(48, 5), 2))
-
-    found = parts_of(host(python), gpu(0, device))
-
-    assert found[1:3] == [(15, 42, "RUNTIME", ""), (42, 45, "PROGRAM", "")]
-
-
 def test_one_event_with_the_id_of_another_is_no_sign_of_an_early_clock() -> None:
     python = line("python")(
         eager("MatMul", us(100, 10))(launch(us(102, 1), 1)),
@@ -223,16 +141,6 @@ def test_what_kept_the_host_from_launching_a_graph_is_waited_for_on_an_early_clo
         (200, 700, "HOST_OP", "UniqueV2"),
         (700, 800, "PROGRAM", ""),
     ]
-
-
-def test_steps_of_several_threads_have_each_the_path_of_its_own() -> None:
-    first = line("python")(step(0, us(0, 100))(eager("UniqueV2", us(10, 80))))
-    second = line("python")(step(1, us(50, 100))(eager("ListDiff", us(60, 80))))
-
-    found, _ = path_of(host(first, second))
-
-    assert (10, 90, "HOST_OP", "UniqueV2") in found
-    assert (60, 140, "HOST_OP", "ListDiff") in found
 
 
 def test_what_a_function_within_a_function_did_is_waited_for() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.corpus import CORPUS, needs_corpus
-from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotFoundError
+from traceanalyzer.errors import TraceAnalyzerError, TraceNotFoundError
 from traceanalyzer.trace import discovery
-from traceanalyzer.trace.discovery import HostFile, choose_run, find_runs, time_in_name
+from traceanalyzer.trace.discovery import HostFile, choose_run, find_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,44 +59,12 @@ def test_a_file_is_a_run_of_its_directory(tmp_path: Path) -> None:
     assert (run.name, [h.path for h in run.hosts]) == (RUN, [file])
 
 
-def test_a_file_from_elsewhere_is_named_by_its_host(tmp_path: Path) -> None:
-    put(tmp_path, "machine.domain.xplane.pb")
-    (run,) = find_runs(tmp_path / "machine.domain.xplane.pb")
-    assert (run.name, run.hosts[0].host) == ("machine.domain", "machine.domain")
-
-
-def test_a_directory_of_traces_is_a_run(tmp_path: Path) -> None:
-    put(tmp_path, "sent/a.xplane.pb", "sent/b.xplane.pb.gz")
-    (run,) = find_runs(tmp_path / "sent")
-    assert run.name == "sent"
-    assert [h.host for h in run.hosts] == ["a", "b"]
-
-
-def test_the_working_directory_has_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, "sent/a.xplane.pb")
-    monkeypatch.chdir(tmp_path / "sent")
-    assert names(".") == ["sent"]
-    assert names("../sent/..") == ["sent"]
-
-
-def test_a_relative_run_directory_knows_that_it_is_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(tmp_path, f"plugins/profile/{RUN}/a.trace")
-    monkeypatch.chdir(tmp_path / "plugins/profile" / RUN)
-    assert find_runs(".")[0].hosts[0].format == "local.trace"
-
-
 @pytest.mark.parametrize(
     ("name", "host", "kind"),
     [
         ("a.b.xplane.pb", "a.b", "xplane"),
-        ("a.xplane.pb.gz", "a", "xplane"),
         ("a.trace.json.gz", "a", "trace.json"),
-        ("a.trace.json", "a", "trace.json"),
         ("local.trace", "local", "local.trace"),
-        ("a.local.trace", "a", "local.trace"),
-        ("a.trace", "a", "local.trace"),
     ],
 )
 def test_the_name_of_a_file_tells_host_and_format(
@@ -105,11 +73,6 @@ def test_the_name_of_a_file_tells_host_and_format(
     put(tmp_path, f"plugins/profile/{RUN}/{name}")
     (run,) = find_runs(tmp_path)
     assert [(h.host, h.format) for h in run.hosts] == [(host, kind)]
-
-
-def test_a_file_of_any_other_name_is_left_to_its_content(tmp_path: Path) -> None:
-    put(tmp_path, "profile.bin")
-    assert find_runs(tmp_path / "profile.bin")[0].hosts[0].format == "unknown"
 
 
 def test_other_programs_files_are_no_runs(tmp_path: Path) -> None:
@@ -132,12 +95,6 @@ def test_an_empty_xplane_gives_way_and_that_is_said(tmp_path: Path) -> None:
     assert (host.path.name, host.format) == ("a.trace.json.gz", "trace.json")
     assert "a.xplane.pb is empty" in host.note
     assert "2 GiB" in host.note
-
-
-def test_an_empty_xplane_alone_is_kept_for_the_reader_to_refuse(tmp_path: Path) -> None:
-    put(tmp_path, "r/a.xplane.pb", content=b"")
-    (host,) = find_runs(tmp_path)[0].hosts
-    assert (host.path.name, host.note) == ("a.xplane.pb", "")
 
 
 def test_tool_files_are_listed_and_the_sidecar_is_not_one(tmp_path: Path) -> None:
@@ -163,35 +120,6 @@ def test_the_newest_comes_first_by_name_or_by_the_time_of_its_files(tmp_path: Pa
     assert names(tmp_path) == ["2022-02-03_00-00-00", "between", "2021_02_03_00_00_00"]
 
 
-def test_runs_of_the_same_time_are_in_reverse_order_of_name(tmp_path: Path) -> None:
-    for name in ("b", "a", "c"):
-        put(tmp_path, f"{name}/h.xplane.pb")
-        os.utime(tmp_path / f"{name}/h.xplane.pb", (1.6e9, 1.6e9))
-    assert names(tmp_path) == ["c", "b", "a"]
-
-
-def test_runs_of_one_name_bear_their_log_directory(tmp_path: Path) -> None:
-    put(tmp_path, *(f"{d}/plugins/profile/{RUN}/a.xplane.pb" for d in ("train", "validation")))
-    put(tmp_path, "plugins/profile/2020_01_01_00_00_00/a.xplane.pb")
-    assert sorted(names(tmp_path)) == ["2020_01_01_00_00_00", f"train/{RUN}", f"validation/{RUN}"]
-
-
-def test_a_run_without_a_trace_comes_last(tmp_path: Path) -> None:
-    put(tmp_path, "plugins/profile/2022_01_01_00_00_00/a.overview_page.pb")
-    put(tmp_path, "plugins/profile/2021_01_01_00_00_00/a.xplane.pb")
-    runs = find_runs(tmp_path)
-    assert [(r.name, len(r.hosts)) for r in runs] == [
-        ("2021_01_01_00_00_00", 1),
-        ("2022_01_01_00_00_00", 0),
-    ]
-
-
-def test_times_in_names() -> None:
-    assert time_in_name("1970_01_02_00_00_00") == 86400.0
-    assert time_in_name("2021_02_30_00_00_00") is None
-    assert time_in_name("my run") is None
-
-
 def test_a_run_is_chosen_by_name_or_is_the_newest(tmp_path: Path) -> None:
     put(tmp_path, *(f"{d}/plugins/profile/{RUN}/a.xplane.pb" for d in ("train", "validation")))
     put(tmp_path, "plugins/profile/2020_01_01_00_00_00/a.xplane.pb")
@@ -211,12 +139,6 @@ def test_a_run_is_chosen_by_name_or_is_the_newest(tmp_path: Path) -> None:
 # Bad input: one line each.
 
 
-def test_a_missing_path(tmp_path: Path) -> None:
-    text = error(tmp_path / "logs" / "nothing")
-    assert "there is no such file or directory" in text
-    assert f"({tmp_path} is the part of the path that exists)" in text
-
-
 def test_an_empty_directory(tmp_path: Path) -> None:
     assert "the directory is empty" in error(tmp_path)
 
@@ -228,50 +150,11 @@ def test_a_directory_with_only_tool_files(tmp_path: Path) -> None:
     assert "HOST.xplane.pb or HOST.trace.json.gz, is missing" in text
 
 
-def test_tool_files_are_known_outside_of_their_layout_too(tmp_path: Path) -> None:
-    put(tmp_path, "h.kernel_stats.pb", "h.memory_profile.json.gz")
-    assert "(kernel_stats, memory_profile)" in error(tmp_path)
-
-
 def test_a_log_directory_without_a_profile(tmp_path: Path) -> None:
     put(tmp_path, "train/events.out.tfevents.1612385272.host.1.v2")
     text = error(tmp_path)
     assert "1 events file but no profile" in text
     assert "profile_batch" in text
-
-
-def test_a_log_directory_whose_profile_was_left_behind(tmp_path: Path) -> None:
-    put(tmp_path, "events.out.tfevents.1612385272.host.profile-empty")
-    assert "plugins/profile is missing" in error(tmp_path)
-
-
-def test_a_run_without_files(tmp_path: Path) -> None:
-    (tmp_path / "plugins/profile" / RUN).mkdir(parents=True)
-    assert "1 run without any file" in error(tmp_path)
-
-
-def test_a_directory_of_other_things(tmp_path: Path) -> None:
-    put(tmp_path, "src/main.py", "README.md")
-    assert "no trace (HOST.xplane.pb" in error(tmp_path)
-    assert "in 2 directories" in error(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("events.out.tfevents.1612385272.host.1.v2", "TensorBoard's events"),
-        ("host.overview_page.pb", "data converted for one of TensorBoard's tools"),
-    ],
-)
-def test_a_file_known_to_be_something_else(tmp_path: Path, name: str, words: str) -> None:
-    put(tmp_path, name)
-    with pytest.raises(TraceFormatError, match=words):
-        find_runs(tmp_path / name)
-
-
-def test_a_device_is_not_read() -> None:
-    with pytest.raises(TraceFormatError, match="a device, a pipe or a socket"):
-        find_runs(os.devnull)
 
 
 def test_paths_that_no_system_takes(tmp_path: Path) -> None:
@@ -284,15 +167,6 @@ def test_a_hostile_name_stays_on_one_printable_line(tmp_path: Path) -> None:
     assert r"a\nb\x1b[31m\udcff" in error(hostile)
     hostile.mkdir()
     assert "the directory is empty" in error(hostile)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_directory_without_permission(tmp_path: Path) -> None:
-    tmp_path.chmod(0)
-    try:
-        assert "cannot be read" in error(tmp_path)
-    finally:
-        tmp_path.chmod(0o700)
 
 
 def test_an_unreadable_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,23 +204,6 @@ def test_the_walk_stops_at_its_limit_and_says_so(
     assert "looked at 41 entries and stopped" in caplog.text
 
 
-def test_the_walk_goes_no_deeper_than_its_limit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(tmp_path, "1/2/3/a.xplane.pb")
-    monkeypatch.setattr(discovery, "MAX_DEPTH", 3)
-    assert names(tmp_path) == ["3"]
-    monkeypatch.setattr(discovery, "MAX_DEPTH", 2)
-    assert "where the search stopped" in error(tmp_path)
-
-
-def test_looking_changes_nothing(tmp_path: Path) -> None:
-    put(tmp_path, f"plugins/profile/{RUN}/a.xplane.pb")
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")}
-    find_runs(tmp_path)
-    assert {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*")} == before
-
-
 # The corpus.
 
 
@@ -359,18 +216,6 @@ def test_every_folder_of_the_corpus_has_runs_or_a_plain_line() -> None:
             assert all(run.hosts for run in find_runs(folder))
 
 
-@needs_corpus
-def test_the_corpus_as_a_whole() -> None:
-    runs = find_runs(CORPUS)
-    assert len({r.name for r in runs}) == len(runs) == 30
-    formats = [h.format for r in runs for h in r.hosts]
-    assert {f: formats.count(f) for f in formats} == {
-        "xplane": 24,
-        "trace.json": 3,
-        "local.trace": 1,
-    }
-
-
 # What a capture recorded beside a trace.
 
 
@@ -381,13 +226,6 @@ class TestSidecars:
         (run,) = find_runs(tmp_path)
 
         assert [h.sidecar for h in run.hosts] == [tmp_path / "r/a.placement.json.gz", None]
-
-    def test_are_found_beside_a_file_given_by_itself(self, tmp_path: Path) -> None:
-        put(tmp_path, "a.xplane.pb", "b.xplane.pb", "a.placement.json.gz")
-
-        found = [find_runs(tmp_path / f"{h}.xplane.pb")[0].hosts[0].sidecar for h in "ab"]
-
-        assert found == [tmp_path / "a.placement.json.gz", None]
 
     @pytest.mark.parametrize("folder", ["plugins/profile/run", "elsewhere"])
     def test_without_a_trace_are_named_as_what_is_there(self, tmp_path: Path, folder: str) -> None:

@@ -3,16 +3,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import zipfile
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests import traces
 from tests.corpus import CORPUS, needs_corpus
 from tests.traces import event, host, line, op, us, xspace
 from traceanalyzer.errors import (
@@ -70,7 +67,7 @@ def names(host_file: HostFile) -> list[str]:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("a.xplane.pb", "xplane"), ("a.xplane.pb.gz", "xplane"), ("a.bin", "xplane")],
+    [("a.xplane.pb", "xplane"), ("a.bin", "xplane")],
 )
 @pytest.mark.parametrize("compressed", [False, True])
 def test_an_xplane_of_any_name(tmp_path: Path, name: str, kind: str, *, compressed: bool) -> None:
@@ -81,32 +78,20 @@ def test_an_xplane_of_any_name(tmp_path: Path, name: str, kind: str, *, compress
     assert names(host_file) == ["a/MatMul:MatMul", "x"]
 
 
-@pytest.mark.parametrize("name", ["a.trace.json.gz", "a.trace.json", "a.json", "a.xplane.pb"])
+@pytest.mark.parametrize("name", ["a.trace.json.gz", "a.xplane.pb"])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_json_of_any_name(tmp_path: Path, name: str, *, compressed: bool) -> None:
     trace = read_host(put(tmp_path, name, gzip.compress(JSON) if compressed else JSON))
     assert (trace.format, trace.events) == ("trace.json", 1)
 
 
-@pytest.mark.parametrize("name", ["local.trace", "a.local.trace", "renamed"])
+@pytest.mark.parametrize("name", ["local.trace", "renamed"])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_local_trace_of_any_name(tmp_path: Path, name: str, *, compressed: bool) -> None:
     content = b'\x0a\x11\x08\x00\x12\x0d\x0a\x09/host:CPU\x10\x00"\x07\x10\x07\x1a\x01x\x50\x05'
     trace = read_host(put(tmp_path, name, gzip.compress(content) if compressed else content))
     assert (trace.format, trace.events) == ("local.trace", 1)
     assert trace.planes[0].name == "/host:CPU"
-
-
-def test_a_plain_file_is_mapped_not_read(tmp_path: Path) -> None:
-    trace = read_host(put(tmp_path, "a.xplane.pb", content_of(SPACE)))
-    base: object = trace.planes[0].buffer
-    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
-        base = base.base
-    assert isinstance(base, np.memmap)
-
-
-def test_a_trace_without_events_is_a_result(tmp_path: Path) -> None:
-    assert read_host(put(tmp_path, "a.xplane.pb", content_of(xspace(host())))).events == 0
 
 
 # Bad input: one line that says what, why and what to do.
@@ -116,22 +101,15 @@ def test_a_trace_without_events_is_a_result(tmp_path: Path) -> None:
     ("name", "content", "words"),
     [
         ("a.xplane.pb", b"", "0 bytes): the profiler writes that when a trace is over its limit"),
-        ("a.xplane.pb.gz", gzip.compress(b""), "0 bytes)"),
-        ("a.trace.json.gz", b"", "the file is empty (0 bytes): it was not written"),
         ("a.xplane.pb", b"To whom it may concern\n", "this is a text file"),
         ("a.trace.json.gz", gzip.compress(b"text"), "inside the gzip, this is a text file"),
-        ("a.xplane.pb", b"\n\n\nmore lines of text\n", "this is a text file"),
-        ("a.xplane.pb", "schöne Grüße".encode() * 400, "this is a text file"),
         ("a.xplane.pb", b"<!DOCTYPE html><p>404", "this is a web page"),
         ("a.xplane.pb", b"\0" * 5000, "nothing but zero bytes"),
         ("a.xplane.pb", b"\xff\xfe\xfd" * 10, "begins with the bytes ff fe fd ff"),
         ("a.xplane.pb", b"version https://git-lfs.github.com/spec/v1\n", "git lfs pull"),
         ("a.xplane.pb", b"\x28\xb5\x2f\xfd....", "compressed with zstd"),
-        ("a.xplane.pb", b"BZh9....", "compressed with bzip2"),
-        ("a.xplane.pb", b"\x7fELF....", "a program or a library"),
         ("a.trace.json", b'{"a": 1}', "JSON but not a trace"),
         ("a.trace.json", b"[", "cut short"),
-        ("a.trace.json", b'{"', "cut short"),
         ("a.xplane.pb", b'{"traceEvents": 3}', "JSON but not a trace"),
         ("a.xplane.pb", b"\n\xef\xbf\xbd\xef\xbf\xbd\x06\x08\x02\x12\x0a", "put U+FFFD for"),
     ],
@@ -142,30 +120,10 @@ def test_what_is_no_trace(tmp_path: Path, name: str, content: bytes, words: str)
     assert words in text
 
 
-def test_archives(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
-        archive.writestr("a.xplane.pb", content_of(SPACE))
-    assert "a zip archive; unpack it" in error(as_host(tmp_path / "a.zip"))
-    tar = b"a.xplane.pb".ljust(257, b"\0") + b"ustar\x0000" + b"\0" * 800
-    assert "a tar archive" in error(put(tmp_path, "a.tar", tar))
-    assert "a tar archive" in error(put(tmp_path, "a.tar.gz", gzip.compress(tar)))
-
-
-def test_an_events_file_renamed(tmp_path: Path) -> None:
-    record = b"\x18\0\0\0\0\0\0\0\xa3\x7fK\x22\x09\0\0\0\xc0\x0b\x60\xd8A\x1a\x0dbrain.Event:2"
-    assert "TensorBoard's events" in error(put(tmp_path, "a.xplane.pb", record))
-
-
 def test_a_cut_xplane(tmp_path: Path) -> None:
     content = content_of(SPACE)
     assert "cut short" in error(put(tmp_path, "a.xplane.pb", content[:-20]))
     assert "cut short" in error(put(tmp_path, "b.xplane.pb.gz", gzip.compress(content)[:-12]))
-
-
-def test_a_cut_gzip_is_refused_even_where_a_plane_ends(tmp_path: Path) -> None:
-    assert "cut short" in error(
-        put(tmp_path, "b.xplane.pb.gz", gzip.compress(content_of(SPACE))[:-1])
-    )
 
 
 def test_a_gzip_whose_checksum_fails_is_read_with_its_loss(tmp_path: Path) -> None:
@@ -174,26 +132,6 @@ def test_a_gzip_whose_checksum_fails_is_read_with_its_loss(tmp_path: Path) -> No
     trace = read_host(put(tmp_path, "a.xplane.pb.gz", bytes(content)))
     assert trace.damage is not None
     assert (trace.damage.places, trace.damage.events_kept) == (1, 2)
-    assert trace.damage.bytes_lost > 0
-
-
-def test_damage_of_a_gzip_is_named_before_what_it_did_to_the_content(tmp_path: Path) -> None:
-    wide = xspace(host(line("python")(*(event(f"e{i}", us(i, 1)) for i in range(2000)))))
-    content = bytearray(gzip.compress(content_of(wide)))
-    middle = len(content) // 2
-    content[middle : middle + 64] = b"\xff" * 64
-    assert "gzip data is damaged" in error(put(tmp_path, "a.xplane.pb.gz", bytes(content)))
-
-
-def test_a_damaged_trace_json_is_read_up_to_the_damage(tmp_path: Path) -> None:
-    head = '{"traceEvents": [{"ph":"M","pid":1,"name":"process_name","args":{"name":"/host:CPU"}}'
-    rows = ",".join(f'{{"ph":"X","pid":1,"tid":2,"name":"{i}","ts":{i}}}' for i in range(9000))
-    content = bytearray(gzip.compress(f"{head},{rows},{{}}]}}".encode()))
-    middle = len(content) // 2
-    content[middle : middle + 64] = b"\xff" * 64
-    trace = read_host(put(tmp_path, "a.trace.json.gz", bytes(content)))
-    assert trace.damage is not None
-    assert 1000 < trace.damage.events_kept == trace.events < 8500
     assert trace.damage.bytes_lost > 0
 
 
@@ -229,12 +167,6 @@ def test_an_empty_profile_quotes_what_the_profiler_said(tmp_path: Path) -> None:
     assert "no planes" in error(put(tmp_path, "c.trace.json", b'{"traceEvents": [{}]}'))
 
 
-def test_a_file_in_its_run_is_named_with_the_run(tmp_path: Path) -> None:
-    traces.write(tmp_path, b"text", run="2021_02_03_21_48_13", host="h")
-    (host_file,) = find_runs(tmp_path)[0].hosts
-    assert error(host_file).startswith("2021_02_03_21_48_13/h.xplane.pb: this is a text file")
-
-
 def test_what_the_system_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "the file is gone" in error(as_host(tmp_path / "a.xplane.pb"), TraceNotFoundError)
     assert "this is a directory" in error(as_host(tmp_path))
@@ -260,14 +192,10 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes, kin
         read_host(as_host(path, kind))
 
 
-def test_random_bytes(tmp_path: Path) -> None:
-    for seed in range(50):
-        error(put(tmp_path, "a.xplane.pb", np.random.default_rng(seed).bytes(10_000)))
-
-
 # The corpus.
 
 
+@pytest.mark.slow
 @needs_corpus
 def test_every_file_of_the_corpus_is_read_or_refused_in_one_line() -> None:
     refused = {}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import struct
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,9 @@ from traceanalyzer.trace import tfevents
 from traceanalyzer.trace.discovery import RunFiles, find_runs
 from traceanalyzer.trace.tfevents import tf_version, version_of_producer
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pathlib import Path
+
 RUN = "2021_02_03_21_48_13"
 RUN_TIME = 1612388893  # of that name, in UTC
 
@@ -76,10 +78,7 @@ def test_the_version_and_where_it_was_read(tmp_path: Path) -> None:
     [
         (".", "."),
         ("train", "."),
-        ("train", "train"),
-        (".", "train"),
         ("train", "validation"),
-        ("validation", "."),
     ],
 )
 def test_events_are_looked_for_where_keras_puts_them(
@@ -87,23 +86,6 @@ def test_events_are_looked_for_where_keras_puts_them(
 ) -> None:
     put(tmp_path / events, HEADER + graph(808))
     assert value(run_in(tmp_path / profile)) == "2.6"
-
-
-def test_events_of_another_log_directory_do_not_count(tmp_path: Path) -> None:
-    put(tmp_path / "other", HEADER + graph(808))
-    put(tmp_path, HEADER + graph(808))
-    assert value(run_in(tmp_path / "mine")) is None
-
-
-def test_a_run_outside_of_the_layout_has_its_own_directory(tmp_path: Path) -> None:
-    put(tmp_path, HEADER + graph(987))
-    assert value(RunFiles(name="x", path=tmp_path, hosts=())) == "2.8"
-
-
-def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, HEADER + graph(987))
-    monkeypatch.chdir(run_in(tmp_path).path)
-    assert value(RunFiles(name=RUN, path=Path(), hosts=())) == "2.8"
 
 
 def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> None:
@@ -116,27 +98,12 @@ def test_after_an_upgrade_the_events_nearest_in_time_count(tmp_path: Path) -> No
     assert version.source.endswith("the nearest in time of 3 events files that disagree")
 
 
-def test_a_run_of_no_known_time_has_all_versions_that_were_seen(tmp_path: Path) -> None:
-    put(tmp_path, HEADER + graph(440), 1)
-    put(tmp_path, HEADER + graph(561), 2)
-    put(tmp_path, HEADER + graph(561), 3)
-    version = tf_version(run_in(tmp_path, "mine"))
-    assert version is not None
-    assert version.value == "2.4 or 2.3"
-    assert version.source == "GraphDef producers in 3 events files that disagree"
-
-
 @pytest.mark.parametrize(
     ("producer", "version"),
     [
-        (119, "2.0"),
-        (134, "1.15"),
         (175, "2.1 or 2.2"),
-        (440, "2.3"),
         (2474, "2.21"),
         (300, "between 2.2 and 2.3"),
-        (150, "between 2.0 and 2.1"),
-        (2400, "between 2.20 and 2.21"),
         (27, "before 2.0"),
         (9999, "after 2.21"),
     ],
@@ -160,26 +127,15 @@ def test_the_installed_tensorflow_is_known() -> None:
         b"",
         b"\x05",
         HEADER,
-        HEADER + METRIC,
         HEADER + graph(561)[:-20],
         HEADER + struct.pack("<QI", 2**63, 0) + b"x",
         HEADER + record(b"\xff" * 30),
         HEADER + record(b"\x20\x05"),
         HEADER + record(field(4, b"\x20\x05")),
-        HEADER + record(field(4, field(4, b"\x0a\x00"))),
-        HEADER + record(field(4, field(4, b""))),
     ],
 )
 def test_files_without_a_graph(tmp_path: Path, content: bytes) -> None:
     put(tmp_path, content)
-    assert value(run_in(tmp_path)) is None
-
-
-def test_other_files_are_not_opened(tmp_path: Path) -> None:
-    put(tmp_path, HEADER + graph(561), suffix="host.profile-empty")
-    (tmp_path / "events.out.tfevents.12.directory").mkdir()
-    (tmp_path / "events.out.tfevents.13.link").symlink_to("nowhere")
-    (tmp_path / "events.txt").write_bytes(graph(561))
     assert value(run_in(tmp_path)) is None
 
 
@@ -189,24 +145,6 @@ def test_only_the_beginning_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tfevents, "MAX_RECORDS", 200)
     assert value(run_in(tmp_path)) == "2.4"
     monkeypatch.setattr(tfevents, "MAX_RECORD_BYTES", 100)
-    assert value(run_in(tmp_path)) is None
-
-
-def test_only_some_files_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tfevents, "MAX_FILES", 2)
-    put(tmp_path, HEADER, RUN_TIME + 1)
-    put(tmp_path, HEADER, RUN_TIME + 2)
-    put(tmp_path, HEADER + graph(561), RUN_TIME + 3)
-    assert value(run_in(tmp_path)) is None
-
-
-def test_what_cannot_be_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(tmp_path, HEADER + graph(561))
-
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", refuse)
     assert value(run_in(tmp_path)) is None
 
 
@@ -227,17 +165,8 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> 
     [
         ("oldfmt-localtrace-jonathanpeel", "2.0"),
         ("tfcpu-on-gpu-host-fatma", "2.4"),
-        ("tfcpu-win-ahettiarac", "2.4"),
-        ("tfgpu-e4040-2023-hd2551", "2.4"),
-        ("tfmac-chiyo-dogsvscats", "2.6"),
-        ("tfgpu-fatma-cnn-sandor", None),
         ("jax-rocm-conv08", None),
     ],
 )
 def test_the_corpus(folder: str, version: str | None) -> None:
     assert {value(run) for run in find_runs(CORPUS / folder)} == {version}
-
-
-def test_the_sample_of_keras() -> None:
-    (run,) = find_runs(REPOSITORY / "sample_traces" / "keras_fit")
-    assert value(run) == "2.21"

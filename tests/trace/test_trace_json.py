@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.corpus import CORPUS, needs_corpus
-from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from tests.corpus import CORPUS, needs_corpus, slow_but
+from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.trace import trace_json
 from traceanalyzer.trace.discovery import TRACE_JSON, XPLANE, HostFile
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.memory_need import report_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,26 +59,6 @@ def error(text: str | bytes) -> str:
 # What TensorFlow wrote.
 
 
-def test_processes_are_planes_and_threads_lines() -> None:
-    plane = one(document(PROCESS, THREAD, x("e", 1, 2)))
-    assert (plane.name, plane.id) == ("/host:CPU", 1)
-    assert (plane.lines.name, plane.lines.id.tolist()) == (("python",), [2])
-
-
-def test_a_device_without_events_is_a_plane() -> None:
-    gpu = {"ph": "M", "pid": 9, "name": "process_name", "args": {"name": "/device:GPU:0"}}
-    trace = read(document(gpu, PROCESS, x("e", 1, 2)))
-    assert [(p.name, len(p)) for p in trace.planes] == [("/device:GPU:0", 0), ("/host:CPU", 1)]
-
-
-def test_an_op_has_its_long_name_and_is_displayed_by_type() -> None:
-    plane = one(document(PROCESS, x("MatMul", 1, 2, long_name="a/MatMul:MatMul", is_eager="0")))
-    assert names(plane) == ["a/MatMul:MatMul"]
-    assert plane.display_names[plane.name_of[0]] == "MatMul"
-    assert plane.integers("is_eager").values.tolist() == [0]
-    assert not plane.has_stat("long_name")
-
-
 def test_an_event_that_begins_a_step_loses_the_number_that_was_added() -> None:
     plane = one(
         document(
@@ -96,11 +75,7 @@ def test_an_event_that_begins_a_step_loses_the_number_that_was_added() -> None:
 @pytest.mark.parametrize(
     ("us", "ps"),
     [
-        ("0", 0),
-        ("31", 31_000_000),
         ("133.09999999999999", 133_100_000),
-        ("4427.6000000000004", 4_427_600_000),
-        ("5737.2049999999999", 5_737_205_000),
         ("1e-6", 1),
         ("9600829.541123", 9_600_829_541_123),
         ("4611686018427.387", 4_611_686_018_427_387_000),
@@ -111,42 +86,10 @@ def test_times_are_exact_to_the_picosecond(us: str, ps: int) -> None:
     assert (plane.start_ps.tolist(), plane.duration_ps.tolist()) == ([ps], [ps])
 
 
-def test_arguments_are_stats() -> None:
-    event = x("e", 1, 2) | {
-        "args": {"s": "t", "i": -3, "f": 0.5, "b": True, "none": None, "nested": {"a": [1.5]}}
-    }
-    plane = one(document(PROCESS, event))
-    assert {k: plane.strings(k).to_list() for k in plane.stat_names.values()} == {
-        "s": ["t"],
-        "i": ["-3"],
-        "f": ["0.5"],
-        "b": ["1"],
-        "nested": ['{"a": [1.5]}'],
-    }
-
-
-def test_names_may_come_last_and_hosts_before_them() -> None:
-    named = {**PROCESS, "args": {"name": "host-7 /device:GPU:1"}}
-    assert one(document(x("e", 1, 2), THREAD, named)).name == "/device:GPU:1"
-
-
-def test_instants_are_events_without_duration() -> None:
-    instant = {"ph": "i", "pid": 1, "tid": 2, "name": "e", "ts": 1}
-    assert one(document(PROCESS, instant)).duration_ps.tolist() == [0]
-
-
 def test_entries_that_are_no_events_are_counted() -> None:
     trace = read(document(PROCESS, x("e", 1, 2), {"ph": "C"}, {"ph": "s"}, {"ph": "s"}))
     assert trace.events == 1
     assert trace.warnings[0].endswith("left out: 1 of kind 'C', 2 of kind 's'")
-
-
-def test_a_bare_list_is_a_document_too() -> None:
-    assert read(json.dumps([PROCESS, x("e", 1, 2)])).events == 1
-
-
-def test_a_byte_order_mark_and_white_space() -> None:
-    assert read(b"\xef\xbb\xbf \n" + document(PROCESS, x("e", 1, 2)).encode() + b"\n").events == 1
 
 
 @given(st.integers(1, 50))
@@ -167,11 +110,6 @@ def test_other_json(text: str) -> None:
     assert "JSON but not a trace" in error(text)
 
 
-@pytest.mark.parametrize("text", ["", " ", "{", '{"traceEvents": [', "[{}", '{"traceEv'])
-def test_cut_before_any_event(text: str) -> None:
-    assert "cut short" in error(text)
-
-
 def test_cut_anywhere() -> None:
     text = document(PROCESS, THREAD, *(x(f"e{i}", i, 2, a="b") for i in range(9)))
     for end in range(text.index("[") + 1, len(text) - 1):
@@ -181,11 +119,6 @@ def test_cut_anywhere() -> None:
 def test_another_programs_trace() -> None:
     named = {**PROCESS, "args": {"name": "python 4242"}}
     assert "a trace of another program" in error(document(named, x("e", 1, 2)))
-
-
-def test_garbage() -> None:
-    assert "damaged at byte" in error('{"a": nonsense, "b": 1}')
-    assert "damaged at byte" in error('"text"')
 
 
 # What is damaged.
@@ -253,13 +186,6 @@ def test_an_element_without_end_is_not_read_to_the_end_of_the_file(
     assert trace.damage.bytes_lost == 50_014
 
 
-def test_the_limit_on_memory() -> None:
-    text = document(PROCESS, *(x(str(i), i, 2) for i in range(1000)))
-    assert read(text, max_bytes=report_bytes(1_000_000)).events == 1000
-    with pytest.raises(TraceTooLargeError):
-        read(text, max_bytes=report_bytes(100_000))
-
-
 # Any JSON, and any text.
 
 JSON = st.recursive(
@@ -281,12 +207,6 @@ def test_any_events(events: list[Any], named: bool) -> None:  # noqa: FBT001 - h
     text = json.dumps({"traceEvents": [PROCESS, *events] if named else events})
     with suppress(TraceFormatError):
         check(read(text))
-
-
-@given(JSON)
-def test_any_document(value: Any) -> None:  # noqa: ANN401 - any JSON
-    with suppress(TraceFormatError):
-        check(read(json.dumps(value)))
 
 
 @given(st.data())
@@ -332,7 +252,11 @@ def rows(plane: Plane) -> Counter[tuple[object, ...]]:
 
 
 @needs_corpus
-@pytest.mark.parametrize("path", PAIRS, ids=lambda p: p.parent.name)
+@pytest.mark.parametrize(
+    "path",
+    slow_but(lambda path: "2023_11_07_18_18_59" in path.parts, PAIRS),
+    ids=lambda p: p.parent.name,
+)
 def test_json_and_xplane_of_a_run_agree(path: Path) -> None:
     xplane = path.with_name(path.name.replace(".trace.json.gz", ".xplane.pb"))
     full = read_host(HostFile(host="a", path=xplane, format=XPLANE))
@@ -359,7 +283,6 @@ def test_json_and_xplane_of_a_run_agree(path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "planes", "events"),
     [
-        ("oldfmt-sagemaker-timeline", ["/host:CPU"], 798),
         ("oldfmt-ruben-noxplane", ["/host:CPU"], 490),
         (
             "broken-sagemaker-missing-metadata",

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import traceanalyzer as ta
-from tests.corpus import CORPUS, needs_corpus
 from tests.tables.reading import tables_of
 from tests.traces import host, iterator, line, us
 from traceanalyzer.input_pipeline.verdict import host_input
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_tables import HostTables
 
 _SAMPLES = sorted((Path(__file__).parents[2] / "sample_traces").glob("*/logs"))
-_KEEP_UP = (
-    "tfgpu-fatma-cnn-sandor",
-    "tfcpu-on-gpu-host-fatma",
-)
 _ROUNDING_PS = 2_000  # trace.json has nanoseconds: events that touch may overlap by as much
 
 
@@ -69,27 +64,6 @@ def check(tables: HostTables, use: HostInput | None) -> None:
 def test_samples(logs: Path) -> None:
     for found in ta.load(logs).hosts:
         check(found.tables, found.input_pipeline)
-
-
-@needs_corpus
-@pytest.mark.parametrize(
-    "folder", sorted(p.name for p in CORPUS.glob("*")) if CORPUS.is_dir() else []
-)
-def test_traces_of_others(folder: str) -> None:
-    try:
-        names = ta.runs(CORPUS / folder)
-    except ta.TraceAnalyzerError:
-        pytest.skip("holds no trace")
-    for name in names:
-        try:
-            run = ta.load(CORPUS / folder, name)
-        except ta.TraceAnalyzerError:
-            continue
-        for found in run.hosts:
-            check(found.tables, found.input_pipeline)
-            if folder in _KEEP_UP:
-                assert found.input_pipeline is not None
-                assert found.input_pipeline.verdict == "keeps_up"
 
 
 _TYPES = ("Map", "ParallelMapV2", "Prefetch", "Batch", "Zip[0]", "Zip[1]", "FlatMap[3]", "Range")
