@@ -81,18 +81,6 @@ def test_what_reads_another_variable_is_another_function() -> None:
     assert not found.is_repeated("__inference_Dataset_map_f_60", read_of(other_type))
 
 
-def test_what_computes_with_another_type_is_another_function() -> None:
-    repeated = RepeatedFunctions()
-    for number, to in enumerate([tf.float64] * 3 + [tf.int64]):
-        graph = graph_of(lambda x, to=to: tf.cast(x, to))
-        assert not repeated.is_repeated(f"__inference_Dataset_map_f_{number}", graph)
-
-
-def test_a_function_of_no_dataset_is_always_recorded(repeated: RepeatedFunctions) -> None:
-    for number in range(9):
-        assert not repeated.is_repeated(f"__inference_f_{number}", graph_of(double))
-
-
 def scopes_of(pool: FramePool) -> Scopes:
     return Scopes(pool, Origins(lambda _: -1, GpuQuestions()))
 
