@@ -169,7 +169,8 @@ def test_stdout_and_stderr_keep_their_order(folder: Path) -> None:
         """
     assert in_a_shell(folder, code, ">both.log 2>&1").code == 0
     written = (folder / "both.log").read_bytes()
-    assert written.startswith(b"".join(b"%d\n" % n for n in range(2000)) + b"traceanalyzer: ")
+    ours = b"traceanalyzer: the script did not import TensorFlow: nothing was recorded\n"
+    assert written == b"".join(b"%d\n" % n for n in range(2000)) + ours
 
 
 def test_a_broken_stderr_is_broken(folder: Path) -> None:
@@ -239,11 +240,6 @@ def test_runs_where_options_keep_the_recorder_out(folder: Path, option: str) -> 
 ENDED_EARLY = "the script ended before it had imported TensorFlow: nothing was recorded"
 
 
-def test_tells_that_there_was_no_tensorflow(folder: Path) -> None:
-    done = captured([script(folder, "print(1)")], folder)
-    assert done.ours == ["the script did not import TensorFlow: nothing was recorded"]
-
-
 PROCESSES = """
 import multiprocessing, sys
 
@@ -268,7 +264,7 @@ def test_a_process_that_the_script_starts_runs_as_without_us(folder: Path, way: 
     assert {file.name for file in folder.iterdir()} == {"script.py"}
 
 
-@pytest.mark.parametrize("ends", ["1 / 0", "if", "import os; os.kill(os.getpid(), 15)"])
+@pytest.mark.parametrize("ends", ["1 / 0", "if"])
 def test_a_script_that_ended_early_might_have_imported_tensorflow(folder: Path, ends: str) -> None:
     done = captured([script(folder, f"{ends}\nimport tensorflow")], folder)
     assert done.code != 0
@@ -346,8 +342,6 @@ def test_is_refused_before_the_script_starts(
     monkeypatch.chdir(folder)
     script(folder, "print('started')")
     (folder / "folder").mkdir()
-    (folder / "program").mkdir()
-    script(folder / "program", "print('started')", "__main__.py")
     (folder / "link.html").symlink_to("script.py")
     old = folder / "traceanalyzer-logs" / "plugins" / "profile" / "old"
     old.mkdir(parents=True)

@@ -138,10 +138,3 @@ def test_tells_nothing_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None
     nvml.used = [0]
     monkeypatch.setattr(Nvml, "nvmlInit", lambda _: 1 / 0)
     assert watched(monkeypatch, nvml) == []
-
-
-def test_tells_nothing_without_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    watch = GpuWatch()
-    watch.start(os.getpid())
-    assert watch.finish() == []

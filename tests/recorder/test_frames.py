@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -99,25 +98,6 @@ def test_the_innermost_frame_that_is_the_users() -> None:
     assert found is not None
     assert place(found) == ("/srv/user/train.py", 2, "inner")
     assert user_frame(None) is None
-
-
-def test_frames_are_numbered_once() -> None:
-    pool = FramePool()
-    numbers = [
-        pool.add("train.py", 3, "step"),
-        pool.add(os.__file__, 9, "walk"),
-        pool.add(str(Path.cwd() / "train.py"), 3, "step"),
-        pool.add("<stdin>", 1, "<module>"),
-        pool.add_frame(None),
-    ]
-    assert numbers == [0, 1, 0, 2, -1]
-    assert pool.to_list() == [
-        (str(Path.cwd() / "train.py"), 3, "step", 1),
-        (os.__file__, 9, "walk", 0),
-        ("<stdin>", 1, "<module>", 1),
-    ]
-    assert pool.to_list(2) == [("<stdin>", 1, "<module>", 1)]
-    assert len(pool) == 3
 
 
 def test_code_that_is_gone_lends_its_number_to_none() -> None:

@@ -16,7 +16,7 @@ from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
 from traceanalyzer.recorder import graphs
-from traceanalyzer.recorder.graphs import Dumps, _functions_of
+from traceanalyzer.recorder.graphs import Dumps
 from traceanalyzer.recorder.journal import Journal
 
 if TYPE_CHECKING:
@@ -270,27 +270,6 @@ def test_too_many_bytes_end_the_dumps(
     (note,) = map(json.loads, (tmp_path / "journal").read_text().splitlines())
     assert (note["id"], note["severity"]) == ("graphs_left_out", "warning")
     assert _names(tmp_path / "graphs") == KEPT
-
-
-@pytest.mark.parametrize(
-    ("nodes", "functions"),
-    [
-        ({"x", "mm", "out"}, ["f", "f_again"]),
-        ({"mm", "out"}, ["f", "f_again"]),  # without what nothing needs
-        ({"x", "y", "z", "sum"}, ["g"]),
-        ({"AddV2"}, []),
-    ],
-)
-def test_a_graph_is_of_the_functions_whose_nodes_it_has(
-    nodes: set[str], functions: list[str]
-) -> None:
-    definitions: dict[str, frozenset[str]] = {
-        "f": frozenset({"x", "mm", "out"}),
-        "g": frozenset({"x", "y", "z", "sum"}),
-        "empty": frozenset(),
-        "f_again": frozenset({"x", "mm", "out"}),
-    }
-    assert _functions_of(nodes, definitions) == functions
 
 
 def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:

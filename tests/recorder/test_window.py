@@ -66,19 +66,6 @@ def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) ->
     assert auto.looked(Load(eager_ops=50_000)) == End("for 50,000 eager ops")
 
 
-def test_steps_alone_end_after_a_hundred_calls_and_two_seconds(
-    auto: AutoWindow, clock: Clock
-) -> None:
-    clock.now += 60
-    auto.looked(Load())
-    call(auto, 3)
-    clock.now += 1
-    assert not call(auto, 1000)
-    assert auto.looked(Load()) is None
-    clock.now += 1
-    assert auto.looked(Load()) == End("for 2 s")
-
-
 @pytest.mark.parametrize(
     ("load", "words"),
     [
