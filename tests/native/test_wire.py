@@ -1,4 +1,4 @@
-"""The compiled walk over the wire format, function by function."""
+"""The reading of the wire format, function by function."""
 
 from __future__ import annotations
 
@@ -21,30 +21,36 @@ from tests.trace.encodings import (
     text,
     varint,
 )
-from traceanalyzer.trace import wire
-
-# What `wire` does within its own module; tested here, since nothing shows it from outside.
-from traceanalyzer.trace.wire import _fixed64, _message, _skip, _stat, _tag, _varint
-
-SEED = np.uint64(0)
-COUNT = False  # what a walk does: count, not fill
+from traceanalyzer.native import wire
+from traceanalyzer.trace.xplane import decode
 
 
 def uint8(content: bytes) -> np.ndarray:
-    array = np.frombuffer(content, np.uint8)
-    array.flags.writeable = False
-    return array
+    return np.frombuffer(content, np.uint8)
 
 
 def positions(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
+def scan_space(content: bytes) -> tuple[int, ...]:
+    none = np.empty(0, np.int64)
+    return wire.scan_space(uint8(content), np.empty((2, 0), np.int64), np.empty(0, np.uint8), none)
+
+
+def read_stat(content: bytes) -> tuple[int, int, int] | None:
+    """Id, kind and value of a stat, whose bytes begin at 8; None where it cannot be read."""
+    stats = decode(uint8(plane(line(event(stat(content)))))).planes[0].stats
+    return (int(stats.id[0]), int(stats.kind[0]), int(stats.value[0])) if len(stats.id) else None
+
+
+# --------------------------------------------------------------------------- fields
+
+
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 300, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
 @pytest.mark.parametrize("padding", [0, 1, 10])
 def test_varint(value: int, padding: int) -> None:
-    encoded = varint(value, padding)
-    assert _varint(uint8(encoded), 0, len(encoded)) == (value, len(encoded))
+    assert read_stat(tag(3, 0) + varint(value, padding)) == (0, wire.UINT64, value)
 
 
 @pytest.mark.parametrize(
@@ -58,30 +64,17 @@ def test_varint(value: int, padding: int) -> None:
     ],
 )
 def test_a_varint_that_does_not_end_is_refused(encoded: bytes) -> None:
-    assert _varint(uint8(encoded), 0, len(encoded))[1] == -1
-
-
-def test_a_varint_does_not_look_past_the_end_it_is_given() -> None:
-    assert _varint(uint8(b"\x80\x01"), 0, 1)[1] == -1
-    assert _varint(uint8(b"\x05"), 1, 1)[1] == -1
+    assert read_stat(tag(3, 0) + encoded) is None
 
 
 def test_bits_beyond_the_64th_are_dropped_as_protobuf_drops_them() -> None:
-    encoded = b"\xff" * 9 + b"\x7f"
-    assert _varint(uint8(encoded), 0, 10) == (2**64 - 1, 10)
+    assert read_stat(tag(3, 0) + b"\xff" * 9 + b"\x7f") == (0, wire.UINT64, 2**64 - 1)
 
 
-@pytest.mark.parametrize(
-    ("encoded", "field", "wire_type"),
-    [(b"\x0a", 1, 2), (b"\x08", 1, 0), (b"\x21", 4, 1), (tag(2**29 - 1, 5), 2**29 - 1, 5)],
-)
-def test_tag(encoded: bytes, field: int, wire_type: int) -> None:
-    assert _tag(uint8(encoded), 0, len(encoded)) == (field, wire_type, len(encoded))
-
-
-@pytest.mark.parametrize("encoded", [b"", b"\x00", b"\x02", b"\x80", tag(2**29, 0), b"\xff" * 10])
+@pytest.mark.parametrize("encoded", [b"\x00", b"\x02", b"\x80", tag(2**29, 0), b"\xff" * 10])
 def test_a_field_number_out_of_range_is_no_tag(encoded: bytes) -> None:
-    assert _tag(uint8(encoded), 0, len(encoded))[2] == -1
+    assert read_stat(encoded + b"\x00") is None
+    assert read_stat(tag(2**29 - 1, 0) + b"\x00") == (0, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -90,42 +83,45 @@ def test_a_field_number_out_of_range_is_no_tag(encoded: bytes) -> None:
         (b"\x00", (1, 1)),
         (b"\x02ab", (1, 3)),
         (b"\x82\x00ab", (2, 4)),
-        (b"\x03ab", (-1, -1)),
-        (b"", (-1, -1)),
-        (b"\x80", (-1, -1)),
+        # What cannot be read is empty.
+        (b"\x03ab", (0, 0)),
+        (b"\x80", (0, 0)),
         # Lengths that would lead back, were they taken for signed numbers.
-        (varint(2**64 - 1) + b"ab", (-1, -1)),
-        (varint(2**63) + b"ab", (-1, -1)),
-        (varint(2**63 - 1) + b"ab", (-1, -1)),
+        (varint(2**64 - 1) + b"ab", (0, 0)),
+        (varint(2**63) + b"ab", (0, 0)),
+        (varint(2**63 - 1) + b"ab", (0, 0)),
     ],
 )
-def test_message(encoded: bytes, bounds: tuple[int, int]) -> None:
-    assert _message(uint8(encoded), 0, len(encoded)) == bounds
+def test_length(encoded: bytes, bounds: tuple[int, int]) -> None:
+    begin, end = wire.string_bounds(uint8(encoded), positions(0))
+    assert (begin[0], end[0]) == bounds
 
 
 @pytest.mark.parametrize(
-    ("encoded", "wire_type", "after"),
+    ("encoded", "wire_type", "is_read"),
     [
-        (b"\x80\x01", 0, 2),
-        (b"\x80", 0, -1),
-        (b"12345678", 1, 8),
-        (b"1234567", 1, -1),
-        (b"\x01x", 2, 2),
-        (b"\x02x", 2, -1),
-        (b"1234", 5, 4),
-        (b"123", 5, -1),
-        (b"\x0b\x0c", 3, -1),  # groups
-        (b"\x0c", 4, -1),
-        (b"\x00", 6, -1),  # no such types
-        (b"\x00", 7, -1),
+        (b"\x80\x01", 0, True),
+        (b"\x80", 0, False),
+        (b"12345678", 1, True),
+        (b"1234567", 1, False),
+        (b"\x01x", 2, True),
+        (b"\x02x", 2, False),
+        (b"1234", 5, True),
+        (b"123", 5, False),
+        (b"\x0b\x0c", 3, False),  # groups
+        (b"\x0c", 4, False),
+        (b"\x00", 6, False),  # no such types
+        (b"\x00", 7, False),
     ],
 )
-def test_skip(encoded: bytes, wire_type: int, after: int) -> None:
-    assert _skip(uint8(encoded), 0, len(encoded), wire_type) == after
+def test_an_unknown_field_is_stepped_over(encoded: bytes, wire_type: int, is_read: bool) -> None:  # noqa: FBT001
+    found = read_stat(tag(9, wire_type) + encoded)
+    assert found == ((0, 0, 0) if is_read else None)
 
 
 def test_fixed64_is_little_endian() -> None:
-    assert _fixed64(uint8(b"xx\x01\x02\x00\x00\x00\x00\x00\x80"), 2) == 0x8000_0000_0000_0201
+    encoded = tag(2, 1) + b"\x01\x02\x00\x00\x00\x00\x00\x80"
+    assert read_stat(encoded) == (0, wire.DOUBLE, 0x8000_0000_0000_0201)
 
 
 @pytest.mark.parametrize(
@@ -141,31 +137,22 @@ def test_fixed64_is_little_endian() -> None:
         ((tag(2, 1) + b"\0" * 8, number(4, 8)), (0, wire.INT64, 8)),
         ((number(4, 8), tag(2, 1) + b"\1" + b"\0" * 7), (0, wire.DOUBLE, 1)),
         # A string is where its length stands.
-        ((text(5, "ab"),), (0, wire.STRING, 1)),
-        ((number(1, 1), text(6, "ab")), (1, wire.BYTES, 3)),
+        ((text(5, "ab"),), (0, wire.STRING, 9)),
+        ((number(1, 1), text(6, "ab")), (1, wire.BYTES, 11)),
         # Other types make it another field.
         ((number(5, 1), number(2, 1), text(3, "ab"), tag(4, 5) + b"1234"), (0, 0, 0)),
         ((text(1, "a"), number(8, 1)), (0, 0, 0)),
     ],
 )
 def test_stat(parts: tuple[bytes, ...], read: tuple[int, int, int]) -> None:
-    content = b"".join(parts)
-    assert _stat(uint8(content), 0, len(content)) == (*read, True)
+    assert read_stat(b"".join(parts)) == read
 
 
 @pytest.mark.parametrize(
     "content", [b"\x08", b"\x08\x80", b"\x11123", b"\x2a\x05a", b"\x0f", b"\x00"]
 )
-def test_a_broken_stat_says_so(content: bytes) -> None:
-    assert not _stat(uint8(content), 0, len(content))[3]
-
-
-def scan_space(content: bytes) -> tuple[int, int, int, int]:
-    none = np.empty(0, np.int64)
-    counted: tuple[int, int, int, int] = wire.scan_space(
-        uint8(content), COUNT, none, none, np.empty(0, np.uint8), none
-    )
-    return counted
+def test_a_broken_stat_is_none(content: bytes) -> None:
+    assert read_stat(content) is None
 
 
 @pytest.mark.parametrize(
@@ -204,10 +191,7 @@ GOOD = plane(
 def walk_planes(content: bytes) -> tuple[tuple[int, ...], int]:
     """Counts of one plane's walk, and where the plane ends after it."""
     begin, end = positions(0), positions(len(content))
-    none = np.empty(0, np.int64)
-    columns = [(none,) * n for n in (7, 8, 6, 2)]
-    stats = (none, np.empty(0, np.uint8), np.empty(0, np.uint64))
-    counts = wire.walk_planes(uint8(content), COUNT, begin, end, *columns, stats, none)
+    counts = wire.walk_planes(uint8(content), begin, end, wire.PlaneTables.empty())
     return counts, int(end[0])
 
 
@@ -254,7 +238,7 @@ def test_a_line_ends_at_its_first_broken_event(broken: bytes) -> None:
     begin = positions(0, len(content) - len(sound))
     end = positions(len(content) - len(sound), len(content))
     events, stats = positions(0, 0), positions(0, 0)
-    _, _, lost, places = wire.scan_lines(uint8(content), 0, 2, begin, end, events, stats)
+    _, _, lost, places = wire.scan_lines(uint8(content), range(2), (begin, end), events, stats)
     assert events.tolist() == [2, 2]
     assert stats.tolist() == [2, 2]
     assert (lost, places) == (len(broken) + len(sound), 1)
@@ -278,8 +262,8 @@ def test_a_line_tells_how_wide_its_columns_must_be(
     wide: bool,  # noqa: FBT001
 ) -> None:
     content = b"".join(parts)
-    end = positions(len(content))
-    found = wire.scan_lines(uint8(content), 0, 1, positions(0), end, positions(0), positions(0))
+    bounds = positions(0), positions(len(content))
+    found = wire.scan_lines(uint8(content), range(1), bounds, positions(0), positions(0))
     assert found == (aggregated, wide, 0, 0)
 
 
@@ -291,10 +275,10 @@ def interned(strings: list[bytes]) -> tuple[list[int], list[bytes]]:
     for string in strings:
         at.append(len(buffer))
         buffer += varint(len(string)) + string
-    codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
     b = uint8(bytes(buffer))
-    n = wire.intern_strings(b, SEED, positions(*at), codes, first)
-    return codes.tolist(), [wire.string_at(b, int(p)) for p in first[:n]]
+    codes, first = wire.intern_strings(b, 0, positions(*at))
+    begin, end = wire.string_bounds(b, first)
+    return codes.tolist(), [b[i:j].tobytes() for i, j in zip(begin, end, strict=True)]
 
 
 @given(st.lists(st.binary(max_size=3), max_size=60))
@@ -317,8 +301,7 @@ def test_a_long_string_is_read_whole() -> None:
 
 def test_string_bounds() -> None:
     b = uint8(b"\x00\x02ab" + varint(200) + b"c" * 200)
-    begin, end = np.empty(4, np.int64), np.empty(4, np.int64)
-    wire.string_bounds(b, positions(0, 1, 4, -1), begin, end)
+    begin, end = wire.string_bounds(b, positions(0, 1, 4, -1))
     assert begin.tolist() == [1, 2, 6, 0]
     assert end.tolist() == [1, 4, 206, 0]
 
@@ -333,5 +316,6 @@ def test_find_stat_takes_the_last_and_leaves_the_others(
 ) -> None:
     rows = positions(-1, 7, -1, 9)
     stat_id = np.array([1, 2, 2, 3, 2], width)
-    wire.find_stat(positions(0, 3, 3, 4), positions(3, 3, 4, 5), stat_id, positions(*wanted), rows)
+    bounds = positions(0, 3, 3, 4), positions(3, 3, 4, 5)
+    wire.find_stat(bounds, stat_id, positions(*wanted), rows)
     assert rows.tolist() == found
