@@ -13,9 +13,7 @@ model have no traceback; a recorder can only name the line that loads it, which 
 
 from __future__ import annotations
 
-import ast
 import collections
-import functools
 import io
 import os
 import re
@@ -69,11 +67,6 @@ class Program:
         return self.path.read_text(encoding="utf-8")
 
     @property
-    def title(self) -> str:
-        """What it is, by the first line of its docstring."""
-        return (ast.get_docstring(ast.parse(self.source)) or "").partition("\n")[0]
-
-    @property
     def exit_code(self) -> int:
         """What it ends with."""
         return ENDINGS.get(self.name, 0)
@@ -118,9 +111,8 @@ def mask(stdout: str) -> str:
     return _TIMING.sub("<time>", stdout)
 
 
-@functools.cache
 def run_plainly(program: Program, python: str = sys.executable) -> Outcome:
-    """Run it as its author would; once in a process, however often this is asked for."""
+    """Run it as its author would."""
     return _run([python, str(program.path)])
 
 

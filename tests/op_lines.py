@@ -1,15 +1,14 @@
 """Which lines of a program make which ops, by TensorFlow's own account.
 
-Run as `python tests/op_lines.py OUT.json PROGRAM.py`, with any TensorFlow from 2.12 on: runs the
-program and writes, for each op type, the lines of the program that made such ops. The line of an op
-in a graph is read from its `traceback`, which AutoGraph's source map has corrected; that of an op
-run eagerly is the innermost of the stack. Ops without a line of the program are left out, and so
-are the graphs in which Keras tries a model's shapes, since they never run.
+`main(OUT.json, PROGRAM.py)`, in a fork of the oracle's process, runs the program and writes, for
+each op type, the lines of the program that made such ops. The line of an op in a graph is read from
+its `traceback`, which AutoGraph's source map has corrected; that of an op run eagerly is the
+innermost of the stack. Ops without a line of the program are left out, and so are the graphs in
+which Keras tries a model's shapes, since they never run.
 """
 
 from __future__ import annotations
 
-import atexit
 import collections
 import functools
 import json
@@ -92,12 +91,10 @@ def main(out: str, program: str) -> None:
     sys.argv = [program]
     sys.path[0] = str(Path(program).parent)
     lines = Lines(program)
-    atexit.register(lines.write, Path(out))
     lines.watch_graphs()
     for position, function in enumerate(_EAGER):
         lines.watch_eager(function, 1 if position == 0 else 2)
-    runpy.run_path(program, run_name="__main__")
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    try:
+        runpy.run_path(program, run_name="__main__")
+    finally:
+        lines.write(Path(out))

@@ -1,19 +1,18 @@
 """Thirty programs, captured: nothing of theirs is disturbed, and their ops are joined and right.
 
-With the TensorFlow of this environment, or that of another interpreter, whose environment needs
-nothing beside it:
+The programs run in forks of a process that has imported TensorFlow, but for a few that start with
+`traceanalyzer capture`. All start so with the TensorFlow of another interpreter, whose environment
+needs nothing beside it:
 
     python -m venv other
     other/bin/python -m pip install tensorflow==2.12.1
     CAPTURED_PYTHON=$PWD/other/bin/python python -m pytest tests/test_captured_programs.py
-
-Last run so on 2026-11-23 with TensorFlow 2.12.1 and 2.18.1, Python 3.11, two cores, no GPU: of each
-version 188 tests pass, and the one about the names of Keras' own functions is left out.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import sys
 import time
@@ -22,7 +21,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import traceanalyzer as ta
-from tests.captured import PROGRAMS, Capture, Program, mask, run_captured, run_plainly
+from tests.captured import PROGRAMS, Capture, Outcome, Program, mask, run_captured, run_plainly
+from tests.emulator.oracle import the_oracle
 from traceanalyzer.health import trace_health
 from traceanalyzer.sidecar.files import read
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
@@ -38,30 +38,38 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Sidecar
 
 _PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
-# A few of different kinds for every test run; capturing all thirty takes minutes.
-_ALWAYS = {"keras_sequential_cnn", "session_v1"}
+_IS_OURS = sys.executable == _PYTHON
+_CAPTURE = "tests.labelled.captured_in_fork:capture"
+# One for every test run; capturing all thirty takes minutes.
+_ALWAYS = {"session_v1"}
 # Those of which all is captured at level 3 too: Keras, datasets and strings, no Keras, a session.
 _AT_LEVEL_3 = {"keras_sequential_cnn", "lookup_tables", "pure_eager_optimisation", "session_v1"}
-_ALWAYS_AT_LEVEL_3 = {"keras_sequential_cnn"}
+# Those with an exit code of their own, and one with threads.
+_BY_COMMAND = {
+    "data_from_generator",
+    "numpy_function_metric",
+    "string_features",
+    "threads_predicting",
+}
 _MOST_BYTES = 20_000_000
 _LEAST_JOINED = 0.99
 _LEAST_TYPED = 0.99
 
 
-def programs(names: Collection[str], always: Collection[str]) -> pytest.MarkDecorator:
-    """Programs of these names; but for some they are slow."""
+def programs(names: Collection[str]) -> pytest.MarkDecorator:
+    """Programs of these names; most of them are slow."""
     return pytest.mark.parametrize(
         "program",
         [
-            pytest.param(p, marks=[] if p.name in always else pytest.mark.slow, id=p.name)
+            pytest.param(p, marks=[] if p.name in _ALWAYS else pytest.mark.slow, id=p.name)
             for p in PROGRAMS
             if p.name in names
         ],
     )
 
 
-each_program = programs({p.name for p in PROGRAMS}, _ALWAYS)
-at_level_3 = programs(_AT_LEVEL_3, _ALWAYS_AT_LEVEL_3)
+each_program = programs({p.name for p in PROGRAMS})
+at_level_3 = programs(_AT_LEVEL_3)
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +77,36 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Capture]
     """Capture each program once in a way, however many tests look at it."""
 
     @functools.cache
-    def capture(program: Program, *options: str) -> Capture:
+    def capture(program: Program, level: int = 2) -> Capture:
         folder = tmp_path_factory.mktemp("logs")
-        return run_captured(program, folder, "--python", _PYTHON, *options)
+        if not _IS_OURS or program.name in _BY_COMMAND:
+            options = () if level == 2 else ("--host-tracer-level", str(level))
+            return run_captured(program, folder, "--python", _PYTHON, *options)
+        ended = the_oracle().run(_CAPTURE, str(program.path), str(folder), level, gpus=0)
+        runs = sorted(folder.glob("plugins/profile/*/"))
+        outcome = Outcome(ended.stdout, ended.stderr, ended.exit_code)
+        return Capture(outcome, runs[0] if len(runs) == 1 else None)
 
     return capture
+
+
+@pytest.fixture(scope="module")
+def watched(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[Program], tuple[Outcome, dict[str, set[int]]]]:
+    """Run each program without us, and return the lines that made its ops, by TensorFlow's tell."""
+
+    @functools.cache
+    def watch(program: Program) -> tuple[Outcome, dict[str, set[int]]]:
+        if not _IS_OURS:
+            return run_plainly(program, _PYTHON), program.marks()
+        file = tmp_path_factory.mktemp("lines") / "lines.json"
+        ended = the_oracle().run("tests.op_lines:main", str(file), str(program.path), gpus=0)
+        lines = json.loads(file.read_text(encoding="utf-8"))
+        outcome = Outcome(ended.stdout, ended.stderr, ended.exit_code)
+        return outcome, {op_type: set(found) for op_type, found in lines.items()}
+
+    return watch
 
 
 def sidecar_of(capture: Capture) -> Path:
@@ -103,9 +136,11 @@ def levels_in_force(sidecar: Sidecar) -> set[int]:
 
 @each_program
 def test_the_program_does_what_it_does_without_us(
-    program: Program, captured: Callable[[Program], Capture]
+    program: Program,
+    captured: Callable[[Program], Capture],
+    watched: Callable[[Program], tuple[Outcome, object]],
 ) -> None:
-    plain, outcome = run_plainly(program, _PYTHON), captured(program).outcome
+    plain, outcome = watched(program)[0], captured(program).outcome
 
     assert outcome.exit_code == plain.exit_code == program.exit_code, outcome.stderr
     assert mask(outcome.stdout) == mask(plain.stdout)
@@ -127,6 +162,16 @@ def test_nearly_all_time_of_cpu_ops_is_joined_with_a_line(
 
 
 @each_program
+def test_the_marks_are_tensorflows_own_lines(
+    program: Program, watched: Callable[[Program], tuple[object, dict[str, set[int]]]]
+) -> None:
+    _, lines = watched(program)
+    marks = program.marks()
+
+    assert {op_type: lines.get(op_type, set()) for op_type in marks} == marks
+
+
+@each_program
 def test_joined_ops_carry_the_right_line(
     program: Program, captured: Callable[[Program], Capture]
 ) -> None:
@@ -134,7 +179,7 @@ def test_joined_ops_carry_the_right_line(
     own = ops[ops["source_file"].astype(object) == str(program.path.resolve())]
 
     marks, loading = program.marks(), program.loading_lines()
-    if sys.executable != _PYTHON:  # Keras 2 makes the weights of a layer where it is first called
+    if not _IS_OURS:  # Keras 2 makes the weights of a layer where it is first called
         marks.pop("StatelessRandomUniformV2", None)
     elsewhere = {
         (row.type, int(row.source_line))
@@ -146,11 +191,16 @@ def test_joined_ops_carry_the_right_line(
 
 
 @each_program
-def test_the_sidecar_is_complete_and_the_level_was_in_force(
+def test_the_sidecar_is_complete_and_small_and_quickly_read(
     program: Program, captured: Callable[[Program], Capture]
 ) -> None:
-    sidecar = read(sidecar_of(captured(program)))
+    path = sidecar_of(captured(program))
 
+    begin = time.perf_counter()
+    sidecar = read(path)
+
+    assert time.perf_counter() - begin < 1.0
+    assert path.stat().st_size <= _MOST_BYTES
     assert sidecar.complete
     assert levels_in_force(sidecar) == {2}
 
@@ -185,7 +235,7 @@ def test_types_are_known_of_nearly_all_that_is_joined(
 def test_level_3_is_in_force_where_it_is_asked_for(
     program: Program, captured: Callable[..., Capture]
 ) -> None:
-    capture = captured(program, "--host-tracer-level", "3")
+    capture = captured(program, level=3)
 
     assert levels_in_force(read(sidecar_of(capture))) == {3}
     assert capture.outcome.exit_code == program.exit_code
@@ -199,7 +249,7 @@ def test_what_level_3_shows_of_types_is_what_attributes_tell(
     program: Program, captured: Callable[..., Capture]
 ) -> None:
     """The trace shows the types of tensors as they came in, but for resources and references."""
-    host = host_of(captured(program, "--host-tracer-level", "3"))
+    host = host_of(captured(program, level=3))
     bare = host_tables(host.name, 0, read_host(host.file))
     seen = bare.ops.set_index("op_id")["input_types"].dropna()
 
@@ -215,20 +265,8 @@ def test_what_level_3_shows_of_types_is_what_attributes_tell(
     assert compared >= 10 or program.name == "pure_eager_optimisation"
 
 
-@each_program
-def test_the_sidecar_is_small_and_quickly_read(
-    program: Program, captured: Callable[[Program], Capture]
-) -> None:
-    path = sidecar_of(captured(program))
-
-    begin = time.perf_counter()
-    read(path)
-
-    assert time.perf_counter() - begin < 1.0
-    assert path.stat().st_size <= _MOST_BYTES
-
-
-@pytest.mark.skipif(sys.executable != _PYTHON, reason="Keras has other functions in each version")
+@pytest.mark.slow
+@pytest.mark.skipif(not _IS_OURS, reason="Keras has other functions in each version")
 def test_steps_are_marked_where_the_program_does_not(
     captured: Callable[[Program], Capture],
 ) -> None:

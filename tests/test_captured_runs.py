@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rich.console import Console
 
 import traceanalyzer as ta
 from tests.sidecars import GPU, Book, eager_op, node
@@ -16,12 +14,9 @@ from tests.tables.reading import rows
 from tests.traces import (
     eager,
     event,
-    gpu,
     host,
-    kernel,
     line,
     step,
-    stream,
     task_environment,
     us,
     write,
@@ -29,8 +24,6 @@ from tests.traces import (
 )
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.page import render_page
-from traceanalyzer.report.summary import print_summary
 from traceanalyzer.sidecar import files
 from traceanalyzer.sidecar.document import Frame, Levels, Note, Session, Sidecar
 from traceanalyzer.tables.eager_alignment import MARKER
@@ -128,12 +121,6 @@ class TestBelonging:
         assert run.hosts[0].sidecar is None
         assert "other ops" in told(run)["sidecar_foreign"].message
 
-    def test_a_capture_that_recorded_no_op_is_kept(self, captured: Captured) -> None:
-        run = captured(Book().sidecar(), host(python("MatMul", "Add", "Mul")))
-
-        assert run.hosts[0].sidecar is not None
-        assert "sidecar_foreign" not in told(run)
-
 
 class TestReading:
     def test_the_ops_have_their_lines(self, captured: Captured) -> None:
@@ -166,16 +153,6 @@ class TestReading:
         assert said in health.message
         assert "from the trace alone" in health.message
 
-    def test_the_version_of_tensorflow_is_the_recorded_one(self, captured: Captured) -> None:
-        run = captured(book().sidecar(environment={"tensorflow": {"version": "2.21.0"}}))
-
-        assert (run.version.value, run.version.source) == ("2.21.0", "sidecar")
-        assert "tf_version_unknown" not in told(run)
-
-    @pytest.mark.parametrize("environment", [None, {}, {"tensorflow": None}])
-    def test_a_version_that_was_not_recorded(self, captured: Captured, environment: Any) -> None:  # noqa: ANN401  # JSON
-        assert captured(book().sidecar(environment=environment)).version is None
-
     def test_of_several_sessions_that_of_the_trace_counts(self, captured: Captured) -> None:
         made = Book()
         made.thread(0, "MatMul @7", "MatMul @7", session=0)
@@ -188,24 +165,8 @@ class TestReading:
         assert run.hosts[0].session == 1
         assert "1 other part of it" in told(run)["capture_window"].message
 
-    def test_of_several_none_of_which_is_the_traces_none_counts(self, captured: Captured) -> None:
-        made = Book()
-        made.thread(0, "MatMul @7", "MatMul @7", session=0)
-        made.thread(0, "MatMul @107", "MatMul @107", session=1)
-
-        run = captured(made.sidecar(sessions=(session(None), session("other.xplane.pb"))))
-
-        assert rows(run.ops, "source_line") == [None]
-        assert "capture_window" not in told(run)
-
 
 class TestHealth:
-    def test_a_whole_join_is_no_cause_for_alarm(self, captured: Captured) -> None:
-        health = told(captured(book().sidecar()))["unjoined"]
-
-        assert health.severity == "info"
-        assert "100.0% of the self time of CPU-placed compute ops was joined" in health.message
-
     def test_a_rest_is_said_to_be_what_it_is(self, captured: Captured) -> None:
         made = Book()
         made.thread(0, "Add @1", eager_op("Neg"), "Sub @3")
@@ -229,53 +190,12 @@ class TestHealth:
         assert (health["eager_off"].severity, health["fork"].severity) == ("warning", "info")
         assert health["fork"].message == "host: two processes were started"
 
-    def test_the_window(self, captured: Captured) -> None:
-        health = told(captured(book().sidecar(sessions=(session(),))))["capture_window"]
-
-        assert health.severity == "info"
-        assert "steps 10 to 20, as asked for" in health.message
-
-    def test_a_window_that_the_program_ended(self, captured: Captured) -> None:
-        run = captured(book().sidecar(sessions=(session(stop_ns=None),)))
-
-        assert "steps 10" in told(run)["capture_window"].message
-
-    def test_level_2_holds_no_shapes_and_the_capture_tells_dtypes(self, captured: Captured) -> None:
-        at_level_2 = session(requested=LEVEL_2, effective=LEVEL_2)
-
-        health = told(captured(book().sidecar(sessions=(at_level_2,))))
-
-        assert health["tracer_level"].severity == "info"
-        assert "host tracer level 2 (capture)" in health["tracer_level"].message
-        assert "dtypes are those that the capture recorded" in health["tracer_level"].message
-        assert "no dtypes" not in health["tracer_level"].message
-        assert "tracer_level_ignored" not in health
-
-    def test_level_2_of_a_tensorflow_that_does_not_say(self, captured: Captured) -> None:
-        at_level_2 = session(requested=LEVEL_2, effective=None)
-
-        assert "tracer_level_ignored" not in told(captured(book().sidecar(sessions=(at_level_2,))))
-
-    def test_levels_that_were_in_force(self, captured: Captured) -> None:
-        assert "tracer_level_ignored" not in told(captured(book().sidecar(sessions=(session(),))))
-
     def test_levels_that_were_not(self, captured: Captured) -> None:
         run = captured(book().sidecar(sessions=(session(effective=LEVEL_2),)))
 
         health = told(run)["tracer_level_ignored"]
         assert health.severity == "warning"
         assert "host tracer level 3, in force was 2" in health.message
-
-    def test_levels_of_a_tensorflow_that_does_not_say(self, captured: Captured) -> None:
-        run = captured(book().sidecar(sessions=(session(effective=None),)))
-
-        health = told(run)["tracer_level_ignored"]
-        assert "host tracer level 3, the trace shows no more than 2" in health.message
-
-    def test_a_scripts_own_levels_are_not_judged(self, captured: Captured) -> None:
-        run = captured(book().sidecar(sessions=(session(requested=None),)))
-
-        assert "tracer_level_ignored" not in told(run)
 
 
 class TestTheReport:
@@ -296,36 +216,6 @@ class TestTheReport:
         (finding,) = made.findings
         assert sorted((op.file, op.line) for op in finding.ops) == sorted(shown)
         assert rows(run.ops, "source_file")[0] == "/far/away/project/train.py"
-
-    def test_names_the_line_on_the_page_and_in_the_terminal(self, captured: Captured) -> None:
-        made = report(captured(book().sidecar()))
-        out = io.StringIO()
-        print_summary(made, Console(file=out, width=100))
-
-        assert "train.py:7" in out.getvalue()
-        assert "train.py:9" in out.getvalue()
-        assert "train.py:<wbr>9" in render_page(made) or "train.py:9" in render_page(made)
-
-    def test_names_the_gpus_that_tensorflow_had(self, captured: Captured) -> None:
-        devices = {
-            "logical": [{"name": f"/device:{d}:0", "type": d} for d in ("CPU", "GPU")],
-            "details": {"/physical_device:GPU:0": {"device_name": "NVIDIA H100"}},
-        }
-        made = report(captured(book().sidecar(devices=devices)))
-
-        assert next((d.name, d.kind, d.model) for d in made.run.devices) == (
-            *("/device:GPU:0", "gpu", "NVIDIA H100"),
-        )
-        assert [f.cause for f in made.findings] == ["explicit_cpu_placement"]
-        assert {op.settled_by for op in made.unexplained.ops} == {None}
-
-    def test_names_a_traced_gpus_model(self, captured: Captured) -> None:
-        devices = {"details": {"/physical_device:GPU:0": {"device_name": "NVIDIA H100"}}}
-        plane = gpu(0)(stream(7, "Compute")(kernel("k", us(0, 3), "a:Abs")))
-
-        made = report(captured(book().sidecar(devices=devices), plane))
-
-        assert made.run.devices[0].model == "NVIDIA H100"
 
     def test_keeps_its_findings_ids_when_lines_move(
         self, captured: Captured, tmp_path: Path

@@ -79,12 +79,3 @@ def test_those_of_another_rule_nothing_out(version: str | None) -> None:
     (found,) = reason(diagnosis_of(version), re.compile(r"^scores$")).ops
 
     assert not {"no_gpu_kernel", "dtype_unsupported"} & {o.cause for o in found.here.ruled_out}
-
-
-def test_those_of_its_own_exclude_that_there_is_none() -> None:
-    (found,) = reason(diagnosis_of("2.21.0"), re.compile(r"^scores$")).ops
-    (left,) = report_of("2.21.0").unexplained.ops
-
-    assert "no_gpu_kernel" in {out.cause for out in found.here.ruled_out}
-    assert "no_gpu_kernel" not in left.candidates
-    assert "dtype_unsupported" in left.candidates

@@ -61,11 +61,6 @@ def test_whether_there_is_a_kernel(
     assert found.gpu_kernel_in_table is found.gpu_kernel
 
 
-@pytest.mark.parametrize("spelt", ["float", "float32", "DT_FLOAT", "tf.float32", "Float32"])
-def test_a_type_can_be_spelt_in_each_way(spelt: str) -> None:
-    assert answer("MatMul", spelt).dtype == "float32"
-
-
 def test_what_depends_is_explained() -> None:
     assert "But not with T int64" in answer("RandomUniform", "float32").notes
     assert "But not with Tindices int16" in answer("GatherV2", "float32").notes
@@ -73,36 +68,6 @@ def test_what_depends_is_explained() -> None:
     both = answer("Cast", "float32").notes
     assert both == ("But not with SrcT int4 or uint4, nor with DstT int4 or uint4",)
     assert not answer("MatMul", "float32").notes
-
-
-def test_what_is_computed_on_the_host_is_told() -> None:
-    on_host = answer("AddV2", "int32")
-    assert on_host.computed_on_host is True
-    assert on_host.host_memory_args == ("x", "y", "z")
-    assert answer("AddV2", "float32").computed_on_host is False
-    assert answer("AddV2", "float32").host_memory_args == ()
-    assert answer("AddV2").computed_on_host is None
-    assert answer("MatMul", "int32").computed_on_host is None
-    assert answer("Sum", "float32").host_memory_args == ("reduction_indices",)
-
-
-def test_a_handle_in_host_memory_is_not_computing_on_the_host() -> None:
-    """A variable's values are on the GPU, wherever its handle is."""
-    made = answer("VarHandleOp", "float32")
-
-    assert (made.gpu_kernel, made.computed_on_host) == (True, False)
-    assert {t.on_host for t in answer("VarHandleOp").attributes["dtype"].values()} == {"none"}
-    assert "computed on the host" not in printed("VarHandleOp", "float32")
-    assert answer("VariableShape").computed_on_host is True
-
-
-def test_a_shape_is_computed_on_the_host_whatever_it_is_of() -> None:
-    assert answer("Shape", "float32").computed_on_host is True
-
-
-def test_the_types_that_the_host_computes_are_named_where_none_is_asked_about() -> None:
-    assert "for int32 it is computed on the host" in printed("AddV2", width=400)
-    assert "computed on the host" not in printed("MatMul")
 
 
 def test_another_version_is_answered_from_the_nearest_and_nothing_is_certain() -> None:
@@ -121,16 +86,6 @@ def test_since_when_and_what_changed() -> None:
     assert (half.since, half.since_first_table) == ("2.18", False)
     assert any(c.version == "2.18" and "float16" in c.gained for c in half.changes)
     assert answer("MatMul", "int32").since is None
-
-
-def test_what_a_rewrite_made_is_told() -> None:
-    assert any("where MatMul and others were" in note for note in answer("_FusedMatMul").notes)
-    assert any("the runtime's own" in note for note in answer("_Send").notes)
-
-
-def test_kernels_that_cannot_be_used_are_told() -> None:
-    assert any("cannot be used" in note for note in answer("TopK").notes)
-    assert "no kernel that can be used" in printed("TopK").lower()
 
 
 @pytest.mark.parametrize(
@@ -174,21 +129,6 @@ def test_each_answer_is_json_and_text(op: str) -> None:
         assert op in printed(op, width=width).replace("\n", "")
 
 
-def test_the_table_has_devices_by_type() -> None:
-    lines = printed("MatMul", "int32").splitlines()
-    assert lines[0] == "MatMul, TensorFlow 2.21"
-    assert lines[1] == "No GPU kernel for int32: TensorFlow runs it on the CPU."
-    rows = {line.split("  ")[0].strip(): line.split()[-2:] for line in lines if "int32" in line}
-    assert rows["int16, int32, int64"] == ["yes", "no"]
-    floats = next(line for line in lines if "float32" in line)
-    assert floats.split()[-2:] == ["yes", "yes"]
-
-
-def test_host_kernels_are_no_plain_yes_in_the_table() -> None:
-    row = next(line for line in printed("AddV2").splitlines() if line.strip().startswith("int32"))
-    assert "computed on the host" in row
-
-
 def test_ops_without_gpu_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "--cpu-only")
     ops = out.split()
@@ -207,14 +147,6 @@ def test_ops_without_gpu_kernel_for_a_type(capsys: pytest.CaptureFixture[str]) -
     assert "AddV2" not in ops
     assert "StringUpper" not in ops  # which does not take it at all
     assert ops == list(cpu_only("int32").ops)
-
-
-def test_another_version_is_warned_of_beside_the_list(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "--cpu-only", "--tf", "2.11")
-    assert code == 0
-    assert err.count("\n") == 1
-    assert "no table of TensorFlow 2.11" in err
-    assert "StringJoin" in out.split()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ __version__ = version("traceanalyzer")
 
 logging.getLogger("traceanalyzer").addHandler(logging.NullHandler())
 
-# Loaded when they are first used: pandas and numba take most of a second.
+# Loaded when they are first used: pandas takes half a second.
 _HOMES = {
     "Capture": "traceanalyzer.launch.in_code",
     "Diagnosis": "traceanalyzer.diagnosis",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from traceanalyzer.evidence.device_arguments import argument_note
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Blocker, Fix
+from traceanalyzer.model import Blocker, Evidence, Fix
 from traceanalyzer.placement.blockers import Hold
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import Analysis, Subject
     from traceanalyzer.evidence.held import Held
-    from traceanalyzer.model import Certainty, Evidence
+    from traceanalyzer.model import Certainty
     from traceanalyzer.rules import Mark, Rule, Words
     from traceanalyzer.run import Run
 
@@ -219,11 +219,17 @@ def _finding(
             for op_id in dict.fromkeys(d for named in op_ids for d in dragged.get(named, ()))
             if op_id not in op_ids
         ),
-        evidence=blockers[0].evidence,
+        evidence=(*blockers[0].evidence, *_choices(s for s, _ in members)),
         blockers=blockers if len(blockers) > 1 else (),
         modifiers=words.modifiers,
         fixes=_fixes(words, list(by_cause.values())),
     )
+
+
+def _choices(subjects: Iterable[Subject]) -> tuple[Evidence, ...]:
+    """Return why ops are only possibly on the CPU: the program may choose another device."""
+    doubts = (s.case.doubt for s in subjects if s.case.certainty == "possible")
+    return tuple(Evidence(kind="choice", text=doubt) for doubt in dict.fromkeys(doubts) if doubt)
 
 
 def _fixes(

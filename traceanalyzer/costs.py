@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import regular_steps
-from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without

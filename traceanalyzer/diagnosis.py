@@ -64,6 +64,7 @@ class OnAGpu:
         hides_gpus: Whether the program itself hides every GPU; what else is found is what holds
             once it does not.
         replaced: What would not be there at all, by op id, with what the program does instead.
+        unsure: Ops that are expected on the GPU and may be on the CPU, by id, with the reason.
     """
 
     machine: Machine
@@ -76,6 +77,7 @@ class OnAGpu:
     not_replayed: frozenset[str]
     hides_gpus: bool
     replaced: Mapping[str, str]
+    unsure: Mapping[str, str]
 
     @property
     def assumption(self) -> str:
@@ -202,6 +204,7 @@ def _on_a_gpu(
         subjects={subject.op_id: subject for subject in analysis.subjects},
         on_host={subject.op_id: subject for subject in analysis.on_host},
         replaced=analysis.replaced,
+        unsure=analysis.unsure,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "AcceptancesError",
+    "NativeCodeError",
     "SidecarError",
     "TraceAnalyzerError",
     "TraceFormatError",
@@ -34,3 +35,7 @@ class SidecarError(TraceAnalyzerError):
 
 class AcceptancesError(TraceAnalyzerError):
     """A file of acceptances cannot be read, or says something that none can mean."""
+
+
+class NativeCodeError(TraceAnalyzerError, ImportError):
+    """The native code is missing, cannot be loaded, or was compiled from other sources."""

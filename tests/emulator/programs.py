@@ -26,29 +26,6 @@ def devices() -> dict[str, Any]:
     }
 
 
-def only_second_gpu() -> list[str]:
-    first, second = tf.config.list_physical_devices("GPU")
-    tf.config.set_visible_devices([second], "GPU")
-    assert first != second
-    return [tf.constant(1.0).device]
-
-
-def split_gpu() -> list[str]:
-    (gpu,) = tf.config.list_physical_devices("GPU")
-    parts = [tf.config.LogicalDeviceConfiguration(memory_limit=64) for _ in range(2)]
-    tf.config.set_logical_device_configuration(gpu, parts)
-    with tf.device("/GPU:1"):
-        filled = tf.ones([16 << 20 >> 2])
-    failures = [type(_failing(lambda: tf.ones([65 << 20 >> 2]))).__name__]
-    return [*(d.name for d in tf.config.list_logical_devices("GPU")), filled.device, *failures]
-
-
-def no_gpu_in_session() -> list[str]:
-    config = tf.compat.v1.ConfigProto(device_count={"GPU": 0})
-    with tf.compat.v1.Session(graph=tf.Graph(), config=config) as session:
-        return [d.name for d in session.list_devices()]
-
-
 def out_of_memory() -> dict[str, Any]:
     with tf.device("/GPU:0"):
         kept = tf.zeros([1 << 20 >> 2])
@@ -124,50 +101,6 @@ def computed() -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in results.items()}
 
 
-def two_gpus() -> dict[str, Any]:
-    with tf.device("/GPU:0"):
-        numbers = tf.range(4.0)
-        weights = tf.Variable([1.0, 2.0, 3.0, 4.0])
-        words = tf.constant(["a", "b"])
-
-    @tf.function
-    def across(given: tf.Tensor) -> tf.Tensor:
-        with tf.device("/GPU:1"):
-            given += 1.0
-        with tf.device("/GPU:0"):
-            return given * weights
-
-    with tf.device("/GPU:1"):
-        copied = tf.identity(numbers)
-        product = copied * weights
-        lengths = tf.strings.length(words)
-    return {
-        "devices": [copied.device, product.device, lengths.device],
-        "product": product.numpy(),
-        "across": across(numbers).numpy(),
-    }
-
-
-def variables() -> dict[str, Any]:
-    kinds = {
-        "float32": tf.Variable([1.0, 2.0]),
-        "int64": tf.Variable(tf.constant([1, 2], tf.int64)),
-        "int32": tf.Variable([1, 2]),
-        "bool": tf.Variable([True]),
-        "string": tf.Variable(["a"]),
-    }
-    table = kinds["float32"]
-    for _ in range(3):
-        table.assign_add([1.0, 1.0])
-    table.scatter_nd_add([[0]], [10.0])
-    read = table.numpy()
-    table.assign([0.0, 0.0])
-    return {
-        "devices": {name: variable.device for name, variable in kinds.items()},
-        "read": read,  # is not changed by what comes after
-    }
-
-
 @tf.function
 def looped(steps: tf.Tensor) -> tf.Tensor:
     kept = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
@@ -179,96 +112,6 @@ def looped(steps: tf.Tensor) -> tf.Tensor:
             total *= 2.0
         kept = kept.write(step, total)
     return kept.stack()
-
-
-def loops() -> dict[str, Any]:
-    with tf.GradientTape() as tape:
-        start = tf.constant(1.5)
-        tape.watch(start)
-        grown = tf.while_loop(lambda i, _: i < 4, lambda i, x: (i + 1, x * start), (0, start))[1]
-    graph = tf.Graph()
-    with graph.as_default():
-        tf.compat.v1.disable_control_flow_v2()
-        old = tf.compat.v1.while_loop(lambda i: i < 10, lambda i: i + 3, [tf.constant(0)])
-        with tf.compat.v1.Session(graph=graph) as session:
-            counted = session.run(old)
-    return {
-        "looped": looped(tf.constant(5)).numpy(),
-        "gradient": tape.gradient(grown, start).numpy(),
-        "old": int(counted),
-        "mapped": tf.map_fn(lambda x: x * 2.0, tf.range(3.0)).numpy(),
-    }
-
-
-def tensor_lists() -> dict[str, Any]:
-    handle = tf.raw_ops.TensorListReserve(
-        element_shape=[2], num_elements=3, element_dtype=tf.float32
-    )
-    for at in range(3):
-        handle = tf.raw_ops.TensorListSetItem(
-            input_handle=handle, index=at, item=tf.fill([2], float(at))
-        )
-    stacked = tf.raw_ops.TensorListStack(
-        input_handle=handle, element_shape=[2], element_dtype=tf.float32
-    )
-    moved = _on_cpu(
-        lambda: tf.raw_ops.TensorListGetItem(
-            input_handle=handle, index=2, element_shape=[2], element_dtype=tf.float32
-        )
-    )
-    return {
-        "devices": [handle.device, stacked.device, moved.device],
-        "stacked": stacked.numpy(),
-        "moved": moved.numpy(),
-    }
-
-
-def collected() -> list[float]:
-    strategy = tf.distribute.MirroredStrategy()
-    replicas = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant([float(context.replica_id_in_sync_group + 1)])
-    )
-    summed = strategy.run(
-        lambda x: tf.distribute.get_replica_context().all_reduce("sum", x), [replicas]
-    )
-    alone = tf.raw_ops.CollectiveReduceV2(
-        input=tf.ones([2]),
-        group_size=1,
-        group_key=7,
-        instance_key=7,
-        ordering_token=[],
-        merge_op="Add",
-        final_op="Id",
-        communication_hint="ring",
-    )
-    return [*(float(x[0]) for x in strategy.experimental_local_results(summed)), float(alone[0])]
-
-
-def datasets() -> dict[str, Any]:
-    weights = tf.Variable([2.0])
-    numbers = tf.data.Dataset.range(6).map(lambda n: tf.cast(n, tf.float32)).batch(2).prefetch(1)
-
-    @tf.function
-    def summed() -> tf.Tensor:
-        total = tf.constant(0.0)
-        for batch in numbers:
-            total += tf.reduce_sum(batch * weights)
-        return total
-
-    return {"eager": [n.numpy().tolist() for n in numbers], "summed": float(summed())}
-
-
-def python_functions() -> list[float]:
-    def doubled(given: tf.Tensor) -> tf.Tensor:
-        return given * 2
-
-    @tf.function
-    def called(given: tf.Tensor) -> tf.Tensor:
-        first = tf.py_function(doubled, [given], tf.float32)
-        second = tf.numpy_function(doubled, [given], tf.float32)
-        return tf.ensure_shape(first, [2]) + tf.ensure_shape(second, [2])
-
-    return [float(x) for x in called(tf.constant([1.0, 2.0]))]
 
 
 def fitted() -> dict[str, Any]:
@@ -290,20 +133,6 @@ def fitted() -> dict[str, Any]:
     return {"losses": losses, "predicted": model.predict(images[:2], verbose=0)}
 
 
-def recurrent() -> list[str]:
-    layer = keras.layers.LSTM(4)
-    error = _failing(lambda: layer(tf.ones([2, 3, 5])))
-    return [type(error).__name__, str(error)]
-
-
-def compiled() -> list[Any]:
-    inner = tf.function(lambda x: tf.matmul(x, x) + 1.0, jit_compile=True)
-    outer = tf.function(lambda x: inner(x) * 2.0)
-    x = tf.ones([3, 3])
-    on_cpu = _on_cpu(lambda: outer(x))
-    return [inner(x).device, float(outer(x)[0, 0]), on_cpu.device, float(on_cpu[0, 0])]
-
-
 def traced() -> bytes:
     step = tf.function(lambda x: tf.strings.length(tf.strings.as_string(tf.matmul(x, x))))
     step(tf.ones([32, 32]))
@@ -314,11 +143,6 @@ def traced() -> bytes:
     return file.read_bytes()
 
 
-def wrong_arguments() -> list[str]:
-    error = _failing(lambda: tf.raw_ops.Reshape(tensor=tf.ones([4]), shape=[3]))
-    return [type(error).__name__, str(error)]
-
-
 # ------------------------------------------------------------------------- what a program may do
 
 
@@ -326,15 +150,6 @@ def echoed(*arguments: object) -> tuple[object, ...]:
     print("printed")  # noqa: T201 - what the test looks for
     print("complained", file=sys.stderr)  # noqa: T201 - likewise
     return (*arguments, os.environ.get("ECHOED"))
-
-
-def ended(code: int | str) -> None:
-    sys.exit(code)
-
-
-def raised() -> None:
-    message = "on purpose"
-    raise ValueError(message)
 
 
 def killed() -> None:
@@ -412,41 +227,7 @@ def refused() -> str:
     return str(_failing(lambda: impossible(tf.constant(["a"]))))
 
 
-def many_ops() -> None:
-    """Ops of which TensorFlow has no GPU kernel, and some of which it has."""
-
-    @tf.function
-    def placed() -> list[Any]:
-        x = tf.random.uniform([4, 4], name="uniform")
-        image = tf.random.uniform([1, 4, 4, 3])
-        words = tf.strings.as_string(x, name="words")
-        long = tf.cast(x * 9, tf.int64)
-        ragged = tf.RaggedTensor.from_row_lengths(tf.range(6), [1, 2, 3])
-        return [
-            tf.strings.join([words, words], name="joined"),
-            tf.reduce_mean(long, name="mean"),
-            tf.random.shuffle(x, name="shuffled"),
-            ragged.to_tensor(),
-            tf.image.resize(image, [2, 2], method="bicubic"),
-            tf.image.resize(image, [2, 2], method="area"),
-            tf.io.encode_jpeg(tf.cast(image[0] * 255, tf.uint8)),
-            tf.image.resize(image, [2, 2], method="bilinear"),
-            tf.linalg.svd(x, compute_uv=False),
-            tf.linalg.eig(x),
-            tf.cumsum(x),
-            tf.matmul(tf.cast(x, tf.int32), tf.cast(x, tf.int32)),
-            tf.matmul(tf.cast(x, tf.float64), tf.cast(x, tf.float64)),
-        ]
-
-    placed()
-
-
 # ---------------------------------------------------------------------------------- words
-
-
-def square_of(x: tf.Tensor) -> tf.Tensor:
-    """What a question asks for by name."""
-    return tf.square(x)
 
 
 def _failing(call: Callable[[], Any]) -> Exception:

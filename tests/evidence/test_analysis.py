@@ -24,17 +24,6 @@ _NOWHERE: Final = OpRecord(
 )
 
 
-def test_a_run_is_gone_through_once() -> None:
-    example = Example(title="", ops=({"name": "Eig", "type": "Eig"},))
-    run, other = example.run(), example.run()
-
-    first = analyse(run)
-
-    assert [s.name for s in first.subjects] == ["Eig"]
-    assert analyse(run).subjects is first.subjects
-    assert analyse(other).subjects is not first.subjects
-
-
 @pytest.mark.parametrize(
     ("input_types", "held"),
     [("?;int32;int32", []), ("int16;int32;int32", ["attributes"]), ("float;int32;int32", [])],

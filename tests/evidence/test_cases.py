@@ -10,7 +10,7 @@ from tests.placement.test_pinning import definition as pinned_definition
 from tests.placement.test_pinning import lengths
 from tests.placement.test_program import ONE_GPU, Program, tensor
 from traceanalyzer.evidence.cases import Case, ReplayedCases, without_copies
-from traceanalyzer.evidence.examples import held, line
+from traceanalyzer.evidence.examples import held
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.tables.joined import OpRecord
 
@@ -21,49 +21,6 @@ def test_a_request_that_was_copied_is_gone_with_the_one_it_was_copied_from() -> 
     update = held("request", "Mul", name="update", copied_from="emb")
     other = held("request", "Add", "class", name="other")
     assert without_copies([variable, slot, update, other]) == (variable, other)
-
-
-def test_a_copy_alone_is_a_cause() -> None:
-    kernel = held("no_kernel", "AsString", "class", name="text")
-    update = held("request", "Mul", name="update", copied_from="text")
-    assert without_copies([kernel, update]) == (kernel, update)
-    again = held("request", "Mul", name="again", copied_from="update")
-    assert without_copies([again, update]) == (again, update)
-
-
-def test_the_ends_of_an_inlined_function_ask_for_what_their_neighbours_do() -> None:
-    scoped = held("request", "TensorListStack", name="map/stack", asked="/device:CPU:0")
-    end = held(
-        "request", "Identity", "class", name="Func/cond/then/_30/input/_89", asked="/device:CPU:0"
-    )
-    assert without_copies([scoped, end]) == (scoped,)
-    assert without_copies([end]) == (end,)
-
-
-def test_what_groups_ops_is_no_cause_of_its_own() -> None:
-    variable = held("resource", "VariableV2", "class", name="emb", asked="/device:CPU:0")
-    library = line(9, is_user=False, file="/lib/site-packages/tensorflow/python/ops/group.py")
-    made = {"name": "update/group_deps", "asked": "/device:CPU:0"}
-    grouped = held("request", "NoOp", "class", scope_frame=library, **made)
-    assert without_copies([variable, grouped]) == (variable,)
-    assert without_copies([grouped]) == (grouped,)
-    by_user = held("request", "NoOp", "class", scope_frame=line(6), **made)
-    assert without_copies([variable, by_user]) == (variable, by_user)
-
-
-def test_a_request_for_a_variables_handle_is_gone_where_the_variable_is() -> None:
-    variable = held("resource", "VarHandleOp", "resource", name="v", asked="/device:CPU:0")
-    file = "/lib/site-packages/tensorflow/python/ops/resource_variable_ops.py"
-    asked = {"name": "v/Assign", "asked": "/device:CPU:0"}
-    library = line(9, is_user=False, file=file)
-    reading = held("request", "AssignVariableOp", scope_frame=library, **asked)
-    assert without_copies([variable, reading]) == (variable,)
-    assert without_copies([reading]) == (reading,)
-    by_user = held("request", "AssignVariableOp", scope_frame=line(6), **asked)
-    assert without_copies([variable, by_user]) == (variable, by_user)
-    elsewhere = line(9, is_user=False, file=file.replace("resource_variable_ops", "lookup_ops"))
-    by_another = held("request", "AssignVariableOp", scope_frame=elsewhere, **asked)
-    assert without_copies([variable, by_another]) == (variable, by_another)
 
 
 def eager_record(*signatures: int) -> OpRecord:
@@ -150,38 +107,3 @@ def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
     assert held_by.kernel is not None
     assert held_by.kernel.host_memory_args == ("x", "y", "z")
     assert ReplayedCases(program.sidecar(), ONE_GPU).of("AddV2", eager_record(number)) is None
-
-
-def test_what_a_gpu_computes_or_the_cpu_has_is_not_computed_on_the_host_of_a_gpu() -> None:
-    program = Program()
-    floats = program.eager("AddV2", tensor("float"), tensor("float"))
-    handle = program.eager("VarHandleOp", dtype="float", shape={"shape": []})
-    pinned = program.eager("AddV2", tensor("int32"), tensor("int32"), scope="/device:CPU:0")
-    no_kernel = program.eager("MatMul", tensor("int32"), tensor("int32"))
-
-    for number in (floats, handle, pinned, no_kernel):
-        assert _on_host(program, eager_record(number)) is None
-    integers = program.eager("AddV2", tensor("int32"), tensor("int32"))
-    assert _on_host(program, eager_record(integers, floats)) is None  # only some of its calls
-
-
-def test_a_node_on_a_gpu_whose_data_is_in_host_memory_is_computed_on_the_host() -> None:
-    program = Program()
-    program.function(
-        "__inference_f_1",
-        node("n", "_Arg", T="int32", index=0),
-        node("square", "Mul", "n", "n", T="int32"),
-        node("wide", "Cast", "square", SrcT="int32", DstT="float"),
-        node("shape", "Shape", "wide", T="float", out_type="int32"),
-    )
-    program.eager("__inference_f_1", tensor("int32"))
-
-    def found(name: str) -> Case | None:
-        of = OpRecord(frame=None, requested_device="", function="__inference_f_1", node=name)
-        return _on_host(program, of)
-
-    assert {name: found(name) is not None for name in ("square", "wide", "shape")} == {
-        "square": True,
-        "wide": False,
-        "shape": True,
-    }

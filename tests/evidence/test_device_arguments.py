@@ -12,8 +12,6 @@ from traceanalyzer.evidence.examples import held, line
 from traceanalyzer.sidecar.document import Sidecar
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from traceanalyzer.evidence.held import Held
 
 _COMPUTED = replace(line(6), text="with tf.device(args.device):")
@@ -69,27 +67,3 @@ def test_a_line_that_spells_the_device_out_needs_no_argument() -> None:
     literal = replace(line(6), text='with tf.device("/cpu:0"):')
     assert noted(request(scope_frame=literal), "--device=cpu") is None
     assert noted(request(), "--device=cpu", is_computed=False) is None
-
-
-def test_a_request_without_a_line_may_come_from_it() -> None:
-    assert noted(request(scope=None, scope_frame=None), "--device=cpu") is not None
-    copied = request(scope=None, scope_frame=None, copied_from="StringJoin")
-    assert noted(copied, "--device=cpu") is None
-
-
-def test_of_a_library_the_line_itself_is_read(tmp_path: Path) -> None:
-    library = tmp_path / "towers.py"
-    library.write_text('with tf.device(self.where):\nwith tf.device("/cpu:0"):\n')
-    computed, literal, gone = (
-        line(number, is_user=False, file=str(library)) for number in (1, 2, 3)
-    )
-    assert noted(request(scope_frame=computed), "--device=cpu") is not None
-    assert noted(request(scope_frame=literal), "--device=cpu") is None
-    assert noted(request(scope_frame=gone), "--device=cpu") is None
-
-
-def test_a_variable_that_was_made_under_the_scope_is_there_for_it_too() -> None:
-    made = held("assigned", "_Arg", "resource", asked="/device:CPU:0")
-    assert noted(made, "--device=cpu") is None
-    scoped = replace(made, scope="/device:CPU:0", scope_frame=_COMPUTED)
-    assert noted(scoped, "--device=cpu") is not None

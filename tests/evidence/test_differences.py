@@ -16,8 +16,6 @@ from tests.placement.test_program import Program
 from traceanalyzer.evidence.differences import (
     differences,
     doubt_on_a_gpu,
-    what_keras_compiled,
-    without_cudnn,
 )
 from traceanalyzer.health import trace_health
 from traceanalyzer.sidecar.document import Definition
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 _STEP = "__inference_one_step_on_data_12"
 _LAYER = [["words", "TextVectorization"]]
 _LSTM = {"name": "encoder", "class": "LSTM", "activation": "tanh", "use_cudnn": "auto"}
-_GPU = [{"name": "/physical_device:GPU:0", "type": "GPU"}]
 
 
 def model(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
@@ -58,13 +55,6 @@ def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None
     assert doubt_on_a_gpu(program.sidecar(), _STEP)
 
 
-def test_nothing_is_said_of_other_functions() -> None:
-    program = Program()
-    program.function("__inference_train_12", node("x", "NoOp"))
-    assert not list(differences(program.sidecar()))
-    assert not doubt_on_a_gpu(program.sidecar(), "__inference_train_12")
-
-
 def test_a_layer_that_xla_cannot_compile_is_named_and_leaves_no_doubt() -> None:
     sidecar = with_models(model(not_compilable=_LAYER))
     (said,) = differences(sidecar)
@@ -86,22 +76,6 @@ def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() ->
     assert not doubt_on_a_gpu(sidecar, _STEP)
 
 
-def test_where_options_are_not_known_the_conditions_are_said() -> None:
-    program = Program()
-    program.function("__inference_train_12", node("model/lstm_1/while/add", "NoOp"))
-    (said,) = differences(program.sidecar())
-    for condition in ("tanh", "recurrent_dropout 0", "unroll=False", "reset_after=True", "right"):
-        assert condition in said
-
-
-def test_with_a_gpu_the_option_that_rules_cudnn_out_is_named() -> None:
-    dropping = {**_LSTM, "recurrent_dropout": 0.1}
-    with_gpu = with_models(model(recurrent=[_LSTM, dropping]), physical=_GPU)
-    (said,) = without_cudnn(with_gpu)
-    assert "recurrent_dropout=0.1" in said
-    assert not list(without_cudnn(with_models(model(recurrent=[dropping]))))
-
-
 @pytest.mark.parametrize(
     "sidecar",
     [
@@ -120,23 +94,6 @@ def test_a_doubt_stays_where_a_step_may_be_of_a_model_that_can_be_compiled(
 
 
 @pytest.mark.parametrize(
-    ("facts", "devices", "reason"),
-    [
-        ({"jit_compile": True}, {}, "has XLA compile"),
-        ({"not_compilable": _LAYER}, {"deterministic_ops": True}, "words (TextVectorization)"),
-        ({}, {"strategies": ["MirroredStrategy"]}, "distribution strategy"),
-        ({}, {"deterministic_ops": True}, "deterministic"),
-        ({}, {}, "jit_compile=False"),
-    ],
-)
-def test_with_a_gpu_it_is_said_why_keras_left_xla_out(
-    facts: dict[str, Any], devices: dict[str, Any], reason: str
-) -> None:
-    (said,) = what_keras_compiled(with_models(model(**facts), physical=_GPU, **devices))
-    assert reason in said
-
-
-@pytest.mark.parametrize(
     ("strategies", "is_different"),
     [
         (["MirroredStrategy"], True),
@@ -150,31 +107,6 @@ def test_strategies_go_by_the_gpus_there_are(strategies: list[str], *, is_differ
     sidecar = replace(program.sidecar(), devices={"strategies": strategies})
     assert bool(list(differences(sidecar))) is is_different
     assert bool(doubt_on_a_gpu(sidecar, "__inference_train_12")) is is_different
-
-
-def test_a_line_that_asks_for_gpus_is_named() -> None:
-    sidecar = replace(Program().sidecar(), devices={"gpu_questions": [["project/train.py", 3]]})
-    (said,) = differences(sidecar)
-    assert "train.py:3" in said
-
-
-@pytest.mark.parametrize("physical", [None, [], [{"name": "x", "type": "CPU"}]])
-def test_without_a_gpu_keras_compiles_nothing_and_nothing_is_said_of_it(physical: Any) -> None:  # noqa: ANN401 - JSON
-    assert not list(what_keras_compiled(with_models(model(), physical=physical)))
-
-
-def test_a_model_whose_program_forbids_xla_runs_the_same_on_a_gpu() -> None:
-    sidecar = with_models(model(is_auto=False))
-    assert not list(differences(sidecar))
-    assert not doubt_on_a_gpu(sidecar, _STEP)
-
-
-def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
-    sidecar = with_models(model(is_auto=True))
-    (said,) = differences(sidecar)
-    assert "the model m" in said
-    assert "jit_compile=False" not in said
-    assert doubt_on_a_gpu(sidecar, _STEP)
 
 
 _PROGRAM = """\
@@ -215,6 +147,7 @@ def captured(gpus: int, *arguments: str) -> Run:
     return ta.load(folder / "logs")
 
 
+@pytest.mark.slow
 def test_keras_own_answer_is_recorded_and_its_reason_named() -> None:
     said = [h.message for h in trace_health(captured(1, "more")) if h.id == "keras_xla"]
 
@@ -237,6 +170,7 @@ def test_what_such_a_model_leaves_on_the_cpu_is_certain_as_keras_compiles_it_now
     assert found.certainty == "certain"
 
 
+@pytest.mark.slow
 def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> None:
     of = ta.diagnose(captured(0, "options")).on_a_gpu
 

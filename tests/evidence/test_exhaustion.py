@@ -28,15 +28,6 @@ Original stack trace for 'Fill':
 """
 
 
-def test_a_tensor_its_size_device_and_allocator_are_told() -> None:
-    told = exhaustion(f"{{{{function_node f}}}} {TENSOR}allocator GPU_0_bfc [Op:Fill]")
-
-    assert (told.is_of_memory, told.is_on_host) == (True, False)
-    assert (told.tensor, told.bytes) == ("float[2097152,2097152]", 4 << 42)
-    assert (told.device, told.allocator) == (GPU, "GPU_0_bfc")
-    assert told.wanted == "was to allocate float[2097152,2097152], 17.6 TB, on /device:GPU:0"
-
-
 def test_the_ops_that_held_most_are_those_of_the_device_that_had_no_room() -> None:
     assert exhaustion(SESSION).largest == (
         ("gen/a/RandomUniform", int(3.81 * 2**20)),
@@ -71,14 +62,3 @@ def test_xla_tells_bytes_alone(message: str, size: int) -> None:
 def test_a_full_disk_is_no_want_of_memory(message: str, *, is_of_memory: bool) -> None:
     assert exhaustion(message).is_of_memory is is_of_memory
     assert exhaustion(message).wanted == "could not allocate what an op needs"
-
-
-def test_the_hosts_own_memory_is_told_apart() -> None:
-    assert exhaustion(TENSOR.replace("GPU", "CPU") + "allocator mklcpu").is_on_host
-
-
-def test_a_type_without_a_size_has_none() -> None:
-    told = exhaustion(TENSOR.replace("float", "string") + "allocator GPU_0_bfc")
-
-    assert told.bytes is None
-    assert told.wanted == "was to allocate string[2097152,2097152] on /device:GPU:0"

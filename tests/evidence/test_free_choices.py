@@ -11,10 +11,11 @@ from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.examples import held, line
 from traceanalyzer.evidence.free_choices import FreeChoices
-from traceanalyzer.sidecar.document import CaughtError, Sidecar
+from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, CaughtError, Scope, Sidecar
 
 LINE = line(6)
 CAPTURED = Sidecar(tool="", host="h", complete=True, frames=(LINE,))
+ASKS = {"gpu_questions": [["train.py", 3]]}
 ERROR = CaughtError(
     where="no_device",
     type="InvalidArgumentError",
@@ -27,36 +28,69 @@ ERROR = CaughtError(
 
 
 def case(hold: str = "request", **more: Any) -> Case:  # noqa: ANN401 - fields of `Held`
-    return Case(type="MatMul", held=(held(hold, "MatMul", scope_frame=LINE, **more),))
+    return Case(
+        type="MatMul",
+        certainty="certain",
+        held=(held(hold, "MatMul", scope_frame=LINE, **more),),
+    )
 
 
 def test_what_the_program_spells_out_is_as_sure_as_it_was() -> None:
-    assert FreeChoices(CAPTURED).doubt(case()) == ""
+    assert FreeChoices(CAPTURED).weighed(case()) == case()
 
 
 def test_a_line_that_may_ask_for_another_device_is_named() -> None:
     captured = replace(CAPTURED, chosen=frozenset({0}))
-    assert "train.py:6" in FreeChoices(captured).doubt(case())
+    weighed = FreeChoices(captured).weighed(case())
+    assert "train.py:6" in weighed.doubt
+    assert weighed.certainty == "likely"
     (said,) = differences(captured)
     assert "at train.py:6 is computed" in said
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ({"devices": {"gpu_questions": [["train.py", 3]]}}, "train.py:3"),
-        ({"errors": (ERROR,)}, "error"),
-    ],
+    ("more", "words"), [({"devices": ASKS}, "train.py:3"), ({"errors": (ERROR,)}, "error")]
 )
 def test_a_program_that_goes_by_the_gpus_there_are_may_do_otherwise(
     more: dict[str, Any], words: str
 ) -> None:
     choices = FreeChoices(replace(CAPTURED, **more))
-    assert words in choices.doubt(case())
-    assert words in choices.doubt(case("attributes"))
-    assert choices.doubt(case("no_kernel")) == ""  # on the CPU wherever it runs
+    for hold in ("request", "attributes"):
+        weighed = choices.weighed(case(hold))
+        assert words in weighed.doubt
+        assert weighed.certainty == "likely"
+    assert choices.weighed(case("no_kernel")) == case("no_kernel")  # wherever it runs
+
+
+def test_a_computed_request_of_a_program_that_asks_for_gpus_is_only_possible() -> None:
+    captured = replace(CAPTURED, devices=ASKS, chosen=frozenset({0}))
+    words = (
+        "he program asks whether there is a GPU (train.py:3), and its request for the CPU "
+        "(train.py:6) is computed or conditional; on a machine with a GPU it may request the GPU "
+        "instead"
+    )
+    weighed = FreeChoices(captured).weighed(case())
+    assert (weighed.certainty, weighed.doubt) == ("possible", f"t{words}")
+    assert [*differences(captured)] == [f"T{words}."]
 
 
 def test_an_error_that_ended_the_program_was_not_handled() -> None:
     ended = replace(CAPTURED, errors=(replace(ERROR, where="program"),))
-    assert FreeChoices(ended).doubt(case()) == ""
+    assert FreeChoices(ended).weighed(case()) == case()
+
+
+@pytest.mark.parametrize(
+    ("origin", "words"), [(OF_MACHINE, "may request the GPU instead"), (OF_ANOTHER, "of a tensor")]
+)
+def test_why_an_op_may_stay_on_the_cpu_is_said(origin: int, words: str) -> None:
+    captured = replace(
+        CAPTURED,
+        devices=ASKS,
+        scopes=(Scope(device="/CPU:0", frame=0, origin=origin),),
+        chosen=frozenset({0} if origin == OF_MACHINE else ()),
+    )
+    choices = FreeChoices(captured)
+    assert choices.is_any_unsure
+    why = choices.why_unsure(case())
+    assert "train.py:6" in why
+    assert words in why

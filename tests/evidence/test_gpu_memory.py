@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.tables.reading import tables_of
-from tests.traces import allocation, event, host, line, us
-from traceanalyzer.evidence.gpu_memory import GpuMemory, OtherProcess, gpu_memory
+from tests.traces import allocation, host, line, us
+from traceanalyzer.evidence.gpu_memory import OtherProcess, gpu_memory
 from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import Sidecar
 
@@ -55,46 +55,6 @@ def test_allocations_tell_the_peak_and_the_limit() -> None:
     assert found.room_bytes == 8 * GB
 
 
-def test_allocations_without_figures_tell_nothing() -> None:
-    named = event("MemoryAllocation", us(0), allocator_name="GPU_0_bfc")
-    tables = tables_of(host(line("a")(named)))
-
-    assert gpu_memory(host_of(tables=tables)) == ()
-
-
-def test_a_capture_tells_the_peak_of_the_whole_program_and_the_limit() -> None:
-    found = gpu_memory(
-        host_of(
-            sidecar=sidecar(
-                devices={"memory": {"/device:GPU:1": {"current": 1, "peak": 5 * GB}}},
-                log=(
-                    (
-                        "2026-11-21 12:00:00.0: I gpu_device.cc:2022] Created device "
-                        "/job:localhost/replica:0/task:0/device:GPU:1 with 7000 MB memory:  -> "
-                        "device: 1, name: NVIDIA T4"
-                    ),
-                ),
-            )
-        )
-    )
-
-    assert [(g.number, g.peak_bytes, g.limit_bytes) for g in found] == [(1, 5 * GB, 7000 << 20)]
-
-
-def test_a_capture_tells_how_much_tensorflow_may_take() -> None:
-    facts = sidecar(devices={"memory_limit": {"/device:GPU:0": 6 * GB, "/device:GPU:1": None}})
-
-    assert [(g.number, g.room_bytes) for g in gpu_memory(host_of(sidecar=facts))] == [(0, 6 * GB)]
-
-
-def test_the_plane_of_a_device_states_its_size() -> None:
-    (found,) = gpu_memory(
-        host_of(device_properties={"/device:GPU:0": {"memory_size": str(16 * GB)}})
-    )
-
-    assert (found.total_bytes, found.room_bytes, found.peak_bytes) == (16 * GB, 16 * GB, None)
-
-
 def test_the_driver_tells_who_else_was_on_the_only_gpu() -> None:
     facts = sidecar(gpus=(driver(0, 8 * GB, ("python", 3 * GB), ("Xorg", None)),))
 
@@ -130,14 +90,3 @@ def test_what_is_no_figure_is_left_out() -> None:
     )
 
     assert gpu_memory(host_of(sidecar=facts)) == ()
-
-
-def test_what_tensorflow_may_use_is_told_apart_from_what_the_card_has() -> None:
-    both = GpuMemory(number=0, limit_bytes=15_600_000_000, total_bytes=16_900_000_000)
-    assert both.room_words("GPU:0") == (
-        "the 15.6 GB that TensorFlow may use on GPU:0, which has 16.9 GB"
-    )
-    limited = GpuMemory(number=0, limit_bytes=2 * GB)
-    assert limited.room_words("it") == "the 2.00 GB that TensorFlow may use on it"
-    stated = GpuMemory(number=0, total_bytes=8 * GB)
-    assert stated.room_words("it") == "the 8.00 GB that it has"

@@ -8,9 +8,9 @@ import pytest
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, only, tensor
-from traceanalyzer.evidence.held import HeldFinder, scopes_of_making
+from traceanalyzer.evidence.held import HeldFinder
 from traceanalyzer.placement.blockers import BlockerFinder, Hold
-from traceanalyzer.placement.eager_blockers import EagerBlocker, eager_blockers
+from traceanalyzer.placement.eager_blockers import EagerBlocker
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.sidecar.document import Definition, Frame, Resource, Scope, Sidecar
 
@@ -76,17 +76,6 @@ scopes_and_lines = pytest.mark.parametrize(
 
 
 @scopes_and_lines
-def test_each_scope_around_an_eager_op_holds(around: tuple[int, ...], lines: list[int]) -> None:
-    sidecar = sidecar_in_scopes(*around)
-    program = place_program(sidecar)
-    blocking = eager_blockers(program.eager_ops[0], program.eager_setting)
-    finder = HeldFinder(sidecar, program.kernels.registry)
-    found = [h for b in blocking.found for h in finder.of_eager(sidecar.signatures[0], b)]
-    assert [h.scope_frame and h.scope_frame.line for h in found] == lines
-    assert {h.hold for h in found} == {Hold.REQUEST}
-
-
-@scopes_and_lines
 def test_each_scope_around_a_call_holds(around: tuple[int, ...], lines: list[int]) -> None:
     sidecar = sidecar_in_scopes(*around)
     program = place_program(sidecar)
@@ -125,27 +114,6 @@ def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
 
     assert [h.scope_frame and h.scope_frame.line for h in found] == lines
     assert {h.resource for h in found} == {made}
-
-
-def test_a_resource_that_no_scope_put_there_has_none() -> None:
-    sidecar, made = made_in_scopes(2)
-
-    assert scopes_of_making(sidecar, replace(made, device="/device:GPU:0")) == ()
-    assert scopes_of_making(sidecar, replace(made, signature=-1)) == ()
-    assert scopes_of_making(sidecar, None) == ()
-
-
-@pytest.mark.parametrize(("call", "line", "called"), [("call", 6, "__inner"), ("other", None, "")])
-def test_what_is_inlined_has_the_scope_of_the_call(
-    call: str, line: int | None, called: str
-) -> None:
-    sidecar = sidecar_of_an_inlined_call(call)
-    program = place_program(sidecar)
-    way = only(program, "__outer")
-    (blocker,) = BlockerFinder(way.placement).of(1).found
-    (found,) = HeldFinder(sidecar, program.kernels.registry).of_node(way, 1, blocker)
-    assert (found.scope_frame and found.scope_frame.line) == line
-    assert found.called_in == called
 
 
 @pytest.mark.parametrize(

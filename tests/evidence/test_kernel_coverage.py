@@ -23,20 +23,6 @@ def test_what_has_a_kernel_is_counted_and_what_has_none_named() -> None:
     assert text.endswith("; none has Eig")
 
 
-def test_what_a_rewrite_made_counts_as_what_it_stands_for() -> None:
-    assert said("2.21.0", _FusedMatMul=5, MatMul=5).startswith("all 2 ops are of types")
-
-
-def test_nearly_all_is_not_all() -> None:
-    assert "(more than 99 % of their time)" in said("2.21", MatMul=99_999, Eig=1)
-
-
-def test_where_nothing_has_one_nothing_would_move() -> None:
-    text = said("2.21", Eig=5, OfALibrary=5)
-
-    assert text == "none of the 2 ops is of a type that has a GPU kernel in TensorFlow 2.21"
-
-
 @pytest.mark.parametrize(
     ("version", "told"),
     [

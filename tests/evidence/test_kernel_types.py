@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceanalyzer.evidence.kernel_types import (
-    casts_on_gpu,
-    definition_of,
-    inputs_of,
     is_copied_to_host,
     is_never_computed,
-    is_type,
-    python_name,
     types_computed,
     types_taken,
-    values_taken,
 )
 from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.registry import load, supported
@@ -32,7 +26,10 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Json
 
 
-@pytest.mark.parametrize("version", supported())
+@pytest.mark.parametrize(
+    "version",
+    [*(pytest.param(v, marks=pytest.mark.slow) for v in supported()[:-1]), supported()[-1]],
+)
 def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(version: str) -> None:
     """Whatever the other attributes are: they are not asked for."""
     registry = load(version)
@@ -61,52 +58,6 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
 
 # Their handles are strings, which always are in host memory.
 ARRAYS = {"TensorArray", "TensorArrayV2"}
-
-
-@pytest.mark.parametrize(
-    ("op", "attribute", "value", "some", "none"),
-    [
-        ("MatMul", "T", "int32", {"float", "double", "half", "bfloat16"}, {"int64", "int32"}),
-        ("Mean", "T", "int64", {"float", "double"}, {"int32"}),
-        ("VarHandleOp", "dtype", "int32", {"int64", "float"}, {"string"}),
-        ("ArgMax", "Tidx", "int64", {"int32"}, {"int16"}),
-        ("TopKV2", "index_type", "int64", {"int32"}, {"int16"}),
-        ("Svd", "T", "complex64", {"float"}, {"complex128"}),
-        ("NonMaxSuppressionV3", "T", "half", {"float"}, {"double"}),
-        # of int32 there is one that has all in host memory
-        ("AddN", "T", "int16", {"int64"}, {"int32"}),
-    ],
-)
-def test_what_is_known_of_common_gaps(
-    op: str, attribute: str, value: str, some: set[str], none: set[str]
-) -> None:
-    taken = {*types_taken(op, attribute, value)}
-
-    assert some <= taken
-    assert not none & taken
-
-
-def test_values_that_are_no_types() -> None:
-    assert values_taken("GatherNd", "bad_indices_policy", "ERROR") == ("", "DEFAULT", "IGNORE")
-
-
-def test_what_attributes_are_and_which_inputs_have_them() -> None:
-    assert is_type("MatMul", "T")
-    assert is_type("EagerPyFunc", "Tin")
-    assert not is_type("GatherNd", "bad_indices_policy")
-    assert not is_type("MatMul", "_kernel")
-    assert not is_type("FastGelu", "T")
-    assert inputs_of("MatMul", "T") == ("a", "b")
-    assert inputs_of("TopKV2", "index_type") == ()
-    assert definition_of("FastGelu") is None
-    assert python_name("float") == "float32"
-    assert python_name("int32") == "int32"
-
-
-def test_what_a_gpu_casts() -> None:
-    assert casts_on_gpu("int32", "float")
-    assert casts_on_gpu("float", "int32")
-    assert not casts_on_gpu("string", "float")
 
 
 def gaps(registry: Registry) -> Iterator[tuple[OpDefinition, dict[str, Json]]]:

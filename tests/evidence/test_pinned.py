@@ -13,7 +13,6 @@ from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.examples import held, line, subject
 from traceanalyzer.evidence.pinned import memory_note
-from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.rules import Example, all_rules
 from traceanalyzer.sidecar.document import Resource, Sidecar, Signature, Tensor
 from traceanalyzer.tables.joined import OpRecord
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 GB, MB = 10**9, 10**6
 CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{d}:0" for d in ("CPU", "GPU"))
 SCOPE = line(6)
-LIBRARY = line(6, is_user=False, file="/lib/site-packages/keras/layer.py")
 
 
 def variable(size: int, name: str = "table:0", device: str = CPU, **fields: Any) -> Resource:  # noqa: ANN401
@@ -133,21 +131,6 @@ def test_what_would_fit_easily_rules_memory_out() -> None:
     ]
 
 
-def test_between_the_two_nothing_is_claimed() -> None:
-    found = finding(run_of(variable(6 * GB)), requested())
-
-    assert (found.modifiers, found.ruled_out) == ((), ())
-    assert "it would fit, but not with its gradient" in texts(run_of(variable(6 * GB)))
-
-
-def test_what_only_lacks_room_beside_the_rest_is_possibly_the_reason() -> None:
-    note = memory_note(run_of(variable(6 * GB), peak=5 * GB), [requested()])
-
-    assert note is not None
-    assert note.certainty == "possible"
-    assert "possibly that is why" in note.evidence[0].text
-
-
 @pytest.mark.parametrize(
     ("size", "dtype", "said"),
     [
@@ -165,68 +148,6 @@ def test_whether_bfloat16_would_do(size: int, dtype: str, said: str | None) -> N
     assert promised == (said is not None and said.endswith("would fit"))
 
 
-@pytest.mark.parametrize(("size", "verdict"), [(6, "would fit"), (7.5, "would not fit either")])
-def test_whether_a_smaller_batch_would_do(size: float, verdict: str) -> None:
-    run = run_of(variable(int(size * GB)), variable(1 * GB, "dense:0", device=GPU), peak=5 * GB)
-
-    assert (
-        "1.00 GB are known variables of the GPU; the other 4.00 GB are what a smaller batch "
-        f"lessens: with none of that it {verdict} "
-    ) in f"{texts(run)} "
-
-
-def test_what_other_processes_hold_is_counted() -> None:
-    run = run_of(variable(6 * GB), others=5 * GB)
-
-    assert "other processes held 5.00 GB" in texts(run)
-    assert "without the other processes it would fit" in texts(run)
-
-
-def test_memory_growth_is_said_to_make_no_room() -> None:
-    assert "memory growth makes no room" in texts(run_of(variable(12 * GB)))
-
-
-def test_all_that_a_scope_made_counts_together() -> None:
-    run = run_of(variable(5 * GB), variable(4 * GB, "bias:0"), variable(3 * GB, "w:0", device=GPU))
-
-    assert (
-        "what is made in the scope at train.py:6 is 9.00 GB (2 variables, the largest table:0 with "
-        "5.00 GB)"
-    ) in texts(run)
-
-
-@pytest.mark.parametrize(("size", "modifiers"), [(12 * GB, ("memory_pressure",)), (2 * MB, ())])
-def test_a_resource_counts_alone_whatever_else_its_scope_made(
-    size: int, modifiers: tuple[str, ...]
-) -> None:
-    resource = variable(size)
-    hold = held(
-        "assigned",
-        "_Arg",
-        "resource",
-        asked=CPU,
-        scope="/CPU:0",
-        scope_frame=SCOPE,
-        resource=resource,
-    )
-    case = Case(type="ResourceGather", held=(hold,), basis="replay", certainty="certain")
-
-    run = run_of(resource, variable(20 * GB, "other:0"))
-    found = finding(run, (subject("ResourceGather", case=case), hold))
-
-    assert (found.cause, found.modifiers) == ("resource_on_cpu", modifiers)
-    assert bool(found.ruled_out) != bool(modifiers)
-
-
-def test_without_variables_the_largest_op_counts() -> None:
-    small, large = tensor(1000, 1000), tensor(100_000, 100_000)
-
-    assert "what MatMul takes and makes is 40.0 GB" in texts(
-        run_of(op=signature("MatMul", small, large))
-    )
-    assert finding(run_of(op=signature("MatMul", small)), requested()).ruled_out
-
-
 @pytest.mark.parametrize(
     "run",
     [
@@ -240,34 +161,24 @@ def test_without_sizes_nothing_is_said(run: Run) -> None:
     assert memory_note(run, [requested()]) is None
 
 
-def test_without_the_memory_of_the_gpu_nothing_is_said() -> None:
-    run = run_of(variable(12 * GB))
-    (host,) = run.hosts
-    assert host.sidecar is not None
-    bare = replace(host, sidecar=replace(host.sidecar, gpus=(), devices=None))
+def test_between_the_two_nothing_is_claimed() -> None:
+    found = finding(run_of(variable(6 * GB)), requested())
 
-    assert memory_note(replace(run, hosts=(bare,)), [requested()]) is None
+    assert (found.modifiers, found.ruled_out) == ((), ())
+    assert "it would fit, but not with its gradient" in texts(run_of(variable(6 * GB)))
 
 
-def test_a_scope_of_a_library_is_no_ones_intention_here() -> None:
-    assert memory_note(run_of(variable(12 * GB)), [requested(frame=LIBRARY)]) is None
+def test_what_other_processes_hold_is_counted() -> None:
+    run = run_of(variable(6 * GB), others=5 * GB)
+
+    assert "other processes held 5.00 GB" in texts(run)
+    assert "without the other processes it would fit" in texts(run)
 
 
-def test_an_op_that_has_no_kernel_is_not_there_for_want_of_memory() -> None:
-    hold = held("no_kernel", "Eig")
+def test_all_that_a_scope_made_counts_together() -> None:
+    run = run_of(variable(5 * GB), variable(4 * GB, "bias:0"), variable(3 * GB, "w:0", device=GPU))
 
-    assert memory_note(run_of(variable(12 * GB)), [(subject("Eig"), hold)]) is None
-
-
-@pytest.mark.parametrize(
-    ("size", "because"), [(12 * GB, None), (2 * MB, "table:0 is 2.00 MB, GPU:0 has 8.00 GB")]
-)
-def test_what_is_said_of_a_single_op_agrees(size: int, because: str | None) -> None:
-    run = run_of(variable(size))
-    (host,) = run.hosts
-    out = {r.cause: r.because for r in ruled_out(run, host, requested()[0], [])}
-
-    if because is None:
-        assert "memory_pressure" not in out
-    else:
-        assert out["memory_pressure"].startswith(because)
+    assert (
+        "what is made in the scope at train.py:6 is 9.00 GB (2 variables, the largest table:0 with "
+        "5.00 GB)"
+    ) in texts(run)

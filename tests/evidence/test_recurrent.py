@@ -48,33 +48,6 @@ def test_each_option_that_rules_cudnn_out_is_named(options: dict[str, Any], obst
     assert not doubt_in_a_loop([layer], _LOOP)
 
 
-def test_dropout_ruled_cudnn_out_before_keras_3_4() -> None:
-    (before,), (after,) = layers("3.3.3", dropout=0.2), layers("3.4.1", dropout=0.2)
-    assert "dropout=0.2" in before.obstacle
-    assert not after.obstacle
-
-
-def test_xla_is_left_out_for_a_layer_that_recurrent_dropout_makes_a_loop() -> None:
-    """Keras asks only for what its op of cuDNN supports when it decides on XLA."""
-    (dropping,), (activated,) = layers(recurrent_dropout=0.1), layers(activation="relu")
-    assert dropping.forbids_xla
-    assert not activated.forbids_xla
-
-
-@pytest.mark.parametrize(
-    ("node", "is_gone"),
-    [
-        ("gradient_tape/sequential_1/encoder_1/while/VariableShape", True),
-        ("sequential/encoder/while/Less", True),
-        ("sequential/encoder/strided_slice", False),
-        ("sequential/decoder/while/Less", False),
-        ("while/encoder/add", False),
-    ],
-)
-def test_the_ops_of_its_loop_alone_are_not_there(node: str, is_gone: bool) -> None:  # noqa: FBT001
-    assert bool(replaced_loop(layers(), node)) is is_gone
-
-
 @pytest.mark.parametrize(
     ("could", "options", "obstacle"),
     [

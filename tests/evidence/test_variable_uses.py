@@ -42,17 +42,6 @@ def test_what_is_multiplied_as_a_matrix_cannot() -> None:
     assert types(multiplies=True) == ("float", "double")
 
 
-def test_of_a_variable_that_nothing_uses_nothing_is_known() -> None:
-    made = Program()
-    made.variable(dtype="int32")
-    sidecar = made.sidecar()
-
-    found = VariableUses(sidecar).types_of_resource(sidecar.resources[0])
-
-    # Its own making is no use.
-    assert found is None
-
-
 def test_an_op_that_the_variable_keeps_on_the_cpu_knows_them() -> None:
     sidecar = program(multiplies=True).sidecar()
     record = OpRecord(function="__inference_f_1", node="add", frame=None, requested_device="")

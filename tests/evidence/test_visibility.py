@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from traceanalyzer.evidence.visibility import obstacles, of_the_program, saw_no_gpu
-from traceanalyzer.placement.program import SESSION
 from traceanalyzer.sidecar.document import (
+    SESSION,
     Frame,
     Function,
     Graph,

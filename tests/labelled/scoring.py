@@ -192,6 +192,7 @@ class Score:
     misses: tuple[str, ...]
 
 
+@functools.cache
 def score(program: LabelledProgram) -> Score:
     """Score what is said of a capture with its sidecar.
 
@@ -204,6 +205,7 @@ def score(program: LabelledProgram) -> Score:
     return _scored(program, rows, _by_op(found.findings), _by_op(with_a_gpu))
 
 
+@functools.cache
 def score_on_a_gpu(program: LabelledProgram) -> tuple[int, int, tuple[str, ...]]:
     """Score what a capture without a GPU says would be on the CPU with one.
 
@@ -260,6 +262,7 @@ class BareScore:
     misses: tuple[str, ...]
 
 
+@functools.cache
 def score_bare(program: LabelledProgram, level: int) -> BareScore:
     """Score what is said of the trace alone, of a host tracer level."""
     full = captured(program, level=level)

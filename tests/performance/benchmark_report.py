@@ -3,8 +3,8 @@
 Run as `python -m tests.performance.benchmark_report`, from the folder of the repository.
 
 Each measurement is of a fresh process, the two tools in turn, so that what else the machine does
-falls on both. Files are in the page cache, machine code in numba's and Python's bytecode in a
-folder of the benchmark's own, from a run before: where `PYTHONDONTWRITEBYTECODE` is set, both tools
+falls on both. Files are in the page cache, and Python's bytecode in a folder of the
+benchmark's own, from a run before: where `PYTHONDONTWRITEBYTECODE` is set, both tools
 would compile their modules each time, which no installed program does. What XProf saved of the run
 before is deleted.
 """
@@ -40,7 +40,7 @@ import numpy as np
 from traceanalyzer.trace import xplane
 content = np.fromfile(sys.argv[1], np.uint8)
 times = []
-for _ in range(4):  # the first loads the machine code
+for _ in range(4):
     begin = time.perf_counter()
     trace = xplane.decode(content)
     times.append(time.perf_counter() - begin)
@@ -66,7 +66,7 @@ import json, sys, time
 import traceanalyzer
 def work(path):
     traceanalyzer.write_report(traceanalyzer.diagnose(traceanalyzer.load(path)), sys.argv[2])
-work(sys.argv[1])  # loads modules and machine code
+work(sys.argv[1])  # loads modules
 times = []
 for path in sys.argv[1], sys.argv[3]:
     begin = time.process_time()

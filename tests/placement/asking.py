@@ -1,10 +1,7 @@
-"""The installed TensorFlow, asked in a process of its own what it would do."""
+"""The installed TensorFlow, asked in a fork of the oracle's process what it would do."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.emulator.oracle import the_oracle
 from traceanalyzer.placement.registry import nearest
 
 if TYPE_CHECKING:
@@ -45,12 +43,6 @@ def ask(
     questions: Iterable[tuple[str, str, dict[str, Any], list[str] | None]],
 ) -> list[tuple[bool | None, list[str] | str | None]]:
     """Ask TensorFlow as `lookups` says."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("lookups.py"))],
-        input="".join(f"{json.dumps(question)}\n" for question in questions),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
+    outcome = the_oracle().run("tests.placement.lookups:answers", list(questions), gpus=0)
+    assert outcome.exit_code == 0, outcome.error
+    return list(outcome.value)

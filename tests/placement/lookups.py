@@ -1,18 +1,13 @@
-"""Run by an interpreter that has TensorFlow: is there a kernel, and what types have the outputs?
+"""Asks the TensorFlow that is imported: is there a kernel, and what types have the outputs?
 
-Reads lines of JSON: [op, device type, attributes in the sidecar's encoding, input types]. Writes
-one each: whether TensorFlow finds a kernel (null where it has no such op), and the types of the
+A question is an op, a device type, attributes in the sidecar's encoding, and input types. The
+answer: whether TensorFlow finds a kernel (None where it has no such op), and the types of the
 outputs of a node with these attributes and inputs; a text where TensorFlow refuses to make it.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from typing import TYPE_CHECKING, Any
-
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2, node_def_pb2, tensor_shape_pb2, types_pb2
@@ -20,7 +15,7 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow.python.util import _pywrap_kernel_registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def enum(dtype: str) -> int:
@@ -96,16 +91,19 @@ def output_types(op: str, attributes: dict[str, Any], inputs: list[str]) -> list
         return [name.removeprefix("DT_").lower() for name in names]
 
 
-def main() -> None:
-    """Answer each line."""
-    for line in sys.stdin:
-        op, device, attributes, inputs = json.loads(line)
+def answers(
+    questions: Iterable[tuple[str, str, dict[str, Any], list[str] | None]],
+) -> list[tuple[bool | None, list[str] | str | None]]:
+    """Answer each question."""
+    found = []
+    for op, device, attributes, inputs in questions:
         known = op_def_registry.get(op) is not None
-        found: list[Any] = [has_kernel(op, device, attributes) if known and device else None]
-        found.append(output_types(op, attributes, inputs) if known and inputs is not None else None)
-        sys.stdout.write(json.dumps(found) + "\n")
-        sys.stdout.flush()
+        has = has_kernel(op, device, attributes) if known and device else None
+        types = output_types(op, attributes, inputs) if known and inputs is not None else None
+        found.append((has, types))
+    return found
 
 
-if __name__ == "__main__":
-    main()
+def device_types(devices: Sequence[str]) -> list[str | None]:
+    """Return the type of device that each name names, None for none."""
+    return [tf.DeviceSpec.from_string(device).device_type for device in devices]

@@ -1,15 +1,9 @@
-"""Has grappler rewrite a graph, for a machine with a CPU and a GPU, and prints what is left.
+"""Has grappler rewrite a graph, for a machine with a CPU and a GPU, and returns what is left.
 
-The GPU need not be there: grappler is told that it is. JSON: [op, name, texts of list attributes].
+The GPU need not be there: grappler is told that it is.
 """
 
 from __future__ import annotations
-
-import json
-import os
-import sys
-
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, device_properties_pb2, rewriter_config_pb2
@@ -29,7 +23,7 @@ def device(kind: str) -> device_properties_pb2.NamedDevice:
 
 
 def rewritten(*, is_mixed: bool) -> list[tuple[str, str, dict[str, list[str]]]]:
-    """Make the graph, have it rewritten, with automatic mixed precision if wanted."""
+    """Return op, name and texts of list attributes of each node that is left."""
     with tf.Graph().as_default() as graph:
         image = tf.compat.v1.placeholder(tf.float32, [8, 16, 16, 3])
         weights = tf.compat.v1.placeholder(tf.float32, [3, 3, 3, 4])
@@ -61,5 +55,6 @@ def rewritten(*, is_mixed: bool) -> list[tuple[str, str, dict[str, list[str]]]]:
     ]
 
 
-if __name__ == "__main__":
-    json.dump([*rewritten(is_mixed=False), *rewritten(is_mixed=True)], sys.stdout)
+def both() -> list[tuple[str, str, dict[str, list[str]]]]:
+    """Rewrite the graph without and with automatic mixed precision."""
+    return [*rewritten(is_mixed=False), *rewritten(is_mixed=True)]

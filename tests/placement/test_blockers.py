@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.placement.graphs import Node, Written, function, node, short, written
+from tests.placement.graphs import Node, Written, node, written
 from tests.placement.test_placer import SETTINGS, graphs
-from traceanalyzer.placement.blockers import BlockerFinder, blockers, moved_without, without
+from traceanalyzer.placement.blockers import BlockerFinder, moved_without, without
 from traceanalyzer.placement.devices import parse_device
 from traceanalyzer.placement.placer import place
 
@@ -83,39 +83,6 @@ def test_what_holds_a_node(lines: list[Node], default: str, holds: list[tuple[st
     assert placed.blockers("n").is_complete
 
 
-def test_the_default_device_may_hold_what_asks_for_the_cpu_no_more() -> None:
-    placed = written(X, tanh("n", "x", asked="/cpu:0")).placed(default="CPU:0")
-    assert placed.holds("n") == [("request", "n"), ("default_device", "n")]
-    found = placed.blockers("n").found
-    assert [short(b.asked) for b in found] == ["/device:CPU:0", "CPU:0"]
-
-
-def test_the_priority_of_a_kernel_holds_where_there_is_no_default_device() -> None:
-    optional = node("n", "OptionalFromValue", "x", Toutput_types=["float"])
-    assert written(X, optional).placed(default="CPU:0").holds("n") == [("default_device", "n")]
-
-
-def test_a_list_of_strings_holds() -> None:
-    placed = written(
-        node("n", "Const", dtype="int32"),
-        node("l", "TensorListReserve", "n", "n", element_dtype="string", shape_type="int32"),
-        node("length", "TensorListLength", "l"),
-    ).placed()
-    assert placed.holds("length") == [("host_list", "length")]
-    assert placed.blockers("length").is_complete
-
-
-def test_what_a_node_follows_is_told() -> None:
-    placed = written(
-        X,
-        upper("s", "x"),
-        node("i", "Identity", "s", T="float"),
-        node("n", "Shape", "i", T="float"),
-    ).placed()
-    names = placed.written.graph.names
-    assert [names[at] for at in placed.blockers("n").follows] == ["i", "s"]
-
-
 def test_what_would_move_with_it_is_told() -> None:
     graph = written(
         X,
@@ -130,31 +97,6 @@ def test_what_would_move_with_it_is_told() -> None:
     names = graph.graph.names
     moved = moved_without(placed.placement, found)
     assert [names[at] for at in moved] == ["s", "with", "shape"]
-
-
-def test_where_there_is_no_gpu_nothing_helps() -> None:
-    found = written(arg("x", "CPU:0"), tanh("n", "x")).placed(gpus=0, default="CPU:0").blockers("n")
-    assert not found.is_complete
-    assert found.found == ()
-
-
-def test_where_a_machine_is_asked_for_that_is_not_there_nothing_helps() -> None:
-    placed = written(X, tanh("n", "x", asked="/job:worker/gpu:0")).placed()
-    assert not placed.blockers("n").is_complete
-
-
-def test_what_keeps_a_node_from_the_cpu_can_be_asked_too() -> None:
-    placed = written(X, node("n", "CudnnRNN", "x", T="float", asked="/gpu:0")).placed()
-    assert placed.holds("n", "CPU") == [
-        ("no_kernel", "n"),
-        ("request", "n"),
-        ("default_device", "n"),
-    ]
-
-
-def test_a_function_that_is_called_is_held_as_an_op_is() -> None:
-    call = node("n", "StatefulPartitionedCall", Tin=[], Tout=[], f=function("f"), asked="/cpu:0")
-    assert written(call).placed().holds("n") == [("request", "n")]
 
 
 def test_hundreds_that_ask_for_the_same_hold_a_group_together() -> None:
@@ -185,26 +127,6 @@ def test_members_of_a_group_are_held_by_what_holds_each_of_them() -> None:
     assert held == [set(), {("attributes", 1)}, {("attributes", 1), ("attributes", 2)}]
 
 
-@pytest.mark.parametrize(
-    ("lines", "default"),
-    [
-        # an input that comes later in the graph
-        ([node("n", "Shape", "late", T="float", asked="/cpu:0"),
-          tanh("late", "x", asked="/gpu:0")], "CPU:0"),
-        # a constant is placed after all else
-        ([node("n", "Shape", "c", T="float", asked="/cpu:0"),
-          node("c", "Const", dtype="float", asked="/gpu:0")], "CPU:0"),
-        # and one that another waits for, after it
-        ([node("n", "Const", dtype="float", asked="/cpu:0"),
-          node("c", "Const", "^n", dtype="float", asked="/gpu:0")], "CPU:0"),
-    ],
-)  # fmt: skip
-def test_what_is_placed_later_is_never_followed(lines: list[Node], default: str) -> None:
-    placed = written(X, *lines).placed(default=default)
-    assert placed.holds("n") == [("request", "n"), ("default_device", "n")]
-    assert placed.blockers("n").is_complete
-
-
 def still_there(graph: Written, setting: dict[str, Any], at: int, kept: list[Any]) -> bool:
     """Whether a node is on a GPU once these blockers are gone, in the whole graph."""
     placement = graph.placed(**setting).placement
@@ -231,11 +153,3 @@ def test_blockers_are_all_that_holds_a_node_and_each_is_needed(
             for each in found.found:
                 rest = [other for other in found.found if other is not each]
                 assert not still_there(graph, setting, at, rest), each
-
-
-@given(graphs(8))
-def test_one_node_is_answered_as_all_are(graph: Written) -> None:
-    placement = graph.placed().placement
-    finder = BlockerFinder(placement)
-    for at in range(len(placement.devices)):
-        assert blockers(placement, at) == finder.of(at)

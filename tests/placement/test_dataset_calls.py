@@ -65,22 +65,9 @@ def test_a_function_that_is_given_a_value_of_the_step_may_compute_for_it(
     )
 
 
-def test_what_is_prefetched_is_input_whatever_it_is_given() -> None:
-    scores = calls("scores", "MapDataset", "source", "queries")
-    ahead = node("ahead", "PrefetchDataset", "scores")
-    assert of_steps(SOURCE, QUERIES, scores, ahead, reduced("ahead")) == {"best"}
-
-
 def test_a_function_of_a_dataset_that_reduces_another_prepares_input() -> None:
     program = Program()
     windows = (SOURCE, QUERIES, reduced("source"))
     program.eager("MapDataset", f={"func": "__inference_Dataset_map_total_1"})
     program.function("__inference_Dataset_map_total_1", *windows)
     assert functions_of_steps(program.sidecar()) == set()
-
-
-def test_a_loop_in_the_body_of_a_loop_is_of_the_step() -> None:
-    program = Program()
-    program.function(STEP, SOURCE, QUERIES, reduced("source"))
-    program.function("__inference_best_2", SOURCE, calls("inner", "ReduceDataset", "source"))
-    assert functions_of_steps(program.sidecar()) == {"__inference_best_2", "__inference_inner_2"}

@@ -54,11 +54,12 @@ def usual(attribute: AttributeDefinition) -> Json:
     return plain[kind]
 
 
-def test_types_are_those_of_a_node_in_tensorflow() -> None:
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow, id="all"), 8])
+def test_types_are_those_of_a_node_in_tensorflow(step: int) -> None:
     registry = registry_of_installed()
     questions: list[tuple[str, str, dict[str, Any], list[str] | None]] = []
     expected = []
-    for op in registry.ops:
+    for op in sorted(registry.ops)[::step]:
         if op == "_QuantizedMatMul":
             continue  # its shape function reads inputs that by default it does not have
         definition = registry.definition(op)
@@ -84,25 +85,8 @@ def test_types_are_those_of_a_node_in_tensorflow() -> None:
         if isinstance(theirs, str) and ("was passed" in theirs or "inputs specified" in theirs)
     ]
     assert not refused
-    assert len(made) > 1000
+    assert len(made) > 1000 / step
     assert not [(op, ours, theirs) for op, ours, theirs in made if ours != theirs]
-
-
-def test_defaults_are_filled_in_and_nothing_else() -> None:
-    given_ = {"T": "float", "transpose_a": True}
-    complete = defined("MatMul").complete(given_)
-    assert complete == {**given_, "transpose_b": False, "grad_a": False, "grad_b": False}
-    assert defined("MatMul").complete(complete) is complete
-    assert given_ == {"T": "float", "transpose_a": True}
-
-
-def test_types_of_arguments() -> None:
-    assert defined("MatMul").input_types({"T": "float"}) == ("float", "float")
-    assert defined("ConcatV2").input_types({"N": 2, "T": "half"}) == ("half", "half", "int32")
-    assert defined("IdentityN").output_types({"T": ["float", "string"]}) == ("float", "string")
-    assert defined("Assign").input_types({"T": "float"}) == ("float_ref", "float")
-    assert defined("Assign").output_types({"T": "float"}) == ("float_ref",)
-    assert defined("RefIdentity").input_types({"T": "int32"}) == ("int32_ref",)
 
 
 @pytest.mark.parametrize(
@@ -121,29 +105,6 @@ def test_types_of_arguments() -> None:
 def test_refuses_attributes_that_do_not_tell(op: str, attributes: dict[str, Json]) -> None:
     with pytest.raises(AttributesError, match=op):
         defined(op).input_types(attributes)
-
-
-@pytest.mark.parametrize(
-    ("op", "types", "attributes"),
-    [
-        ("MatMul", ["int32", "int32"], {"T": "int32"}),
-        ("Sum", ["half", "int64"], {"T": "half", "Tidx": "int64"}),
-        ("ConcatV2", ["float", "float", "int64"], {"N": 2, "T": "float", "Tidx": "int64"}),
-        ("ConcatV2", ["int32", "int32", "int32"], {"N": 2, "T": "int32", "Tidx": "int32"}),
-        ("IdentityN", ["float", "string"], {"T": ["float", "string"]}),
-        ("Assign", ["float_ref", "float"], {"T": "float"}),
-        ("Identity", ["float_ref"], {"T": "float"}),
-        ("NoOp", [], {}),
-        ("Const", [], {}),
-        # Two lists share the inputs in more ways than one: only what does not depend on it is told.
-        ("ReduceDataset", ["variant", "int64", "float"], {}),
-        ("ReduceDataset", ["variant", "int64"], {"Tstate": ["int64"], "Targuments": []}),
-    ],
-)
-def test_types_of_inputs_give_attributes(
-    op: str, types: list[str], attributes: dict[str, Json]
-) -> None:
-    assert defined(op).attributes_of_inputs(types) == attributes
 
 
 @pytest.mark.parametrize(

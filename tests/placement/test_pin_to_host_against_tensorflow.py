@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from tests.placement.test_replay_without_gpu import definition_name
+from tests.placement.test_workloads import definition_name
 from traceanalyzer.placement.pinning import pinned_of
-from traceanalyzer.placement.program import SESSION, machine_of, place_program, with_gpus
+from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.sidecar.document import SESSION
 from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:
     from tests.emulator.oracle import Outcome
     from traceanalyzer.sidecar.document import Sidecar
+
+pytestmark = pytest.mark.slow
 
 _PROGRAM: Final = Path(__file__).with_name("pinned_program.py")
 _NOT_COUNTED: Final = frozenset({"_Arg", "_Retval"})

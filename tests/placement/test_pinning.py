@@ -12,15 +12,14 @@ from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg, only, tensor
 from tests.sidecar.sidecars import sidecars
 from traceanalyzer.placement.pinning import OPTION, Pinning, pinned_of, pinning
-from traceanalyzer.placement.program import SESSION, place_program
-from traceanalyzer.sidecar.document import Definition, SessionConfig, Sidecar
+from traceanalyzer.placement.program import place_program
+from traceanalyzer.sidecar.document import SESSION, Definition, SessionConfig, Sidecar
 
 if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Json
 
 ON: dict[str, Json] = {OPTION: True}
 BY_PROGRAM = Pinning(by="program")
-BY_SESSION = Pinning(by="session")
 
 
 def sidecar(options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Json]]) -> Sidecar:
@@ -53,36 +52,6 @@ def sidecar(options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Jso
 def test_of_functions(options: dict[str, Json] | None, expected: Pinning | None) -> None:
     assert pinning(sidecar(options), is_of_session=False) == expected
     assert pinning(sidecar(options), is_of_session=True) == expected
-
-
-@pytest.mark.parametrize(
-    ("rewrites", "expected"),
-    [
-        ({}, None),
-        ({OPTION: "ON"}, BY_SESSION),
-        ({OPTION: "OFF"}, None),
-        ({OPTION: "ON", "disable_meta_optimizer": True}, None),
-        ({OPTION: "ON", "constant_folding": "OFF"}, Pinning(by="session", folds=False)),
-        ({OPTION: "ON", "min_graph_nodes": 9}, Pinning(by="session", least_nodes=9)),
-        ({"optimizers": ["constfold", "pin_to_host"]}, BY_SESSION),
-        ({"optimizers": ["pin_to_host"]}, Pinning(by="session", folds=False)),
-        ({"optimizers": ["pruning"], OPTION: "ON"}, None),
-        ({"optimizers": [], OPTION: "ON"}, BY_SESSION),
-    ],
-)
-def test_of_sessions(rewrites: dict[str, Json], expected: Pinning | None) -> None:
-    found = sidecar(None, (True, rewrites))
-    assert pinning(found, is_of_session=True) == expected
-    assert pinning(found, is_of_session=False) is None
-
-
-def test_what_a_session_is_configured_with_counts_in_place_of_what_the_program_says() -> None:
-    assert pinning(sidecar(ON, (True, {})), is_of_session=True) is None
-    assert pinning(sidecar(ON, (True, {}), (False, {})), is_of_session=True) == BY_PROGRAM
-    assert pinning(sidecar(ON, (True, {})), is_of_session=False) == BY_PROGRAM
-    assert pinning(sidecar({}, (True, {}), (True, {OPTION: "ON"})), is_of_session=True) == (
-        BY_SESSION
-    )
 
 
 def lengths(name: str = "__inference_f_1") -> Program:
@@ -130,20 +99,8 @@ def test_what_goes_of_a_function() -> None:
     assert pinned(called(lengths(), definitions=known, devices=None)) == {}
 
 
-def test_a_graph_that_is_too_small_is_left_alone() -> None:
-    devices = {"optimizer_options": {**ON, "min_graph_nodes": 5}}
-    known = (definition("__inference_f_1"),)
-    assert pinned(called(lengths(), definitions=known, devices=devices)) == {}
-
-
-def test_what_goes_of_a_session() -> None:
-    config = SessionConfig(is_own=True, is_local=True, soft_placement=True, rewrites={OPTION: "ON"})
-    found = lengths(SESSION).sidecar(definitions=(definition(""),), session_configs=(config,))
-    moved = pinned(found, SESSION)
-    assert {name: moved[name] for name in ("f", "g")} == {"f": True, "g": True}
-
-
 @given(sidecars())
+@pytest.mark.slow
 def test_any_sidecar_has_an_answer(found: Sidecar) -> None:
     on = replace(
         found,

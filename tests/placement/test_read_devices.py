@@ -11,7 +11,9 @@ from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.sidecar.document import (
     OF_ANOTHER,
     OF_MACHINE,
+    OF_OP,
     Definition,
+    Frame,
     Graph,
     Scope,
     Sidecar,
@@ -19,8 +21,33 @@ from traceanalyzer.sidecar.document import (
 )
 
 CPU, GPU = Machine.local(gpus=1).host, Machine.local(gpus=1).devices[0]
-SPELT, OF_MOVED, OF_KEPT, OF_LOST, OF_TENSOR, OF_ALL, LIFTING, OF_JOB = range(8)
+SPELT, OF_MOVED, OF_KEPT, OF_LOST, OF_TENSOR, OF_ALL, LIFTING, OF_JOB, OF_MADE, OF_CALL = range(10)
 RESOURCES = (GPU, CPU, "")  # where each is on the other machine
+
+
+def _signature(op: str, scopes: tuple[int, ...] = (), *, is_function: bool = False) -> Signature:
+    return Signature(
+        op=op,
+        is_function=is_function,
+        scope=CPU,
+        scope_frame=-1,
+        scopes=scopes,
+        frame=-1,
+        attributes=-1,
+        inputs=(),
+        outputs=(),
+    )
+
+
+def _read(sidecar: Sidecar, *, unsure_as_recorded: bool = False) -> ReadDevices:
+    return ReadDevices(
+        sidecar,
+        Machine.local(gpus=1),
+        RESOURCES,
+        lambda _: GPU,
+        unsure_as_recorded=unsure_as_recorded,
+    )
+
 
 SIDECAR = Sidecar(
     tool="0",
@@ -35,7 +62,11 @@ SIDECAR = Sidecar(
         Scope(device=CPU, frame=-1, origin=OF_MACHINE),
         Scope(device="None", frame=-1),
         Scope(device="/job:localhost", frame=-1),
+        Scope(device=CPU, frame=-1, origin=OF_OP),
+        Scope(device=CPU, frame=0, origin=OF_OP - 1),
     ),
+    signatures=(_signature("Range"), _signature("__inference_step_1", is_function=True)),
+    frames=(Frame(file="train.py", line=1, code="<module>", is_user=True),),
 )
 asking = pytest.mark.parametrize(
     ("scopes", "device"),
@@ -46,6 +77,8 @@ asking = pytest.mark.parametrize(
         ((OF_LOST,), ""),  # where that is is not known: then nothing is asked for
         ((OF_TENSOR,), ""),
         ((OF_ALL,), GPU),
+        ((OF_MADE,), GPU),  # where the op runs that made the tensor
+        ((OF_CALL,), ""),
         ((SPELT, OF_MOVED), CPU),  # the innermost counts
         ((OF_MOVED, SPELT), GPU),
         ((OF_JOB, OF_MOVED), GPU),  # which names no type of device
@@ -73,25 +106,18 @@ def _graph(name: str, *, inlined_from: str = "", op: str = "Neg", device: str = 
 
 
 def _of_graph(sidecar: Sidecar, graph: Graph) -> tuple[str, ...]:
-    read = ReadDevices(sidecar, Machine.local(gpus=1), RESOURCES)
-    return read.of_graph("step", graph, CPU).devices
+    return _read(sidecar).of_graph("step", graph, CPU).devices
 
 
 @asking
 def test_an_eager_op_asks_for_where_its_owner_is(scopes: tuple[int, ...], device: str) -> None:
-    signature = Signature(
-        op="Neg",
-        is_function=False,
-        scope=CPU,
-        scope_frame=-1,
-        scopes=scopes,
-        frame=-1,
-        attributes=-1,
-        inputs=(),
-        outputs=(),
-    )
-    read = ReadDevices(SIDECAR, Machine.local(gpus=1), RESOURCES)
-    assert read.of_eager(signature) == device
+    assert _read(SIDECAR).of_eager(_signature("Neg", scopes)) == device
+
+
+def test_what_nobody_knows_can_be_taken_as_it_was() -> None:
+    read = _read(SIDECAR, unsure_as_recorded=True)
+    assert read.of_eager(_signature("Neg", (OF_CALL,))) == CPU
+    assert read.of_eager(_signature("Neg", (OF_MADE,))) == GPU
 
 
 @asking

@@ -10,9 +10,7 @@ from traceanalyzer.placement.versions import (
     covers,
     minor_of,
     nearest_minor,
-    proof,
     ranges,
-    text,
 )
 
 AVAILABLE = [(2, minor) for minor in range(12, 22)]
@@ -41,47 +39,13 @@ def test_the_nearest(version: str | None, nearest: tuple[int, int], *, is_exact:
     assert nearest_minor(version, AVAILABLE) == (nearest, is_exact)
 
 
-def test_only_the_very_version_proves() -> None:
-    exact, near = proof(is_exact=True), proof(is_exact=False)
-    assert (exact.certainty, exact.excludes) == ("certain", True)
-    assert (near.certainty, near.excludes) == ("likely", False)
-
-
 @pytest.mark.parametrize("no_version", ["", "x", "2", "TensorFlow 2.21", "2.x"])
 def test_refuses_what_is_no_version(no_version: str) -> None:
     with pytest.raises(ValueError, match="no version of TensorFlow"):
         minor_of(no_version)
 
 
-@pytest.mark.parametrize(
-    ("versions", "written"),
-    [
-        (AVAILABLE, "*"),
-        (AVAILABLE[3:], "2.15-"),
-        (AVAILABLE[:3], "-2.14"),
-        (AVAILABLE[3:4], "2.15"),
-        (AVAILABLE[:1], "-2.12"),
-        (AVAILABLE[-1:], "2.21-"),
-        ([*AVAILABLE[:2], *AVAILABLE[5:7]], "-2.13,2.17-2.18"),
-    ],
-)
-def test_ranges_leave_ends_open(versions: list[tuple[int, int]], written: str) -> None:
-    assert ranges(versions, AVAILABLE) == written
-
-
 @given(st.sets(st.sampled_from(AVAILABLE), min_size=1))
 def test_ranges_hold_what_was_written(versions: set[tuple[int, int]]) -> None:
     written = ranges(versions, AVAILABLE)
     assert {version for version in AVAILABLE if covers(written, version)} == versions
-
-
-@given(st.sets(st.sampled_from(AVAILABLE), min_size=1))
-def test_a_new_version_that_changes_nothing_changes_no_range(
-    versions: set[tuple[int, int]],
-) -> None:
-    with_another = {*versions, (2, 22)} if (2, 21) in versions else versions
-    assert ranges(with_another, [*AVAILABLE, (2, 22)]) == ranges(versions, AVAILABLE)
-
-
-def test_is_written_as_it_is_read() -> None:
-    assert [minor_of(text(version)) for version in AVAILABLE] == AVAILABLE

@@ -31,7 +31,8 @@ _RECORDER = Path(traceanalyzer.__file__).with_name("recorder")
 _LONGEST = 300.0  # seconds
 _EAGER = "EagerLocalExecute: "
 _MARKER = "traceanalyzer:eager"
-_OTHERS = {-1: "another"}
+_OTHERS = {-1: "another", -2: "machine"}
+_FIRST_OP = -3
 
 _ENDING = """
 import atexit
@@ -209,11 +210,12 @@ class Recorded:
         return line, [(device, self.mark(frames, place)) for device, place, _ in within]
 
     def origin(self, number: int | None) -> str | None:
-        """Return whose device a scope asks for: the name of a resource, or what there is."""
-        if number is None or number < 0:
-            return None if number is None else _OTHERS[number]
-        name: str = self.eager["resources"][number]["name"]
-        return name
+        """Return whose device a scope asks for: the name of a resource, an op, or what there is."""
+        if number is None:
+            return None
+        if number >= 0:
+            return str(self.eager["resources"][number]["name"])
+        return _OTHERS.get(number) or str(self.eager["signatures"][_FIRST_OP - number]["op"])
 
     @cached_property
     def traced(self) -> dict[int, list[str | int]]:

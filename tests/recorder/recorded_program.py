@@ -124,6 +124,8 @@ def scopes_of_others() -> None:
         tf.exp(matrix)  # at: of_beside_variable
     with tf.device(matrix.device):
         tf.exp(matrix)  # at: of_tensor
+    with tf.device(tf.abs(matrix).device):
+        tf.exp(matrix)  # at: of_result
     with tf.device(HOST):
         tf.exp(matrix)  # at: of_spelt_in_full
 

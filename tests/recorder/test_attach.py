@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import sys
@@ -11,7 +10,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import rewriter_config_pb2
@@ -67,19 +65,6 @@ class Recorder:
         lines = self._path.read_text().splitlines() if self._path.exists() else []
         return [record for record in map(json.loads, lines) if record["kind"] == kind]
 
-    def sequences(self) -> list[tuple[int, list[str]]]:
-        """Return the session and the ops of each sequence."""
-        eager = self.of_kind("eager")[-1]
-        found = []
-        for each in eager["sequences"]:
-            numbers, counts = (
-                np.frombuffer(base64.b64decode(each[key]), "<u4")
-                for key in ("signatures", "counts")
-            )
-            names = [eager["signatures"][k]["op"] for k in np.repeat(numbers, counts)]
-            found.append((each["session"], names))
-        return found
-
 
 @pytest.fixture
 def recorder(tmp_path: Path) -> Iterator[Recorder]:
@@ -119,21 +104,6 @@ def test_all_that_is_replaced_is_put_back(tmp_path: Path) -> None:
     recorder.evidence.session_stopped()
     recorder.evidence.uninstall()
     assert _replaced(before) == set()
-
-
-def test_sessions_have_sequences_of_their_own(recorder: Recorder) -> None:
-    x = tf.constant([1.0])
-    tf.exp(x)
-    for index, op in enumerate((tf.tanh, tf.sinh)):
-        recorder.evidence.session_started(index)
-        assert recorder.evidence.eager_ops == 0
-        op(x)
-        op(x)
-        assert recorder.evidence.eager_ops == 2
-        recorder.evidence.session_stopped()
-        tf.exp(x)
-    assert recorder.sequences() == [(0, ["Tanh"] * 2), (1, ["Sinh"] * 2)]
-    assert len(recorder.of_kind("eager")) == 2
 
 
 def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_time(
@@ -244,7 +214,6 @@ def test_of_too_many_signatures_only_the_type_is_told(
         tf.tanh(x)
         tf.cosh(x)
     recorder.evidence.session_stopped()
-    assert recorder.sequences() == [(0, ["Exp", "Sinh", "Tanh", "Tanh", "Cosh"] * 2)]
     found = recorder.of_kind("eager")[-1]["signatures"]
     assert [s["op"] for s in found] == ["Exp", "Sinh", "Tanh", "Cosh"]
     assert [s["frame"] >= 0 for s in found] == [True, True, False, False]
@@ -368,6 +337,35 @@ def test_of_an_op_that_tensorflow_does_not_have_the_kernels_are_noted(
         "label": "",
     } in kernels
     json.dumps(kernels)
+
+
+def _product(device: str | None, size: int = 2) -> tuple[tf.Graph, tf.Tensor]:
+    with tf.Graph().as_default() as graph, tf.device(device):
+        return graph, tf.zeros([size, size], name="z")
+
+
+def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
+    recorder: Recorder,
+) -> None:
+    for device in ("/cpu:0", None, "/cpu:0", None):
+        graph, made = _product(device)
+        tf.compat.v1.Session(graph=graph).run(made)
+    recorder.evidence.finish()
+    found = {f["name"]: f for f in recorder.of_kind("function")}
+    assert {name: "cpu" in f["scope_pool"][0][0] for name, f in found.items()} == {
+        "": True,
+        "unknown_graph#1": False,
+    }
+
+
+def test_what_a_session_raises_has_no_frame_of_ours(recorder: Recorder) -> None:
+    del recorder
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        wrong = tf.debugging.Assert(tf.constant(value=False), ["wrong"])
+        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
+            session.run(wrong)
+    files = [str(entry.path) for entry in raised.traceback]
+    assert not [file for file in files if "traceanalyzer/recorder" in file]
 
 
 @pytest.mark.parametrize(

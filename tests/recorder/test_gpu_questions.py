@@ -39,3 +39,14 @@ def test_each_way_to_ask_is_noted_with_its_line(tmp_path: Path, question: str, n
         questions.uninstall()
     assert questions.places == [(str(file), 2)]
     assert questions.of_script == [name == "__main__"]
+
+
+def test_a_question_for_cpus_alone_is_none_for_gpus(tmp_path: Path) -> None:
+    questions = GpuQuestions()
+    questions.install()
+    try:
+        source = 'tf.config.list_logical_devices("CPU")'
+        exec(compile(source, str(tmp_path / "program.py"), "exec"), {"tf": tf})  # noqa: S102
+    finally:
+        questions.uninstall()
+    assert not questions.places

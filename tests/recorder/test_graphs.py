@@ -312,3 +312,29 @@ def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
         "unknown_graph": "session",
     }
     assert len(list(folder.iterdir())) == 2 * len(found)
+
+
+def test_dumps_of_further_graphs_of_sessions_get_the_number_of_their_graph(
+    dumps: Dumps, tmp_path: Path
+) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    placed = "unknown_graph.{}.main.after_opt_group_pre_placement.pb".format
+    ran = "unknown_graph_partition__job_x.{}.main.after_opt_group_post_partitioning.pb".format
+    _write(folder, {placed("0001")})
+    dumps.are_of_graph(dumps.placements(), 0)
+    _write(folder, {ran("0002")})
+    dumps.ran(0)
+    before = dumps.placements()
+    _write(folder, {placed("0003")})
+    dumps.are_of_graph(dumps.placements() - before, 1)
+    _write(folder, {ran("0004")})
+    dumps.ran(1)
+    _write(folder, {ran("0005")})
+    dumps.ran(None)
+    assert _names(folder) == {
+        placed("0001"),
+        ran("0002"),
+        placed("0003").replace("_graph", "_graph#1"),
+        ran("0004").replace("_graph", "_graph#1"),
+    }

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.recorder.frames import FramePool
-from traceanalyzer.recorder.gpu_questions import GpuQuestions
 from traceanalyzer.recorder.origins import UNKNOWN, Origins
 
 if TYPE_CHECKING:
@@ -18,11 +17,10 @@ _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 
 def test_a_line_may_ask_for_a_device_in_full_one_time_and_in_short_another(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text('gpus = tf.config.list_physical_devices("GPU")\nwith tf.device(name):\n')
-    questions, frames = GpuQuestions(), FramePool()
-    questions.places.append((str(program), 1))
-    line = frames.add(str(program), 2, "<module>")
-    origins = Origins(lambda _: -1, questions)
+    program.write_text("with tf.device(name):\n")
+    frames = FramePool()
+    line = frames.add(str(program), 1, "<module>")
+    origins = Origins(lambda _: -1)
 
     assert origins.of("CPU:0", frames, line) is None
     assert origins.of(_CPU, frames, line) == UNKNOWN
@@ -38,4 +36,4 @@ def test_a_source_that_cannot_be_read_leaves_the_programs_scope_alone(
     frames = FramePool()
     line = frames.add("program.py", 1, "<module>")
 
-    assert Origins(lambda _: -1, GpuQuestions()).of(_CPU, frames, line) == UNKNOWN
+    assert Origins(lambda _: -1).of(_CPU, frames, line) == UNKNOWN

@@ -216,7 +216,8 @@ def test_whose_device_an_op_or_a_node_is_asked_for(recorded: Recorded) -> None:
         "of_spelt": None,
         "of_variable": "kernel",
         "of_beside_variable": "kernel",
-        "of_tensor": "another",
+        "of_tensor": "machine",
+        "of_result": "Abs",
         "of_spelt_in_full": None,
     }
     for mark, owner in marks.items():

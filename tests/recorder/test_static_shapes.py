@@ -65,7 +65,7 @@ def test_graphs_of_sessions_are_recorded_with_shapes_where_one_has_it_on(
     with tf.Graph().as_default():
         tf.zeros([4], name="z")
         for each in (config, None):
-            tf.compat.v1.Session(config=each)
+            tf.compat.v1.Session(config=each).run("z:0")
     recorder.evidence.finish()
     (graph,) = recorder.of_kind("function")
     assert graph.get("shapes") == ([[[4]]] if is_on else None)

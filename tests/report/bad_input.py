@@ -15,15 +15,22 @@ from traceanalyzer.model import Cell, PackedTable, Report, Table, ToolInfo
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+# All at once: markup, markup of the terminal, templates, and what does not show.
+HOSTILE = (
+    "</script><script>alert(1)</script><img src=x onerror=alert(2)>\" ' `{{ 7 * 7 }}` [bold red]"
+    "\u2028\u2029\u202egnp.exe\u2066\u200b\ufeff\x00\x07\x1b[31m\x9b31m\ud800"
+)
 HOSTILE_TEXTS = {
+    "everything": HOSTILE,
     "script": "</script><script>window.hit=1;alert(1)</script>",
     "cdata": "]]><!-- --><![CDATA[ <svg onload=window.hit=1>",
     "comment": "<!--<script>window.hit=1//",
     "image": "\"><img src=x onerror=window.hit=1> ' ` ${window.hit=1} {{ 7 * 7 }} javascript:",
     "separators": "a\u2028b\u2029c\u0085d\r\ne\tf",
     "directions": "\u202egnp.exe\u2066\u2067\u200f\u061c\u200b\ufeff",
-    "nulls": "\x00\x07\x1b[31m\x9b31m\ud800\udfff\uffff",
+    "nulls": "\x00\x07\x1b[31m\x9b31m\ud800 \udfff\uffff",
     "emoji": "👩‍👩‍👧🏳️‍🌈😀" * 12,
+    "right to left": "שכבה/רכיב/الطبقة الأولى/مقياس" * 3,
     "combining": "Z" + "\u0351\u036b\u0343\u032a" * 200,
     "long": "w" * 100_000,
     "path": "/".join(["..", "C:\\x", "//evil.example/a?b=c&d=e#f%00"] * 40),
@@ -35,13 +42,13 @@ _OWN_WORDS = {"placement", "kind", "phase", "basis", "direction", "certainty", "
 _OWN_COLUMNS = _OWN_WORDS | {"requested_device", "step_kind"}
 
 
-def with_texts(report: Report, hostile: str) -> Report:
-    """Returns the report with each free text hostile; what was the same stays the same."""
+def with_texts(report: Report, *hostile: str) -> Report:
+    """Return the report with these texts, in turn, in place of its own; equal ones stay equal."""
     known: dict[str, str] = {}
 
     def change(text: str) -> str:
         # Unlike ones must stay unlike: ids and names lead from one table to another.
-        return known.setdefault(text, f"{hostile}{len(known)}" if hostile or not known else text)
+        return known.setdefault(text, f"{hostile[len(known) % len(hostile)]}{len(known)}")
 
     changed: Report = _changed(report, change)
     return changed

@@ -1,13 +1,19 @@
-"""Figures of a report that no single table holds."""
+"""Figures and names of a report that no single table holds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+import pytest
 
 import traceanalyzer as ta
+from tests.sidecars import Book
 from tests.traces import (
     copy,
     eager,
+    event,
     executor,
     gpu,
     host,
@@ -16,6 +22,7 @@ from tests.traces import (
     line,
     op,
     send,
+    step,
     stream,
     thread,
     us,
@@ -23,10 +30,17 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.report.assemble import assemble
+from traceanalyzer.report.origin import command, recorded_at
+from traceanalyzer.report.sources import line_texts, shown_files
 from traceanalyzer.rules import Example
+from traceanalyzer.sidecar import files
+from traceanalyzer.sidecar.document import Frame, Levels, Session, Sidecar
+from traceanalyzer.tables.eager_alignment import MARKER
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from traceanalyzer.run import Run
 
 
 def test_a_copy_between_two_ops_of_a_finding_costs_once(tmp_path: Path) -> None:
@@ -86,3 +100,87 @@ def test_a_device_that_is_named_in_full_and_in_short_is_one() -> None:
     made = assemble(ta.diagnose(Example(title="", ops=ops).run()))
 
     assert [d.name for d in made.run.devices if d.kind == "cpu"] == [f"h {full}"]
+
+
+def frame_of(file: str, line: int, text: str | None) -> Frame:
+    return Frame(file=file, line=line, code="f", is_user=True, text=text)
+
+
+def captured_on(name: str, *frames: Frame) -> SimpleNamespace:
+    environment = {"cwd": "/srv/ann", "script": "project/train.py"}
+    sidecar = Sidecar(tool="0", host=name, complete=True, environment=environment, frames=frames)
+    return SimpleNamespace(name=name, sidecar=sidecar)
+
+
+RUN = cast(
+    "Run",
+    SimpleNamespace(
+        hosts=(
+            captured_on("a", frame_of("/srv/ann/project/train.py", 7, "on a")),
+            captured_on(
+                "b", frame_of("/srv/ann/project/train.py", 7, "on b"), frame_of("/x.py", 1, "x = 1")
+            ),
+            SimpleNamespace(name="bare", sidecar=None),
+        )
+    ),
+)
+
+
+def test_files_are_named_as_seen_from_the_program() -> None:
+    files = ["/srv/ann/project/train.py", "/srv/ann/tools.py", "/elsewhere/x.py", None]
+    assert shown_files(files, RUN) == ["train.py", "tools.py", "/elsewhere/x.py", None]
+
+
+def test_each_op_has_the_line_of_its_own_host() -> None:
+    file = "/srv/ann/project/train.py"
+    ops = pd.DataFrame(
+        {
+            "host": ["a", "b", "bare", "b", "a", "unheard of"],
+            "source_file": [file, file, file, file, None, file],
+            "source_line": pd.array([7, 7, 7, None, 7, 7], dtype="Int64"),
+        }
+    )
+    assert line_texts(ops, RUN) == ["on a", "on b", None, None, None, None]
+
+
+LEVELS = Levels(host_tracer_level=2, device_tracer_level=1, python_tracer_level=0)
+
+
+def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: Any) -> Run:  # noqa: ANN401
+    marks = event(MARKER, us(0), thread=0, index=0)
+    ops = step(1, us(1, 900))(eager("MatMul", us(10, 9)))
+    write(folder, xspace(host(line("python")(marks, ops))))
+    if captured:
+        book = Book()
+        book.thread(0, "MatMul @7")
+        session = Session(
+            trace="host.xplane.pb",
+            method="server",
+            requested=LEVELS,
+            effective=LEVELS,
+            start_ns=start_ns,
+            stop_ns=None,
+            reason="the script ended",
+        )
+        sidecar = book.sidecar(sessions=(session,), **more)
+        files.write(sidecar, folder / "plugins/profile/run/host.placement.json.gz")
+    return ta.load(folder)
+
+
+def test_the_command_is_that_of_the_capture(tmp_path: Path) -> None:
+    words = ("traceanalyzer", "capture", "/srv/ann/train.py", "--key", "abc")
+    assert command(run_of(tmp_path, command=words)) == "traceanalyzer capture train.py --key ***"
+
+
+@pytest.mark.parametrize(
+    ("start_ns", "at"),
+    [
+        (1_700_000_000_999_999_999, "2023-11-14 22:13:20"),
+        (0, None),
+        (-5, None),
+        (2**62, "2116-02-20 23:53:38"),
+        (2**63 - 1, "2262-04-11 23:47:16"),
+    ],
+)
+def test_when_it_was_recorded(tmp_path: Path, start_ns: int, at: str | None) -> None:
+    assert recorded_at(run_of(tmp_path, start_ns=start_ns)) == at

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
-from rich.console import Console
 
-from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.beliefs import beliefs, memory_peak
-from traceanalyzer.report.summary import print_summary
+from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import CaughtError, Sidecar
-from traceanalyzer.tables.schema import ALLOCATIONS, COPIES
+from traceanalyzer.tables.schema import COPIES
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -53,11 +48,6 @@ def with_copies(run: Run, *rows: tuple[str, int | None]) -> Run:
 
 def answers(run: Run) -> dict[str, str]:
     return {belief.id: belief.answer for belief in beliefs(run)}
-
-
-def test_what_has_no_figures_is_not_answered() -> None:
-    assert answers(run_of()) == {}
-    assert answers(run_of(devices={}, gpus=())) == {}
 
 
 def test_without_a_gpu_nothing_is_answered() -> None:
@@ -103,35 +93,6 @@ def test_errors_that_were_raised_are_counted(messages: list[str], said: str) -> 
     assert answers(run_of(errors=errors, **memory(7 * GB)))["memory"].endswith(f"instead{said}")
 
 
-def test_the_fullest_of_several_gpus_is_named() -> None:
-    run = run_of(
-        devices={"memory": {"/device:GPU:0": {"peak": GB}, "/device:GPU:1": {"peak": 4 * GB}}},
-        gpus=({"memory_total_bytes": 8 * GB}, {"memory_total_bytes": 8 * GB}),
-    )
-
-    assert memory_peak(run) == ("GPU memory peaked at 50 % (4.00 GB of the 8.00 GB that GPU:1 has)")
-
-
-def test_a_trace_alone_tells_of_memory_but_not_of_errors() -> None:
-    (host,) = run_of().hosts
-    table = pd.DataFrame(
-        {
-            "allocator": ["GPU_0_bfc"],
-            "is_allocation": [True],
-            "bytes_allocated": [GB],
-            "bytes_available": [3 * GB],
-            "peak_bytes_in_use": [2 * GB],
-        }
-    ).reindex(columns=list(ALLOCATIONS.columns))
-    run = replace(run_of(), hosts=(replace(host, tables=replace(host.tables, allocations=table)),))
-    table["start_ps"] = 0
-
-    assert (
-        memory_peak(run)
-        == "GPU memory peaked at 50 % (2.00 GB of the 4.00 GB that TensorFlow may use on GPU:0)"
-    )
-
-
 def test_other_processes_and_how_busy_the_gpu_was() -> None:
     others = [
         {"pid": 1, "name": "python", "memory_bytes": 3 * GB},
@@ -145,10 +106,6 @@ def test_other_processes_and_how_busy_the_gpu_was() -> None:
         "2 other processes (python, Xorg) on GPU 0 held 3.00 GB of its memory; it was busy 85 % of "
         f"the time. That {NEVER}"
     )
-
-
-def test_without_other_processes_contention_is_no_question() -> None:
-    assert "other_processes" not in answers(run_of(**memory(GB, other_processes=[])))
 
 
 @pytest.mark.parametrize(
@@ -165,10 +122,6 @@ def test_what_was_copied(rows: list[tuple[str, int | None]], said: str) -> None:
     assert NEVER in told
 
 
-def test_copies_within_the_gpu_are_none_of_it() -> None:
-    assert answers(with_copies(run_of(), ("d2d", 5))) == {}
-
-
 def test_float64_that_ran_on_the_gpu() -> None:
     matmul = {"name": "a", "type": "MatMul", "input_types": "double;double", "placement": "gpu:0"}
     told = answers(
@@ -183,25 +136,3 @@ def test_float64_that_ran_on_the_gpu() -> None:
 
     assert told.startswith("2 ops on float64 ran on the GPU (MatMul, Conv2D). ")
     assert told.endswith(" 1 op on float64 ran on the CPU, for the causes given with them.")
-
-
-def test_float64_on_the_cpu_alone_is_answered_by_its_findings() -> None:
-    assert answers(run_of({"name": "a", "type": "MatMul", "input_types": "double;double"})) == {}
-
-
-def test_the_allocator_that_was_chosen() -> None:
-    told = answers(run_of(environment={"variables": {"TF_GPU_ALLOCATOR": "cuda_malloc_async"}}))
-
-    assert told["gpu_allocator"].startswith("TF_GPU_ALLOCATOR is 'cuda_malloc_async'. ")
-    assert NEVER in told["gpu_allocator"]
-
-
-def test_they_stand_in_the_document_and_in_the_terminal() -> None:
-    report = assemble(diagnose(run_of(**memory(7_760_000_000))))
-    out = StringIO()
-
-    print_summary(report, Console(file=out, width=200))
-
-    assert [b.id for b in report.beliefs] == ["memory"]
-    assert "What moved no op" in out.getvalue()
-    assert "GPU memory peaked at 97 %" in out.getvalue()

@@ -130,15 +130,6 @@ def test_each_lane_has_what_happened_on_it_in_order(tmp_path: Path) -> None:
     assert trace.unit_ns == 1
 
 
-def test_lanes_say_how_long_they_were_busy(tmp_path: Path) -> None:
-    trace = report_of(tmp_path, *TRAINING).trace
-    assert trace is not None
-    busy = {lane.name: lane.busy_us for lane in trace.lanes}
-    assert busy["Stream #13(Compute)"] == 20.0
-    assert busy["tf_Compute/2"] == 160.0
-    assert busy["python"] < 40.0  # it waits for its calls
-
-
 def test_the_largest_gap_says_what_was_waited_for(tmp_path: Path) -> None:
     report = report_of(tmp_path, *TRAINING)
     assert report.trace is not None
@@ -184,14 +175,6 @@ def test_an_op_is_named_for_a_gap_with_the_time_it_took_if_it_explains_some_of_i
     assert (first.op_id is None) == (named is None)
 
 
-def test_without_a_device_the_program_waits(tmp_path: Path) -> None:
-    report = report_of(tmp_path, TRAINING[0])
-    assert report.trace is not None
-    first = report.trace.gaps[0]
-    assert first.device is None
-    assert (first.phase, first.op, first.step) == ("host_op", "where:Where", "train 1")
-
-
 def test_a_place_in_the_trace_leads_to_its_moment(tmp_path: Path) -> None:
     report = report_of(tmp_path, *TRAINING)
 
@@ -215,18 +198,6 @@ def test_a_place_in_the_trace_leads_to_its_moment(tmp_path: Path) -> None:
     assert link(14_000_000, "tf_Compute/3") is None
 
 
-def test_nothing_happened_nothing_is_told(tmp_path: Path) -> None:
-    assert report_of(tmp_path, host()).trace is None
-
-
-def test_one_event(tmp_path: Path) -> None:
-    alone = host(thread("tf_Compute", 1)(op("a", "Add", us(5, 2))))
-    trace = report_of(tmp_path, alone).trace
-    assert trace is not None
-    assert rows(trace) == [("tf_Compute/1", 0.0, 2.0, "a:Add", "host_op", 1)]
-    assert trace.gaps == ()
-
-
 # ------------------------------------------------------------------ level of detail
 
 NS = 1000
@@ -247,27 +218,6 @@ def lanewise(*lanes: list[tuple[int, int, int]]) -> Events:
 
 
 KINDS = Kinds(kind=np.array([0, 1, 7]), finding=np.array([-1, 3, -1]))
-
-
-def test_short_events_that_follow_on_each_other_stand_together() -> None:
-    events = lanewise(
-        [(0, 1, 0), (2, 3, 0), (4, 8000, 2), (8001, 8002, 0), (8003, 8005, 1)], [(8005, 8006, 0)]
-    )
-    found, kinds = together(events, 1024 * NS, KINDS)
-    assert found.begin.tolist() == [0, 3, 4]
-    assert (found.start_ps // NS).tolist() == [0, 4, 8001, 8005]
-    assert (found.end_ps // NS).tolist() == [3, 8000, 8005, 8006]
-    assert found.number.tolist() == [2, 1, 2, 1]
-    # The first two are the same; of the others the longest gives the kind, and has a finding.
-    assert found.what.tolist() == [0, 2, 3, 0]
-    assert (kinds.kind.tolist(), kinds.finding.tolist()) == ([0, 1, 7, 1], [-1, 3, -1, 3])
-
-
-def test_what_is_to_stay_stays() -> None:
-    events = lanewise([(k, k + 1, 0) for k in range(100)])
-    stays = np.arange(100) == 50
-    found, _ = together(events._replace(stays=stays), 1024 * NS, KINDS)
-    assert found.number.tolist() == [50, 1, 49]
 
 
 THRESHOLDS = [(2 + number % 2) * 512 << (number // 2) for number in range(103)]
@@ -342,6 +292,7 @@ def test_a_document_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert sum(row[-1] for row in rows(trace)) == trace.events_total
 
 
+@pytest.mark.slow
 def test_ten_million_events_fit_into_a_page(tmp_path: Path) -> None:
     logs = write(tmp_path, xspace(*TRAINING), run="run")
     diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))

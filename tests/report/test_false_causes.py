@@ -16,7 +16,6 @@ from tests.corpus import CORPUS, needs_corpus
 from tests.report.examples import EXAMPLES
 from tests.report.false_causes import lies, lies_of, lies_on, texts
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.model import Belief
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.page import render_page
@@ -34,59 +33,10 @@ WITH_GPUS: Final = (
 )
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "TensorFlow moved MatMul to the CPU because the GPU's memory was full.",
-        "It fell back to the CPU under memory pressure.",
-        "The runtime falls back to the CPU when memory is exhausted.",
-        "Under contention TensorFlow defers ops to the CPU.",
-        "The placer chose the CPU, as the transfer would have cost more than the kernel saves.",
-        "TensorFlow favours the CPU for ops that are cheap.",
-        "Grappler offloads ops to the host when the GPU is busy.",
-        "The op is float64, so TensorFlow runs it on the CPU.",
-        "MatMul fell back to the CPU due to memory pressure.",
-        "The program's MatMul ran on the CPU, as memory was short.",
-        "It went well, but ops were placed on the CPU since that is cheaper.",
-    ],
-)
-def test_a_lie_is_known(sentence: str) -> None:
-    assert lies(f"All is well. {sentence} So it is.") == [sentence]
-
-
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        "GPU memory peaked at 97 %. That moved no op to the CPU: TensorFlow raises an error.",
-        "TensorFlow would have failed, not moved anything to the CPU for want of memory.",
-        "After an error at train.py:4 the program put MatMul on the CPU.",
-        "TensorFlow prefers the CPU's kernel.",
-        "The program itself went on with it on the CPU when the GPU's memory was exhausted.",
-        "The op is placed on the GPU and computed in host memory, as the CPU would.",
-    ],
-)
-def test_the_truth_is_no_lie(sentence: str) -> None:
-    assert lies(sentence) == []
-
-
-def test_a_lie_in_a_document_is_found_wherever_it_stands() -> None:
-    report = EXAMPLES["gpu"]()
-    lie = "TensorFlow moved it to the CPU for want of memory."
-    belief = Belief(id="memory", question="?", answer=lie)
-
-    assert lies_of(dumps(report)) == []
-    object.__setattr__(report, "beliefs", (belief,))
-    assert lies_of(dumps(report)) == [lie]
-
-
 @pytest.mark.parametrize("file", GOLDEN, ids=lambda file: file.parent.name)
 def test_no_golden_report_lies(file: Path) -> None:
     assert lies_of(file.read_text(encoding="utf-8")) == []
     assert lies_on(file.with_name("report.html").read_text(encoding="utf-8")) == []
-
-
-def test_there_are_golden_reports() -> None:
-    assert len(GOLDEN) >= 5
 
 
 @needs_corpus

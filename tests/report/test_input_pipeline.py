@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
 from tests.input_pipeline.paced import made_ahead, steps
-from tests.report.markup import read
-from tests.traces import Event, event, gpu, host, iterator, line, step, us, write, xspace
-from traceanalyzer.report.assemble import assemble
+from tests.traces import Event, host, iterator, line, step, us, write, xspace
 from traceanalyzer.report.input_pipeline import input_pipeline
-from traceanalyzer.report.page import render_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,10 +18,6 @@ if TYPE_CHECKING:
 
 def told(folder: Path, *threads: Any) -> InputPipeline | None:  # noqa: ANN401 - words nest freely
     return input_pipeline(ta.load(write(folder, xspace(host(*threads)))))
-
-
-def test_of_a_run_without_tf_data_nothing_is_said(tmp_path: Path) -> None:
-    assert told(tmp_path, line("python")(event("FunctionRun", us(0, 9)))) is None
 
 
 def test_the_verdict_comes_first_with_its_figures(tmp_path: Path) -> None:
@@ -92,13 +85,3 @@ def test_stages_and_waits_stand_as_tables(tmp_path: Path) -> None:
     waits = found.waits.records()
     assert [row["wait_us"] for row in waits] == [6000.0] * 10
     assert {row["kind"] for row in waits} == {"regular"}
-
-
-def test_the_page_has_a_section_with_the_fixes(tmp_path: Path) -> None:
-    logs = write(tmp_path, xspace(host(*made_ahead(10_000, 6_000, 10_000)), gpu(0)))
-    page = read(render_page(assemble(ta.diagnose(ta.load(logs)))))
-    section = next(e for e in page.all() if e.attributes.get("id") == "input-pipeline")
-    text = section.text
-    assert "num_parallel_calls=tf.data.AUTOTUNE" in text
-    assert "Gain per step" in text
-    assert text.index("too slow on the CPU") < text.index("What helps")

@@ -17,7 +17,7 @@ import pytest
 
 import traceanalyzer
 from tests.report.page.made_ops import made_rows
-from traceanalyzer.report.ops import all_ops, dearest_ops, pack_ops
+from traceanalyzer.report.ops import all_ops, pack_ops
 from traceanalyzer.report.packed import unpack
 
 if TYPE_CHECKING:
@@ -62,13 +62,6 @@ def test_every_op_is_in_it_as_it_was_recorded(name: str) -> None:
     assert found["is_eager"].tolist() == ["yes" if eager else "no" for eager in ops["is_eager"]]
 
 
-def test_sources_are_named_with_their_line_and_by_no_folder() -> None:
-    found = opened(diagnosed("recommender"))
-    known = [source for source in found["source"] if source is not None]
-    assert "program.py:85" in known
-    assert all(source.startswith("program.py:") for source in known)
-
-
 def test_each_op_has_the_causes_that_findings_give_it() -> None:
     diagnosis = diagnosed("recommender")
     found = opened(diagnosis)
@@ -103,29 +96,6 @@ def test_an_op_without_a_cause_says_so_where_it_needs_one() -> None:
     assert set(others["cause"]) == {""}
 
 
-def test_what_is_worth_reading_comes_first() -> None:
-    diagnosis = diagnosed("keras_fit")
-    found = opened(diagnosis)
-    on_cpu = (
-        (found["placement"] == "cpu")
-        & (found["role"] == "compute")
-        & (found["in_input_pipeline"] == "no")
-    )
-    count = int(on_cpu.sum())
-    assert 0 < count < len(found)
-    assert on_cpu.iloc[:count].all()
-    for part in (found.iloc[:count], found.iloc[count:]):
-        time = (part["host_self_us"] + part["kernel_us"]).astype(float)
-        assert time.is_monotonic_decreasing
-
-
-def test_the_table_that_is_read_holds_the_dearest_of_either_kind() -> None:
-    diagnosis = diagnosed("keras_fit")
-    shown = dearest_ops(diagnosis.run)
-    assert len(shown) == len(diagnosis.run.ops)
-    assert shown["op_id"].is_unique
-
-
 def test_texts_stand_as_readers_sort_them() -> None:
     rows = made_rows(40)
     for row, name in zip(rows, ("b_10", "B_9", "a", "b_9", "b_x", "10", "9"), strict=False):
@@ -140,20 +110,7 @@ def test_texts_stand_as_readers_sort_them() -> None:
     assert texts == ["9", "10", "a", "B_9", "b_9", "b_10", "b_x"]
 
 
-def test_long_texts_lose_their_middle_and_unknown_ones_stay_unknown() -> None:
-    rows = made_rows(30)
-    rows[0]["name"] = "start/" + "x" * 100_000 + "/end"
-    rows[1]["function"] = None
-    found = unpack(packed(rows))
-    name = found["name"][0]
-    assert isinstance(name, str)
-    assert len(name) < 250
-    assert name.startswith("start/")
-    assert name.endswith("/end")
-    assert "…" in name
-    assert found["function"][1] is None
-
-
+@pytest.mark.slow
 def test_a_table_that_is_too_large_loses_its_last_rows() -> None:
     rows = made_rows(50_000)
     for k, row in enumerate(rows):
@@ -164,9 +121,3 @@ def test_a_table_that_is_too_large_loses_its_last_rows() -> None:
     found = unpack(table)
     assert found["op_id"] == [row["op_id"] for row in rows[: table.rows]]
     assert found["occurrences"] == [row["occurrences"] for row in rows[: table.rows]]
-
-
-def test_a_run_without_ops_has_no_table() -> None:
-    diagnosis = diagnosed("eager_ops")
-    run = replace(diagnosis.run, hosts=())
-    assert all_ops(replace(diagnosis, run=run)) is None

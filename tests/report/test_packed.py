@@ -15,15 +15,8 @@ from hypothesis import strategies as st
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.report.packed import Numbers, Texts, pack, unpack
 
-WHOLE = st.integers(0, 2**32 - 2)
 NANOSECONDS = st.integers(0, 2**32 - 2)
 ANY_TEXT = st.text(st.characters(codec=None), max_size=20)
-
-
-@given(st.lists(WHOLE | st.none(), max_size=50))
-def test_whole_numbers_are_exact(values: list[int | None]) -> None:
-    column = np.array([np.nan if v is None else v for v in values], np.float64)
-    assert unpack(pack({"a": Numbers(column)}, 0))["a"] == values
 
 
 @given(st.lists(NANOSECONDS, min_size=1, max_size=50))
@@ -56,23 +49,6 @@ def test_the_last_text_of_a_type_is_not_taken_for_none(count: int) -> None:
     codes = np.array([count - 1, -1])
     texts = [str(k) for k in range(count)]
     assert unpack(pack({"t": Texts(codes, texts)}, 2))["t"] == [str(count - 1), None]
-
-
-def test_columns_keep_their_order_and_say_what_they_were_cut_from() -> None:
-    table = pack({"b": Numbers(np.arange(3)), "a": Numbers(np.arange(3))}, 9)
-    assert (table.columns, table.rows, table.total_rows) == (("b", "a"), 3, 9)
-    assert unpack(table) == {"b": [0, 1, 2], "a": [0, 1, 2]}
-
-
-def test_an_empty_table_is_one() -> None:
-    table = pack({"a": Numbers(np.array([])), "t": Texts(np.array([], np.int64), [])}, 0)
-    assert unpack(table) == {"a": [], "t": []}
-
-
-def test_rising_times_take_less_room_as_differences() -> None:
-    us = np.cumsum(np.full(10_000, 7.0))
-    sizes = [len(pack({"a": Numbers(us, delta=d)}, 0).data) for d in (False, True)]
-    assert sizes[1] < sizes[0] / 4
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,9 @@ import pytest
 
 import traceanalyzer as ta
 from tests.traces import (
-    eager,
     executor,
     gpu,
     host,
-    kernel,
-    line,
     op,
     stream,
     thread,
@@ -69,31 +66,12 @@ def test_a_node_has_the_time_of_all_below_it(tmp_path: Path) -> None:
     assert [found[path]["kind"] for path in ("model > dense", "model > Softmax")] == ["scope", "op"]
 
 
-def test_a_device_is_told_apart_from_the_cpu(tmp_path: Path) -> None:
-    found = at(
-        made(
-            tmp_path,
-            op("model/Unique", "Unique", us(0, 10)),
-            device=(kernel("k", us(20, 30), "model/MatMul:MatMul"),),
-        )
-    )
-    assert (found["model"]["cpu_us"], found["model"]["device_us"]) == (10.0, 30.0)
-    assert (found["model > MatMul"]["cpu_us"], found["model > MatMul"]["device_us"]) == (0.0, 30.0)
-
-
 def test_the_call_that_was_inlined_is_no_scope(tmp_path: Path) -> None:
     found = at(made(tmp_path, op("StatefulPartitionedCall/model/Relu", "Relu", us(0, 10))))
     assert list(found) == ["model", "model > Relu"]
     # A call alone is an op like any other, and not nothing.
     found = at(made(tmp_path, op("PartitionedCall/", "Relu", us(0, 10))))
     assert [path.split(" > ")[-1] for path in found][-1] == "PartitionedCall"
-
-
-def test_a_name_without_scopes_stands_under_what_ran_it(tmp_path: Path) -> None:
-    space = xspace(host(line("python")(eager("Neg", us(0, 5)))))
-    found = at(scopes(ta.load(write(tmp_path, space))))
-    assert found["run eagerly"]["kind"] == "group"
-    assert found["run eagerly > Neg"]["cpu_us"] == 5.0
 
 
 def test_small_nodes_are_folded_and_counted(
@@ -137,7 +115,3 @@ def test_any_name_makes_a_tree_of_bounded_size(tmp_path: Path, name: str) -> Non
     assert 1 <= len(found.nodes.rows) <= 17
     assert all(len(str(row[1])) <= 401 for row in found.nodes.rows)
     assert found.nodes.rows[0][3] == 10.0
-
-
-def test_no_op_is_no_tree(tmp_path: Path) -> None:
-    assert scopes(ta.load(write(tmp_path, xspace(host(line("python")()))))) is None

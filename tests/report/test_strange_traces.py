@@ -92,7 +92,13 @@ def test_little_or_impossible_gives_a_correct_page(name: str, tmp_path: Path) ->
     assert page.one("p", class_="verdict").text
 
 
-@pytest.mark.parametrize("text", sorted(set(HOSTILE_TEXTS) - {"empty", "nulls"}))
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(text, marks=() if text == "script" else pytest.mark.slow)
+        for text in sorted(set(HOSTILE_TEXTS) - {"empty", "nulls", "everything"})
+    ],
+)
 def test_a_hostile_trace_is_text(text: str, tmp_path: Path) -> None:
     hostile = HOSTILE_TEXTS[text]
     logs = write(

@@ -33,15 +33,6 @@ def test_durations(us: float, shown: str) -> None:
     assert str(text.duration(us)).replace("\xa0", " ") == shown
 
 
-def test_the_exact_figure_stays_in_reach() -> None:
-    assert text.duration(12_412.339).exact == "12,412.339 µs"
-    assert text.duration(1500.0).exact == "1,500 µs"
-    assert text.duration(0.0004).exact == "0.0004 µs"
-    assert text.duration(0).exact == "0 µs"
-    assert text.size(1_258_291_200).exact == "1,258,291,200 bytes"
-    assert text.share(0.977599).exact == "97.7599 %"
-
-
 @pytest.mark.parametrize(
     ("size_bytes", "shown"),
     [
@@ -80,11 +71,7 @@ def test_what_does_not_show_is_made_visible() -> None:
     assert text.visible("no\xa0break") == "no\xa0break"
 
 
-def test_marks_are_not_heaped_without_end() -> None:
-    assert text.visible("e" + "\u0301" * 6) == "e" + "\u0301" * 6
-    assert text.visible("e" + "\u0301" * 8 + "x") == "e" + "\u0301" * 6 + "⟨U+0301⟩⟨U+0301⟩x"
-
-
+@pytest.mark.slow
 def test_no_character_that_acts_is_left() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     left = {unicodedata.category(character) for character in text.visible(everything)}
@@ -101,15 +88,3 @@ def test_the_middle_is_cut_and_both_ends_are_kept() -> None:
     long = text.cut_long(name)
     assert "98,013 characters left out" in long
     assert len(long) < 2_100
-
-
-def test_prose() -> None:
-    assert text.one_line("  a\n  b\tc ") == "a b c"
-    assert text.sentence("nothing in the trace\nmarks steps") == "Nothing in the trace marks steps."
-    assert text.sentence("Done.") == "Done."
-    assert text.sentence("") == ""
-
-
-def test_a_sentence_begins_with_a_capital_but_a_name_stays_as_it_is() -> None:
-    assert text.sentence("the trace shows it") == "The trace shows it."
-    assert text.sentence("utils.py:252 asks for GPUs") == "utils.py:252 asks for GPUs."

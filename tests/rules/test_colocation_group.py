@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.examples import held, line, subject
+from traceanalyzer.evidence.examples import held, subject
 from traceanalyzer.rules.colocation_group import RULE
 
 if TYPE_CHECKING:
@@ -43,21 +43,3 @@ def test_the_line_that_asks_is_named(tmp_path: Path) -> None:
         "Make them outside of the `colocate_with` at train.py:1."
     ]
     assert "so can they" not in words.why
-
-
-def test_the_gradient_that_is_colocated_with_an_op_has_a_line_of_its_own(tmp_path: Path) -> None:
-    program = tmp_path / "train.py"
-    program.write_text("import tensorflow as tf\ny = 1 / x\nslope = tf.gradients(y, x)\n")
-    forward = subject("Reciprocal", file=str(program), line=2)
-    gradient = held(
-        "attributes",
-        "ReciprocalGrad",
-        "class",
-        name="gradients/Reciprocal_grad/ReciprocalGrad",
-        frame=line(3, file=str(program)),
-    )
-
-    (fix,) = said(forward, gradient).fixes
-
-    assert "train.py:3" in fix.text
-    assert "GradientTape" in fix.text

@@ -6,6 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.evidence.examples import held, line, subject
@@ -71,6 +73,7 @@ def test_a_reduction_is_on_the_cpu_although_every_device_is_a_gpu() -> None:
     assert one.fixes[0].code.startswith('with tf.device("/GPU:0"):')
 
 
+@pytest.mark.slow
 def test_a_replica_on_the_cpu_is_there_by_the_devices_that_were_named() -> None:
     found = found_by_line("/GPU:0", "/CPU:0")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
-from tests.input_pipeline.paced import asked, made_ahead, steps
+from tests.input_pipeline.paced import asked, made_ahead
 from tests.sidecars import Book, node
 from tests.traces import host, iterator, line, step, us, write, xspace
 from traceanalyzer.rules import CapturedExample
@@ -114,10 +114,3 @@ def test_what_asks_for_a_gpu_in_a_map_is_not_on_the_cpu_by_design() -> None:
     )
     (found,) = RULE.check(example.run())
     assert found.op_ids == ("op1",)
-
-
-def test_of_one_that_was_hardly_recorded_nothing_is_said(tmp_path: Path) -> None:
-    found = within(tmp_path, *[steps(10_000, 6_000, count=2)])
-    assert found.harm == "by_design"
-    assert not [e for e in found.evidence if e.kind == "input_wait"]
-    assert len(found.fixes) == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -81,52 +80,3 @@ def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
     assert mark.sub_reason in {habit.sub_reason for habit in HABITS if file in habit.files}
     # An optimizer asks for the device of the model's variable: where there is a GPU, for that.
     assert (mark.certainty == "likely") == (mark.sub_reason == "optimizer_slot")
-
-
-def test_where_a_library_is_installed_does_not_show() -> None:
-    frame = line(9, is_user=False, file="/srv/me/env/lib/site-packages/keras/src/callbacks/x.py")
-    found = held("request", "Cast", asked="/device:CPU:0", scope_frame=frame)
-
-    mark = RULE.recognises(subject("Cast"), found)
-
-    assert mark is not None
-    assert "/home" not in f"{mark}"
-    assert RULE.words is not None
-    assert "/home" not in f"{RULE.words([(subject('Cast'), found)])}"
-
-
-def test_each_habit_is_said_in_its_own_words() -> None:
-    assert RULE.words is not None
-    said = {}
-    for habit in HABITS:
-        file = f"{habit.files[0]}inside.py" if habit.files[0].endswith("/") else habit.files[0]
-        made = line(9, is_user=False, file=f"/usr/lib/site-packages/{file}")
-        frame = replace(made, code="opens")
-        found = held("request", "Cast", asked="/device:CPU:0", scope="CPU:0", scope_frame=frame)
-        said[habit.sub_reason] = RULE.words([(subject("Cast"), found)])
-
-    shapes = {re.sub(r"\W*\bCast\b.*", "", words.title) for words in said.values()}
-    assert len(shapes) == len(HABITS)
-    for habit in HABITS:
-        words = said[habit.sub_reason]
-        assert "Cast" in words.title
-        assert "{" not in words.title
-        assert f"{file_name(habit.files[0])}:9, in `opens`" in words.why
-        assert habit.versions in words.why
-
-
-def file_name(file: str) -> str:
-    return "inside.py" if file.endswith("/") else Path(file).name
-
-
-def test_a_preprocessing_layer_is_named() -> None:
-    assert RULE.words is not None
-    file = "/usr/lib/site-packages/keras/src/layers/preprocessing/text_vectorization.py"
-    frame = line(9, is_user=False, file=file)
-    found = held("request", "StringSplitV2", asked="/device:CPU:0", scope_frame=frame)
-
-    words = RULE.words([(subject("StringSplitV2"), found)])
-
-    assert words.title.startswith("The layer TextVectorization preprocesses on the CPU")
-    assert words.fixes[0].code is not None
-    assert "dataset.map" in words.fixes[0].code

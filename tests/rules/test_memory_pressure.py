@@ -5,18 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
 import pytest
 
-from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.model import SourceWhere
-from traceanalyzer.report.assemble import assemble
-from traceanalyzer.rules import Example
 from traceanalyzer.rules.memory_pressure import RULE
 from traceanalyzer.sidecar.document import Function, Graph, Instance, Partition
-from traceanalyzer.tables.schema import ALLOCATIONS
-from traceanalyzer.tables.vocabulary import role_of_type
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,16 +69,6 @@ def test_a_scope_after_the_handler_is_no_part_of_it(tmp_path: Path) -> None:
     assert list(RULE.check(run_of(file, 8))) == []
 
 
-def test_without_the_source_a_scope_further_down_is_likely(tmp_path: Path) -> None:
-    (found,) = RULE.check(run_of(tmp_path / "gone.py", 8))
-
-    assert found.certainty == "likely"
-
-
-def test_without_the_source_a_scope_above_the_handler_is_none_of_its(tmp_path: Path) -> None:
-    assert list(RULE.check(run_of(tmp_path / "gone.py", 2))) == []
-
-
 def test_an_error_that_nothing_caught_is_explained_and_names_no_op(tmp_path: Path) -> None:
     (found,) = RULE.check(run_of(tmp_path / "train.py", 6, is_caught=False))
 
@@ -94,27 +78,12 @@ def test_an_error_that_nothing_caught_is_explained_and_names_no_op(tmp_path: Pat
     assert "train.py:4" in found.title
 
 
-@pytest.mark.parametrize(("line", "body"), [(5, (6, 7)), (3, None), (6, None), (99, None)], ids=str)
-def test_a_handler_is_found_by_the_line_of_its_except(
-    tmp_path: Path, line: int, body: tuple[int, int] | None
-) -> None:
-    file = tmp_path / "train.py"
-    file.write_text(PROGRAM)
-
-    assert handler_lines(str(file), line) == body
-
-
 @pytest.mark.parametrize("content", [b"except:", b"\x00", b"\xff\xfe", b"(" * 100_000])
 def test_what_is_no_program_has_no_handlers(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "train.py"
     file.write_bytes(content)
 
     assert handler_lines(str(file), 1) is None
-
-
-def test_only_whole_paths_of_files_are_read(tmp_path: Path) -> None:
-    assert handler_lines("train.py", 5) is None
-    assert handler_lines(str(tmp_path), 5) is None
 
 
 def with_message(run: Run, message: str) -> Run:
@@ -128,11 +97,6 @@ def with_sidecar(run: Run, **fields: Any) -> Run:  # noqa: ANN401 - any field of
     (host,) = run.hosts
     assert host.sidecar is not None
     return replace(run, hosts=(replace(host, sidecar=replace(host.sidecar, **fields)),))
-
-
-def with_tables(run: Run, **tables: Any) -> Run:  # noqa: ANN401 - any of the tables
-    (host,) = run.hosts
-    return replace(run, hosts=(replace(host, tables=replace(host.tables, **tables)),))
 
 
 OOM = (
@@ -175,29 +139,6 @@ def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bo
     assert "was to allocate float[1024,1000], 4.10 MB, on /device:GPU:0" in found.why
     helping = " ".join(fix.text for fix in found.fixes)
     assert all(word in helping for word in ("smaller batch", "bfloat16"))
-
-
-def test_the_largest_requests_of_the_trace_serve_where_the_message_names_none() -> None:
-    rows = [
-        ("GPU_0_bfc", True, 300, "a"),
-        ("GPU_0_bfc", True, 500, "b"),
-        ("GPU_0_bfc", True, 400, "b"),
-        ("GPU_0_bfc", False, 900, "c"),
-        ("gpu_host_bfc", True, 900, "d"),
-        ("GPU_0_bfc", True, None, "e"),
-    ]
-    columns = ("allocator", "is_allocation", "requested_bytes", "op_name")
-    table = pd.DataFrame(rows, columns=columns).reindex(columns=list(ALLOCATIONS.columns))
-    unknown = pd.array([None] * len(rows), dtype="Int64")
-    table = table.assign(start_ps=0, bytes_allocated=unknown, bytes_available=unknown)
-    run = with_message(run_of(None, 6, is_caught=False), OOM.format("GPU:0", "GPU_0_bfc"))
-
-    (found,) = RULE.check(with_tables(run, allocations=table))
-
-    assert [e.text for e in found.evidence if "requests" in e.text] == [
-        "b asked for 500 bytes: of the largest requests recorded",
-        "a asked for 300 bytes: of the largest requests recorded",
-    ]
 
 
 @pytest.mark.parametrize(
@@ -253,19 +194,6 @@ def test_what_is_swapped_is_said_to_compute_on_the_gpu() -> None:
     assert "swap_in_b_0, swap_out_a_0" in found.evidence[0].text
 
 
-def test_a_swap_is_seen_in_a_bare_trace_and_is_no_op_on_the_cpu() -> None:
-    assert role_of_type("_CopyFromGpuToHost") == role_of_type("_CopyFromHostToGpu") == "runtime"
-    example = Example(
-        title="",
-        ops=({"name": "swap_out_a_0", "type": "_CopyFromGpuToHost", "role": "runtime"},),
-    )
-    run = example.run()
-
-    assert RULE.not_applicable(run) is None
-    assert [f.sub_reason for f in RULE.check(run)] == ["swapped_to_host"]
-    assert cpu_ops(run).empty
-
-
 @pytest.mark.parametrize(
     ("forced", "limit_mb", "expected"),
     [
@@ -294,13 +222,3 @@ def test_unified_memory_moves_data_alone(
     assert [(f.certainty, f.harm) for f in found] == expected
     assert all(f.sub_reason == "unified_memory" and f.op_ids == () for f in found)
     assert all("still compute on the GPU" in f.why for f in found)
-
-
-def test_an_error_without_ops_can_be_reported(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "train.py", 6, is_caught=False)
-
-    report = assemble(diagnose(run))
-
-    (found,) = [f for f in report.findings if f.cause == "memory_pressure"]
-    assert found.ops == ()
-    assert found.cost.host_us == 0

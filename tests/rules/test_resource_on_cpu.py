@@ -8,30 +8,8 @@ from traceanalyzer.attribution import attribute
 from traceanalyzer.evidence.analysis import Analysis
 from traceanalyzer.evidence.cases import Case
 from traceanalyzer.evidence.examples import held, line, resource, subject
-from traceanalyzer.placement.registry import nearest
 from traceanalyzer.rules import Example, all_rules
 from traceanalyzer.rules.resource_on_cpu import RULE
-
-
-def gpu_kernels(version: str, dtype: str) -> list[str]:
-    """The types of devices, but for the CPU, that can have a variable."""
-    registry = nearest(version).registry
-    attributes = {"dtype": dtype}
-    return [d for d in ("GPU", "DEFAULT") if registry.find("VarHandleOp", d, attributes, "")]
-
-
-@pytest.mark.parametrize("version", ["2.12.1", "2.18.1", "2.21.0"])
-def test_a_variable_of_int32_is_on_the_cpu_and_one_of_int64_need_not_be(version: str) -> None:
-    assert gpu_kernels(version, "int32") == []
-    assert gpu_kernels(version, "int64") != []
-
-
-@pytest.mark.parametrize("version", ["2.12.1", "2.18.1", "2.21.0"])
-def test_hash_tables_have_cpu_kernels_alone(version: str) -> None:
-    registry = nearest(version).registry
-
-    for table in ("HashTableV2", "MutableHashTableV2", "MutableDenseHashTableV2"):
-        assert {k.device_type for k in registry.kernels(table)} == {"CPU"}
 
 
 def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:
@@ -124,14 +102,3 @@ def test_nobody_is_told_to_change_the_scope_of_a_library(file: str, harm: str, t
     (fix,) = words.fixes
     assert (words.harm, fix.checked) == (harm, False)
     assert told in fix.text
-
-
-@pytest.mark.parametrize("op", ["QueueDequeueManyV2", "QueueEnqueueManyV2", "ReaderReadV2"])
-def test_a_queue_is_to_be_replaced_by_a_dataset_and_is_on_the_host_by_design(op: str) -> None:
-    assert RULE.words is not None
-    keeps = held("no_kernel", op, "resource", frame=line(4))
-    words = RULE.words([(subject("FIFOQueueV2"), keeps)])
-    assert words.harm == "by_design"
-    (fix,) = words.fixes
-    assert "tf.train.batch" in fix.text
-    assert str(fix.code).startswith("dataset = tf.data.")

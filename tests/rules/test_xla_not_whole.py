@@ -154,7 +154,7 @@ def lines(finding: Finding) -> list[int | None]:
     return [e.where.line for e in finding.evidence if isinstance(e.where, SourceWhere)]
 
 
-@pytest.mark.parametrize("gpus", [0, 1])
+@pytest.mark.parametrize("gpus", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_each_function_that_xla_refuses_is_said_once_with_the_op_and_its_line(gpus: int) -> None:
     found = said(REFUSED, gpus)
 
@@ -167,6 +167,7 @@ def test_each_function_that_xla_refuses_is_said_once_with_the_op_and_its_line(gp
     assert {f.certainty for f in found.values()} == {"certain"}
 
 
+@pytest.mark.slow
 def test_what_the_handler_alone_puts_on_the_cpu_is_explained_by_it() -> None:
     of = diagnosed(HANDLED, 1)
     (one,) = [f for f in of.findings if f.cause == RULE.id]
@@ -183,6 +184,7 @@ def test_ops_that_xla_compiled_are_no_ops_on_the_cpu() -> None:
     assert not types & {"MatMul", "AddV2", "Sum"}
 
 
+@pytest.mark.slow
 def test_an_error_within_another_functions_call_is_told_as_well() -> None:
     (found,) = said(NESTED, 0).values()
 
@@ -201,6 +203,7 @@ def test_an_error_that_nothing_caught_is_said_and_reported() -> None:
     assert found.id in {f.id for f in assemble(of).findings}
 
 
+@pytest.mark.slow
 def test_what_a_cluster_leaves_outside_is_placed_as_usual_and_nothing_is_refused() -> None:
     of = diagnosed(CLUSTERED, 0, "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit")
 

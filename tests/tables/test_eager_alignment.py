@@ -11,7 +11,7 @@ import pytest
 from tests.sidecars import Book
 from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
-from traceanalyzer.tables import compiled
+from traceanalyzer.native.events import Stretches, align
 from traceanalyzer.tables.eager_alignment import MARKER, eager_signatures
 from traceanalyzer.tables.nesting import in_line_order
 
@@ -262,10 +262,13 @@ def test_every_longest_common_subsequence_is_looked_at(seed: int) -> None:
     events = draw.integers(0, 3, draw.integers(1, 7))
     records = draw.integers(0, 3, draw.integers(1, 7))
     signature = 10 * records + draw.integers(0, 2, len(records))
-    out = np.full(len(events), -1, np.int64)
 
-    compiled.align_uncertain(
-        events.astype(np.int32), records.astype(np.int32), signature.astype(np.int32), 0, out
+    out = align(
+        Stretches(events.astype(np.int32), np.array([0]), np.array([len(events)])),
+        Stretches(records.astype(np.int32), np.array([0]), np.array([len(records)])),
+        signature.astype(np.int32),
+        np.array([False]),
+        100,
     )
 
     for got, may in zip(out, brute_force(events.tolist(), records.tolist()), strict=True):
@@ -275,29 +278,23 @@ def test_every_longest_common_subsequence_is_looked_at(seed: int) -> None:
 
 
 def test_a_million_ops_take_about_a_second() -> None:
-    """Compiled already; most stretches agree, and one in fifty has an op too many."""
+    """Most stretches agree, and one in fifty has an op too many."""
     n = 1_000_000
     draw = np.random.default_rng(1)
     kinds = draw.integers(0, 50, n)
     lost = np.arange(n) % 50_000 == 777
     kept = np.flatnonzero(~lost)
     begin = np.searchsorted(kept, np.arange(0, n, 1000))
-    arguments = (
-        kinds[kept].astype(np.int32),
-        begin,
-        np.append(begin[1:], len(kept)),
-        kinds.astype(np.int32),
-        kinds.astype(np.int32),
-        np.arange(0, n, 1000),
-        np.arange(1000, n + 1, 1000),
+    signature = kinds.astype(np.int32)
+    started = time.perf_counter()
+
+    out = align(
+        Stretches(kinds[kept].astype(np.int32), begin, np.append(begin[1:], len(kept))),
+        Stretches(signature, np.arange(0, n, 1000), np.arange(1000, n + 1, 1000)),
+        signature,
         np.zeros(n // 1000, np.bool_),
         4_000_000,
     )
-    out = np.full(len(kept), -1, np.int64)
-    compiled.align(*(a[:1] if isinstance(a, np.ndarray) else a for a in arguments), out)
-    started = time.perf_counter()
-
-    compiled.align(*arguments, out)
 
     assert time.perf_counter() - started < 2
     assert np.array_equal(kinds[out[out >= 0]], kinds[kept][out >= 0])

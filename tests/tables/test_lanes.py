@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tables.reading import tables_of
 from tests.traces import call, eager, event, executor, host, iterator, line, op, thread, us
-from traceanalyzer.tables import compiled
+from traceanalyzer.native.events import Nested, flatten
 from traceanalyzer.tables.lanes import Doing, Lanes
 
 US = 1_000_000
@@ -115,8 +115,8 @@ def test_segments_cover_each_moment_of_nested_events_once(found: list[tuple[int,
     label = np.zeros(len(nested), np.int8)
     order = np.arange(len(nested), dtype=np.int64)
 
-    begin, seg_start, seg_end, event_of = compiled.flatten(
-        order, np.array([0, len(nested)]), start, end, label
+    begin, seg_start, seg_end, event_of = flatten(
+        Nested(order, np.array([0, len(nested)]), start, end), label
     )
 
     assert begin.tolist() == [0, len(seg_start)]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tables.reading import host_plane
 from tests.traces import decode, event, host, line, ps, us, xspace
-from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations, sum_by
+from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
 
 
 def parents(*lines: object, containers: str = "ABCDEFG") -> dict[str, str | None]:
@@ -119,13 +119,6 @@ def test_self_durations_leave_children_out_and_grandchildren_to_the_children() -
 
 def test_a_self_duration_is_never_negative() -> None:
     assert self_durations(np.array([5, 9]), np.array([-1, 0])).tolist() == [0, 9]
-
-
-def test_sums_are_exact_and_leave_negative_codes_out() -> None:
-    codes = np.array([0, 2, 0, -1, 2])
-    values = np.array([2**53, 1, 1, 99, 2**53 + 1])
-
-    assert sum_by(codes, values, 4).tolist() == [2**53 + 1, 0, 2**53 + 2, 0]
 
 
 @st.composite

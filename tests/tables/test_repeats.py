@@ -83,7 +83,6 @@ def test_by_example(text: str, found: Repeat | None) -> None:
     ids=["repeats", "one", "interrupted", "random", "distinct"],
 )
 def test_takes_time_in_proportion(sequence: np.ndarray) -> None:
-    repeat(np.zeros(9, np.int32))  # compiled now
     began = time.perf_counter()
     repeat(sequence.astype(np.int32))
     # Comparing every pair of 300 000 would take minutes; this takes some hundredths of a second.

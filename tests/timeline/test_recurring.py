@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import traceanalyzer as ta
-from tests.traces import eager, gpu, host, kernel, launch, line, op, step, stream, us, write, xspace
+from tests.traces import (
+    eager,
+    event,
+    gpu,
+    host,
+    kernel,
+    launch,
+    line,
+    op,
+    step,
+    stream,
+    us,
+    write,
+    xspace,
+)
 from traceanalyzer.report.assemble import assemble
 
 if TYPE_CHECKING:
@@ -89,6 +103,30 @@ def test_an_op_of_a_function_that_every_step_calls_may_leave_an_event_once(diagn
 
     found = diagnosed(within=[call])
     assert harms(found)["RandomShuffle"] == "harmful"
+
+
+def test_what_initializes_a_session_is_not_part_of_each_step(tmp_path: Path) -> None:
+    """An op that became cheap is: it leaves an event in the first of the runs that have it."""
+
+    def run(number: int, *types: str) -> tuple[Any, Any]:
+        at = 100 * number
+        ops = [op(f"a/{type_}", type_, us(at + 10 * k + 1, 9)) for k, type_ in enumerate(types)]
+        turn = event("ExecutorState::Process", us(at + 1, 80), id=number)(*ops)
+        return event("SessionRun", us(at, 90), id=number), turn
+
+    runs = [run(1, "VariableV2", "RandomShuffle", "Where", "Assign")]
+    runs += [run(2, "VariableV2", "Eig", "MatrixLogarithm", "Tanh")]
+    runs += [run(number, "VariableV2", "Eig", "Tanh") for number in range(3, 3 + STEPS)]
+    python, pool = zip(*runs, strict=True)
+    threads = host(line("python")(*python), line("pool")(*pool))
+    computed = gpu(0)(stream(13, "Compute")(kernel("gemm", us(8, 12))))
+    found = ta.diagnose(ta.load(write(tmp_path / "logs", xspace(threads, computed))))
+
+    assert harms(found) == {
+        "Eig": "harmful",
+        "MatrixLogarithm": "harmful",
+        "RandomShuffle": "harmless",
+    }
 
 
 def test_without_steps_nothing_tells_what_recurs(tmp_path: Path) -> None:

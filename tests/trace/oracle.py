@@ -6,8 +6,8 @@ import math
 import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from traceanalyzer.trace import wire
-from traceanalyzer.trace.columns import text_at
+from traceanalyzer.native import wire
+from traceanalyzer.trace.columns import bytes_at, text_at
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Trace
@@ -126,7 +126,7 @@ def _plane_columns(plane: Plane) -> dict[str, Any]:
             int(key): (
                 name,
                 display_name,
-                wire.string_at(plane.buffer, content_at) if content_at >= 0 else b"",
+                bytes_at(plane.buffer, content_at),
                 stats.between(*about.stat_begin[k : k + 2].tolist()),
                 plane.children(k).tolist(),
             )
@@ -174,7 +174,7 @@ class _Stats:
         if kind == wire.INT64:
             return _signed(value)
         if kind in {wire.STRING, wire.BYTES}:
-            return wire.string_at(self._buffer, value)
+            return bytes_at(self._buffer, value)
         return value if kind else None
 
 

@@ -91,7 +91,7 @@ SMALL = xspace(
 
 @pytest.fixture(autouse=True)
 def _no_hang() -> Iterator[None]:
-    """End the process with a traceback: what hangs in compiled code hears no signal."""
+    """End the process with a traceback: what hangs in native code hears no signal."""
     faulthandler.dump_traceback_later(300, exit=True)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -504,20 +504,15 @@ def peak_bytes(content: NDArray[np.uint8], max_bytes: int | None = None) -> int:
 
 
 @pytest.fixture(scope="module")
-def _compiled() -> Iterator[None]:
-    """Compile for narrow and for wide ids: the compiler takes memory too.
-
-    And leave what other tests have made out of each collection of garbage: TensorFlow is much.
-    """
-    decode(SMALL)
-    decode(in_line(wire_of.event(WIDE)))
+def _without_garbage() -> Iterator[None]:
+    """Leave what other tests have made out of each collection of garbage: TensorFlow is much."""
     gc.collect()
     gc.freeze()
     yield
     gc.unfreeze()
 
 
-@pytest.mark.usefixtures("_compiled")
+@pytest.mark.usefixtures("_without_garbage")
 @recorded
 def test_recorded_traces_take_four_times_their_size(path: Path) -> None:
     content = np.frombuffer(content_of(path), np.uint8)
@@ -530,7 +525,7 @@ def test_recorded_traces_take_four_times_their_size(path: Path) -> None:
         assert "cut short" in str(error)  # noqa: PT017  # a damaged file is in the corpus
 
 
-@pytest.mark.usefixtures("_compiled")
+@pytest.mark.usefixtures("_without_garbage")
 @in_part
 @hostile
 def test_hostile_files_take_bounded_memory(name: str, part: int) -> None:
@@ -542,7 +537,7 @@ def test_hostile_files_take_bounded_memory(name: str, part: int) -> None:
         xplane.decode(content, max_bytes=int(0.95 * taken))
 
 
-@pytest.mark.usefixtures("_compiled")
+@pytest.mark.usefixtures("_without_garbage")
 @in_part
 @hostile
 def test_above_the_limit_a_file_is_refused_at_no_cost(name: str, part: int) -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 
 import traceanalyzer as ta
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.placement.program import SESSION
+from traceanalyzer.sidecar.document import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -185,11 +185,10 @@ def _devices(sidecar: Sidecar) -> dict[_Key, set[str]]:
             keys: list[_Key] = [("eager", signature.op, line, types)]
             add([*keys, ("line", signature.op, line)] if line else keys, tensor.device)
     for function in sidecar.functions:
-        own = "" if function.name == SESSION else function.name
         for instance in function.instances:
             graph = instance.input
             for at, (name, device) in enumerate(zip(graph.names, instance.assigned, strict=True)):
-                origin = graph.origin_functions[at] or own
+                origin = graph.origin_functions[at] or function.name
                 line = _line(sidecar.frame_of_node(origin, graph.origin_nodes[at] or name))
                 keys = [("node", _function(function.name), name)]
                 add([*keys, ("line", graph.ops[at], line)] if line else keys, device)

@@ -48,8 +48,8 @@ _NAMES: Final = sorted(path.stem for path in _FOLDER.glob("*.py") if path != Pat
 WORKLOADS: Final = tuple(_PARTICULAR.get(name, Workload(name)) for name in _NAMES)
 """All of them, by name."""
 
-FAST: Final = ("colocation_v1", "device_scopes", "text_features")
-"""Names of a few that are quick and put much on the CPU."""
+FAST: Final = ("colocation_v1",)
+"""Names of those that every test run places."""
 
 
 def named(name: str) -> Workload:

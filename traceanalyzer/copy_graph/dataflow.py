@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from traceanalyzer.placement.devices import CPU, DeviceNameError, parse_device
-from traceanalyzer.sidecar.document import UNKNOWN
+from traceanalyzer.sidecar.document import UNKNOWN, is_session
 from traceanalyzer.tables.graph_nodes import base_names
 
 if TYPE_CHECKING:
@@ -88,8 +88,11 @@ class Recorded:
         self._full_names = {label: min(names) for label, names in called.items() if len(names) == 1}
 
     def flows(self, function: str) -> list[Flow]:
-        """Return the ways in which a function was placed."""
-        found = self._sidecar.function(function)
+        """Return the ways in which a function was placed.
+
+        A session's graph tells nothing: each run has a part of it.
+        """
+        found = None if is_session(function) else self._sidecar.function(function)
         return [] if found is None else [Flow.of(function, i) for i in found.instances]
 
     def full_name(self, label: str | None) -> str | None:

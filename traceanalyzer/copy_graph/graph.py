@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.copy_graph.grouping import codes_of
-from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.placements import placement_of_device
 
 if TYPE_CHECKING:

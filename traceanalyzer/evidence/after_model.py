@@ -15,7 +15,6 @@ from weakref import WeakKeyDictionary
 
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.arguments import argument_nodes
-from traceanalyzer.placement.program import SESSION
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def _after(host: Host) -> Iterator[str]:
             signatures = (host.sidecar.signatures[number] for number in record.signatures)
             if all(map(sources.feeds_eager, signatures)):
                 yield op_id
-        elif sources.feeds_node(record.function or SESSION, record.node):
+        elif sources.feeds_node(record.function, record.node):
             yield op_id
 
 

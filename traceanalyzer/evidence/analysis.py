@@ -78,6 +78,7 @@ class Analysis:
         not_replayed: Op ids of those that could not be, as nothing was recorded of their nodes.
             Where the kernel registry settles that such an op is on the CPU, it is in `subjects`.
         replaced: Ops that the program would not have on it, by id, with what it does instead.
+        unsure: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
         swapped: What grappler would run instead of functions of the program, a sentence each.
     """
 
@@ -89,6 +90,7 @@ class Analysis:
     replayed: int = 0
     not_replayed: frozenset[str] = frozenset()
     replaced: Mapping[str, str] = field(default_factory=dict)
+    unsure: Mapping[str, str] = field(default_factory=dict)
     swapped: tuple[str, ...] = ()
 
 
@@ -138,10 +140,14 @@ class _Replayed:
     swapped: list[str] = field(default_factory=list)
     replayed: int = 0
     not_replayed: list[str] = field(default_factory=list)
+    unsure: dict[str, str] = field(default_factory=dict)
 
     def add(self, host: Host, sidecar: Sidecar, machine: Machine, version: str | None) -> None:
         """Sort the ops of a host by where they would be."""
         cases, choices = ReplayedCases(sidecar, machine), FreeChoices(sidecar)
+        unsure = None
+        if choices.is_any_unsure:
+            unsure = ReplayedCases(sidecar, machine, unsure_as_recorded=True)
         swapped = SwappedFunctions(sidecar, cases.program)
         self.swapped += swapped.sentences()
         self.off_the_cpu += _off_the_cpu(host, sidecar, cases.program)
@@ -161,11 +167,15 @@ class _Replayed:
                 self.replaced[row.op_id] = gone
                 continue
             found = self.subjects if case is not None else self.on_host
+            if case is None and unsure is not None:
+                on_cpu = unsure.of(str(row.type), record)
+                if on_cpu is not None:
+                    self.unsure[row.op_id] = choices.why_unsure(on_cpu)
             case = case or cases.on_host(record)
             if case is not None:
                 doubt = swapped.doubt(record.function)
                 doubt = doubt or doubt_on_a_gpu(sidecar, record.function, record.node)
-                case = doubted(case, doubt or choices.doubt(case))
+                case = doubted(choices.weighed(case), doubt)
                 found.append(_subject(row, record, case))
 
 

@@ -43,6 +43,7 @@ from traceanalyzer.placement.pinning import pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.session_graphs import is_session_graph
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class Candidates:
         if _has_values_without_gpu_kernel(self._kernels.registry, subject.case.type):
             yield "attr_unsupported"
         # In a function the default device, a GPU, comes before the priority of kernels.
-        if not subject.function and _prefers_cpu(self._kernels.registry, subject.case.type):
+        if not _is_in_function(subject) and _prefers_cpu(self._kernels.registry, subject.case.type):
             yield "kernel_priority"
         if _follows_others(definition):
             yield "follows_neighbour"
@@ -232,7 +233,7 @@ class Candidates:
     def _written(self, subject: Subject) -> Iterator[str]:
         """Walk what programs write."""
         yield "explicit_cpu_placement"
-        is_called = bool(subject.function or _call(subject.name))
+        is_called = _is_in_function(subject) or bool(_call(subject.name))
         if is_called and not self._is_beside_gpu(subject):
             yield "caller_device_scope_cpu"
         if self._is_colocating(subject):
@@ -252,11 +253,11 @@ class Candidates:
     def _is_colocating(self, subject: Subject) -> bool:
         """Return whether code that colocates made an op's graph.
 
-        A session's graph, which has no function, is made by code for TensorFlow 1, whose optimizers
-        and gradients do; `tf.gradients` does in functions, too.
+        A session's graph is made by code for TensorFlow 1, whose optimizers and gradients do;
+        `tf.gradients` does in functions, too.
         """
         function = _function(subject.host, subject.function)
-        return not subject.function or function in self._with_gradients
+        return not _is_in_function(subject) or function in self._with_gradients
 
     def _allowed(self, subject: Subject) -> Iterator[str]:
         """Walk what the op's kernels allow and few programs have."""
@@ -285,6 +286,10 @@ class Candidates:
 
     def _library(self, subject: Subject) -> bool:
         return not subject.is_eager and bool(habit_of(subject.name, self._version))
+
+
+def _is_in_function(subject: Subject) -> bool:
+    return bool(subject.function) and not is_session_graph(subject.function)
 
 
 def _function(host: object, function: object) -> _Function:

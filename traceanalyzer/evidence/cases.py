@@ -18,11 +18,12 @@ from traceanalyzer.placement.grown_graphs import newest
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.pinning import pinned_of
-from traceanalyzer.placement.program import SESSION, place_program
+from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.reasons import Reasons
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
 from traceanalyzer.placement.support import support_of
+from traceanalyzer.sidecar.document import is_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -109,17 +110,22 @@ class ReplayedCases:
         program: The program, on the machine in question.
     """
 
-    def __init__(self, sidecar: Sidecar, machine: Machine | None = None) -> None:
+    def __init__(
+        self, sidecar: Sidecar, machine: Machine | None = None, *, unsure_as_recorded: bool = False
+    ) -> None:
         """Replay a program.
 
         Args:
             sidecar: What was captured of it.
             machine: The machine in question; None for its own, where the replay must give what was
                 recorded.
+            unsure_as_recorded: See `place_program`.
         """
         self._sidecar = sidecar
         self._is_own = machine is None
-        self.program: ProgramPlacement = place_program(sidecar, machine)
+        self.program: ProgramPlacement = place_program(
+            sidecar, machine, unsure_as_recorded=unsure_as_recorded
+        )
         self._recorded = self.program if self._is_own else place_program(sidecar)
         self._held = HeldFinder(sidecar, self.program.kernels.registry)
         self._finders: dict[int, tuple[BlockerFinder, Reasons]] = {}
@@ -141,7 +147,7 @@ class ReplayedCases:
         else:
             ways = self._ways_of(record)
             found = [self._of_node(way, record.node) for way in ways]
-            if self.program.functions.get(record.function or SESSION) and not ways:
+            if self.program.functions.get(record.function) and not ways:
                 return Case(type=op_type, doubt="its node is not in the graph that was recorded")
         on_cpu = [case for case in found if case is not None]
         if on_cpu:
@@ -175,11 +181,11 @@ class ReplayedCases:
 
         Of a session's graph that grew, only the newest counts.
         """
-        function = record.function or SESSION
+        function = record.function
         if function not in self._ways:
             ways = self.program.functions.get(function, ())
             graphs = [way.placement.nodes.graph for way in ways]
-            left = newest(graphs) if function == SESSION else range(len(ways))
+            left = newest(graphs) if is_session(function) else range(len(ways))
             self._ways[function] = [ways[at] for at in left]
         return [
             way for way in self._ways[function] if way.placement.nodes.graph.index(record.node) >= 0
@@ -373,12 +379,14 @@ def _groups_others(held: Held) -> bool:
     return held.type == "NoOp" and held.hold is Hold.REQUEST and not by_user
 
 
-def doubted(case: Case, doubt: str) -> Case:
-    """Return a case that is not certain any more, if there is a doubt; one that it has stays."""
+def doubted(case: Case, doubt: str, certainty: Certainty = "likely") -> Case:
+    """Return a case that is at most as sure, if there is a doubt; the graver one stays."""
     if not doubt:
         return case
-    certainty: Certainty = "likely" if case.certainty == "certain" else case.certainty
-    return replace(case, certainty=certainty, doubt=case.doubt or doubt)
+    if certainty == "possible" != case.certainty:
+        return replace(case, certainty=certainty, doubt=doubt)
+    least: Certainty = "likely" if case.certainty == "certain" else case.certainty
+    return replace(case, certainty=least, doubt=case.doubt or doubt)
 
 
 def case_by_registry(op_type: str, input_types: Sequence[str] | None, version: str | None) -> Case:

@@ -24,11 +24,12 @@ from traceanalyzer.placement.devices import CPU
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from traceanalyzer.sidecar.document import Sidecar
 
 __all__ = [
+    "choice_by_gpus",
     "differences",
     "doubt_on_a_gpu",
     "gone_on_a_gpu",
@@ -170,15 +171,17 @@ def differences(sidecar: Sidecar) -> Iterator[str]:
         yield from _of_keras_steps(sidecar)
     yield from loops_of_keras(sidecar, _recurrent(sidecar))
     questions = gpu_questions(sidecar)
-    if questions:
+    requests = [line_text(sidecar.frames[at]) for at in sorted(sidecar.chosen)[:_MOST_LINES]]
+    if questions and requests:
+        yield f"T{choice_by_gpus(questions, requests)[1:]}."
+    elif questions:
         yield (
             f"{listed(questions)} {'asks' if len(questions) == 1 else 'ask'} which GPUs there are: "
             "the program may do something else where there is one."
         )
-    if sidecar.chosen:
-        lines = [line_text(sidecar.frames[at]) for at in sorted(sidecar.chosen)[:_MOST_LINES]]
+    elif requests:
         yield (
-            f"The device that is asked for at {listed(lines)} is computed, or a condition is "
+            f"The device that is asked for at {listed(requests)} is computed, or a condition is "
             "around it: the program may ask for another one there."
         )
     strategies = _strategies_by_gpus(sidecar)
@@ -187,6 +190,15 @@ def differences(sidecar: Sidecar) -> Iterator[str]:
             f"{listed(strategies)} runs the program once for each GPU: what is shown here holds "
             "for one GPU, and with more the program builds other graphs."
         )
+
+
+def choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
+    """Say that a program may request another device where it finds a GPU."""
+    return (
+        f"the program asks whether there is a GPU ({listed(questions[:_MOST_LINES])}), and its "
+        f"request for the CPU ({listed(requests)}) is computed or conditional; on a machine with a "
+        "GPU it may request the GPU instead"
+    )
 
 
 def gpu_questions(sidecar: Sidecar) -> list[str]:

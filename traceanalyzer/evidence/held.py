@@ -12,9 +12,8 @@ from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.devices import NO_SCOPE, type_in_scope
 from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
-from traceanalyzer.placement.program import SESSION
 from traceanalyzer.placement.support import all_on_host
-from traceanalyzer.sidecar.document import LARGEST, Scope
+from traceanalyzer.sidecar.document import LARGEST, OF_OP, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -199,7 +198,7 @@ class HeldFinder:
             link=self.link(placed, node, blocker.node),
             type=graph.ops[blocker.node],
             name=graph.names[blocker.node],
-            function=_recorded_name(placed.function),
+            function=placed.function,
             attributes={name: known.get(name) for name in blocker.attributes},
             given=known,
             asked=blocker.asked,
@@ -234,7 +233,7 @@ class HeldFinder:
         return replace(
             found,
             name=graph.names[node],
-            function=_recorded_name(placed.function),
+            function=placed.function,
             frame=self._frame(placed, node),
         )
 
@@ -302,7 +301,7 @@ class HeldFinder:
     def _origin(self, placed: FunctionPlacement, node: int) -> tuple[str, str]:
         """Return the definition that a node comes from, and its name there."""
         graph = placed.placement.nodes.graph
-        function = graph.origin_functions[node] or _recorded_name(placed.function)
+        function = graph.origin_functions[node] or placed.function
         return function, graph.origin_nodes[node] or graph.names[node]
 
     def _frame(self, placed: FunctionPlacement, node: int) -> Frame | None:
@@ -322,7 +321,7 @@ class HeldFinder:
         own, is_end = self._scopes_around(function, name, blocker.asked)
         for scope in _of_owners(self._sidecar, own):
             yield scope, ""
-        caller = _recorded_name(placed.function)
+        caller = placed.function
         if function == caller or is_end:
             return
         inlined = placed.placement.nodes.graph.names[blocker.node].removesuffix(f"/{name}")
@@ -416,11 +415,14 @@ def _scopes_of_eager(
 
 
 def _of_owners(sidecar: Sidecar, scopes: Iterable[Scope], below: int = LARGEST) -> Iterator[Scope]:
-    """Replace scopes for the device of a resource by those that the resource was made in."""
+    """Replace scopes for the device of a resource or a tensor by those that it was made in."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         if scope.origin is not None and 0 <= scope.origin < below:
             making = scopes_of_making(sidecar, sidecar.resources[scope.origin], scope.origin)
+        elif scope.origin is not None and scope.origin <= OF_OP:
+            around = sidecar.signatures[OF_OP - scope.origin].scopes
+            making, _ = _asking([sidecar.scopes[number] for number in around], scope.device)
         yield from making or (scope,)
 
 
@@ -438,11 +440,6 @@ def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], boo
         elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
             return tuple(found), True
     return tuple(found), False
-
-
-def _recorded_name(function: str) -> str:
-    """Return the name that a function's definition is recorded under: none for a session's."""
-    return "" if function == SESSION else function
 
 
 def _components(count: int, edges: Iterable[Edge]) -> list[int]:

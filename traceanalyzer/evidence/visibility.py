@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.placement.program import SESSION
 from traceanalyzer.sidecar.document import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
 
 if TYPE_CHECKING:
@@ -105,8 +104,7 @@ def _sessions_have_no_gpu(sidecar: Sidecar) -> bool:
         _is_told_to_have_none(config) or (config.device_types and "GPU" not in config.device_types)
         for config in sidecar.session_configs
     )
-    graph = sidecar.function(SESSION)
-    instances = () if graph is None else graph.instances
+    instances = (each for graph in sidecar.session_graphs() for each in graph.instances)
     used = any("/device:GPU:" in device for each in instances for device in each.assigned)
     return bool(sidecar.session_configs) and had_none and not used
 

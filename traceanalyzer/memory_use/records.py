@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.memory_use.ledger import ledger, numbers
-from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.native.events import sum_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.placement.pin_to_host import pinned_to_host
-from traceanalyzer.placement.program import SESSION
 from traceanalyzer.placement.static_sizes import static_sizes
+from traceanalyzer.sidecar.document import is_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,13 +70,12 @@ def pinned_of(
     sidecar: Sidecar, placed: FunctionPlacement, registry: Registry
 ) -> Mapping[int, bool]:
     """Return the nodes of a placed function that go to the host; see `pinned_to_host`."""
-    is_of_session = placed.function == SESSION
+    is_of_session = is_session(placed.function)
     options = pinning(sidecar, is_of_session=is_of_session)
     graph = placed.placement.nodes.graph
     if options is None or len(graph) < options.least_nodes:
         return {}
-    function = "" if is_of_session else placed.function
-    sizes = static_sizes(sidecar, function, graph, is_fed=is_of_session)
+    sizes = static_sizes(sidecar, placed.function, graph, is_fed=is_of_session)
     return pinned_to_host(
         placed.placement, sidecar.attributes, registry, sizes, folds=options.folds
     )

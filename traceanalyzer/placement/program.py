@@ -33,7 +33,7 @@ from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.placement.registry import Nearest, nearest
-from traceanalyzer.sidecar.document import split_input
+from traceanalyzer.sidecar.document import is_session, split_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "SESSION",
     "FunctionPlacement",
     "ProgramPlacement",
     "machine_of",
@@ -57,7 +56,6 @@ __all__ = [
     "with_gpus",
 ]
 
-SESSION: Final = "unknown_graph"  # what TensorFlow calls the graph of a session of TensorFlow 1
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 _LOCAL: Final = "/job:localhost/replica:0/task:0"
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
@@ -133,8 +131,7 @@ def machine_of(sidecar: Sidecar) -> Machine:
 
 def _devices_of_session(sidecar: Sidecar) -> set[str]:
     """Return the GPUs that nodes of sessions were put on, and the CPU."""
-    session = sidecar.function(SESSION)
-    instances = () if session is None else session.instances
+    instances = [each for graph in sidecar.session_graphs() for each in graph.instances]
     names = {name for instance in instances for name in instance.assigned if _is_device(name)}
     used = {name for name in names if parse_device(name).type in {CPU, GPU}}
     return used | {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
@@ -156,15 +153,19 @@ def with_gpus(machine: Machine, count: int = 1) -> Machine:
     return Machine.of([*(f"{base}/device:GPU:{at}" for at in range(count)), *cpus])
 
 
-def place_program(sidecar: Sidecar, machine: Machine | None = None) -> ProgramPlacement:
+def place_program(
+    sidecar: Sidecar, machine: Machine | None = None, *, unsure_as_recorded: bool = False
+) -> ProgramPlacement:
     """Place a captured program.
 
     Args:
         sidecar: Its evidence.
         machine: The devices to place it on; None for those that it had. On its own machine the
             arguments of functions are where they were recorded, on another where they would be.
+        unsure_as_recorded: Whether requests of which nobody knows what they would be on the other
+            machine are what they were, rather than what is expected.
     """
-    return _Program(sidecar, machine).placement()
+    return _Program(sidecar, machine, unsure_as_recorded).placement()
 
 
 @dataclass
@@ -173,6 +174,7 @@ class _Program:
 
     sidecar: Sidecar
     asked: Machine | None
+    unsure_as_recorded: bool
     kernels: Nearest = field(init=False)
     machine: Machine = field(init=False)
     resources: list[str] = field(init=False)
@@ -184,43 +186,49 @@ class _Program:
         self.machine = self.asked or self._own_machine
         self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
         self.resources = [""] * len(sidecar.resources)
-        self._read_devices = ReadDevices(sidecar, self.machine, self.resources)
+        self._read_devices = ReadDevices(
+            sidecar,
+            self.machine,
+            self.resources,
+            lambda maker: place_eager(*self._op(maker), self._setting).device,
+            unsure_as_recorded=self.unsure_as_recorded,
+        )
         names = {f.name for f in sidecar.functions} | {d.name for d in sidecar.definitions}
         names |= {s.op for s in sidecar.signatures if s.is_function}
         self._functions = frozenset(names)
+        self._setting = EagerSetting(
+            machine=self.machine,
+            registry=self.kernels.registry,
+            soft=self._soft,
+            pins_small=_is_set(sidecar, _PINS_SMALL),
+            functions=self._functions,
+        )
         self._described: dict[tuple[str, int], Nodes] = {}
 
     def placement(self) -> ProgramPlacement:
         """Place it."""
-        setting = EagerSetting(
-            machine=self.machine,
-            registry=self.kernels.registry,
-            soft=self._soft,
-            pins_small=_is_set(self.sidecar, _PINS_SMALL),
-            functions=self._functions,
-        )
-        self._place_resources(setting)
+        self._place_resources()
         ops = [self._op(signature) for signature in self.sidecar.signatures]
-        eager = [place_eager(*op, setting) for op in ops]
+        eager = [place_eager(*op, self._setting) for op in ops]
         placed = self._place_functions(eager)
         return ProgramPlacement(
             machine=self.machine,
             kernels=self.kernels,
-            eager_setting=setting,
+            eager_setting=self._setting,
             eager_ops=ops,
             eager=eager,
             resources=self.resources,
             functions=placed,
         )
 
-    def _place_resources(self, setting: EagerSetting) -> None:
+    def _place_resources(self) -> None:
         """Place what makes each resource; one made from others comes after them."""
         for at, resource in enumerate(self.sidecar.resources):
             if self.asked is None:
                 self.resources[at] = resource.device
             elif resource.signature >= 0:
                 signature = self.sidecar.signatures[resource.signature]
-                self.resources[at] = place_eager(*self._op(signature), setting).device
+                self.resources[at] = place_eager(*self._op(signature), self._setting).device
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(
@@ -362,7 +370,7 @@ class _Program:
         return "resource" in types or graph.ops[node] == "VarHandleOp"
 
     def _unknown(self, function: Function) -> Call:
-        if function.name == SESSION:
+        if is_session(function.name):
             return Call("", (), frozenset())
         if is_of_dataset(function.name):
             return Call(self.machine.host, (), frozenset())
@@ -375,7 +383,7 @@ class _Program:
         belongs to a call is told by where they were; if that leaves several, by what TensorFlow
         made of them.
         """
-        if function.name == SESSION:
+        if is_session(function.name):
             yield from self._of_session(function, calls[0])
             return
         if self.asked is not None:
@@ -454,18 +462,17 @@ class _Program:
     def _is_soft(self, function: str) -> bool:
         """Return whether soft placement is on for a function's graph.
 
-        For a session it is as that was configured. The graphs of all sessions go by one name: one
+        For a session it is as that was configured. Which configuration is whose is not known: one
         session that has it on is enough, since what cannot be placed without it did not run.
         """
-        configs = self.sidecar.session_configs if function == SESSION else ()
+        configs = self.sidecar.session_configs if is_session(function) else ()
         return any(config.soft_placement for config in configs) if configs else self._soft
 
     def _nodes(self, name: str, at: int, instance: Instance) -> Nodes:
         if (name, at) not in self._described:
             graph = instance.input
             if self.asked is not None:
-                defined = "" if name == SESSION else name
-                graph = self._read_devices.of_graph(defined, graph, self._own_machine.host)
+                graph = self._read_devices.of_graph(name, graph, self._own_machine.host)
             self._described[name, at] = describe(
                 graph, self.sidecar.attributes, self.kernels.registry, self._functions
             )

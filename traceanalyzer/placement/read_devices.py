@@ -13,15 +13,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
-from traceanalyzer.sidecar.document import OF_MACHINE, Scope
+from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, OF_OP, Scope, is_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.sidecar.document import Graph, Sidecar, Signature
 
-__all__ = ["ReadDevices"]
+__all__ = ["ReadDevices", "unsure_scopes"]
 
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
@@ -36,11 +36,30 @@ class ReadDevices:
     something else had is not asked for: whatever else decides, decides there, too.
     """
 
-    def __init__(self, sidecar: Sidecar, machine: Machine, resources: Sequence[str]) -> None:
-        """Take what was captured, the machine, and where each resource is, "" for not known."""
+    def __init__(
+        self,
+        sidecar: Sidecar,
+        machine: Machine,
+        resources: Sequence[str],
+        place: Callable[[Signature], str],
+        *,
+        unsure_as_recorded: bool = False,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            sidecar: What was captured.
+            machine: The other machine.
+            resources: Where each resource is on it, "" for not known.
+            place: Returns where an eager op runs on it.
+            unsure_as_recorded: Whether unsure requests are what they were.
+        """
+        self._unsure = frozenset(unsure_scopes(sidecar)) if unsure_as_recorded else frozenset()
         self._sidecar = sidecar
         self._machine = machine
         self._resources = resources
+        self._place = place
+        self._places: dict[int, str] = {}  # of ops, by signature
 
     def of_eager(self, signature: Signature) -> str:
         """Return the device that is asked for an eager op or a call."""
@@ -51,7 +70,7 @@ class ReadDevices:
         """Return a graph with the devices that are asked for on the machine.
 
         Args:
-            function: The function whose graph it is; "" for the graph of a session.
+            function: The function whose graph it is.
             graph: The placer's input, as recorded.
             host: The CPU of the machine it was recorded on. What TensorFlow itself asks for names
                 that in full.
@@ -66,11 +85,21 @@ class ReadDevices:
         return replace(graph, devices=tuple(devices)) if tuple(devices) != graph.devices else graph
 
     def _on_machine(self, scope: Scope | None, device: str) -> str:
-        if scope is None or scope.origin is None:
+        if scope is None or scope.origin is None or scope in self._unsure:
             return device
         if scope.origin == OF_MACHINE:
             return self._machine.devices[0]
+        if scope.origin <= OF_OP:
+            return self._of_maker(OF_OP - scope.origin)
         return self._resources[scope.origin] if scope.origin >= 0 else ""
+
+    def _of_maker(self, number: int) -> str:
+        """Return where an op runs that made a tensor, "" where that is not known."""
+        if number not in self._places:
+            self._places[number] = ""  # what a file claims to depend on itself
+            maker = self._sidecar.signatures[number]
+            self._places[number] = "" if maker.is_function else self._place(maker)
+        return self._places[number]
 
     def _scope_of(self, function: str, graph: Graph, node: int) -> Scope | None:
         """Return the scope that a node has its device from: its own, or that of a call of it."""
@@ -103,8 +132,27 @@ class ReadDevices:
             return []
         at = definition.index(node)
         if at < 0:
-            return None if function else []
+            return [] if is_session(function) else None
         return [self._sidecar.scopes[number] for number in definition.scopes[at] or ()]
+
+
+def unsure_scopes(sidecar: Sidecar) -> Iterator[Scope]:
+    """Walk the scopes of the program that request a device which another machine may not have.
+
+    The device is that of a function's result or of something unknown, or was chosen by the GPUs
+    that the program found.
+    """
+    for scope in sidecar.scopes:
+        is_choice = scope.origin == OF_MACHINE and scope.frame in sidecar.chosen
+        is_of_user = scope.frame >= 0 and sidecar.frames[scope.frame].is_user
+        if is_choice or (is_of_user and _is_unknown(sidecar, scope)):
+            yield scope
+
+
+def _is_unknown(sidecar: Sidecar, scope: Scope) -> bool:
+    if scope.origin is None or scope.origin > OF_OP:
+        return scope.origin == OF_ANOTHER
+    return sidecar.signatures[OF_OP - scope.origin].is_function
 
 
 def _innermost(scopes: Iterable[Scope]) -> Scope | None:

@@ -32,7 +32,7 @@ def static_sizes(
 
     Args:
         sidecar: The evidence.
-        function: The function of the graph, by the name of its definition; "" for a session's.
+        function: The function of the graph, by name.
         graph: Its graph.
         is_fed: Whether placeholders are fed.
     """

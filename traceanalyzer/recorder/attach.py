@@ -22,9 +22,11 @@ from .origins import Origins
 from .recording import Recording
 from .scopes import Scopes
 from .session_configs import SessionConfigs
+from .session_graphs import SessionGraphs
 from .signatures import Signatures
 from .steps import StepMarks
 from .strategy_devices import StrategyDevices
+from .tensor_origins import TensorOrigins
 from .visibility import VisibilityRecorder
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ class Evidence:
         self._journal = journal
         self._dumps = dumps
         self._questions = GpuQuestions()
-        self._origins = Origins(self._resource_of, self._questions)
+        self._origins = Origins(self._resource_of)
         self._scopes = Scopes(frames, self._origins)
         signatures = self._signatures = Signatures(journal, frames, self._scopes)
         self._before_call = before_call
@@ -65,7 +67,10 @@ class Evidence:
         self._steps = StepMarks(is_counted=counts_steps)
         self._models = KerasModels()
         self._session_configs = SessionConfigs(journal)
-        self._functions = FunctionRecorder(journal, frames, self._defined, self._has_session)
+        self._session_graphs = SessionGraphs(journal, dumps)
+        self._functions = FunctionRecorder(
+            journal, frames, self._defined, self._has_session, self._session_graphs.graphs
+        )
         self._eager = EagerRecorder(
             journal,
             signatures,
@@ -82,7 +87,9 @@ class Evidence:
             self._origins,
             StrategyDevices(self._origins),
             self._scopes,
+            TensorOrigins(self._scopes),
             self._eager,
+            self._session_graphs,
             self._functions,
             self._errors,
             self._strategies,
@@ -153,6 +160,7 @@ class Evidence:
 
     def finish(self) -> None:
         """Journal what is only known at the end."""
+        self._session_graphs.finish()
         self._functions.finish()
         self._eager.write()
         self._journal.write(

@@ -26,6 +26,7 @@ from .frames import known_files, user_frame
 from .loaded import loaded
 from .patches import Patches
 from .signatures import RESOURCE, python_kind, text
+from .tensor_origins import note
 from .tracebacks import hide_frame, unseen
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ class EagerRecorder:
         first_attribute, creates = self._first_attribute, self._creates
         categories, scopes = self._categories, self._scopes.local
         stand_in, alike = self._stand_in, self._signatures.alike
+        tensor_type, origins = self._signatures.tensor_type, self._signatures.origins
         getframe, known = sys._getframe, known_files  # noqa: SLF001
 
         def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901, PLR0912, PLR0915 - inline
@@ -262,6 +264,10 @@ class EagerRecorder:
                 raise
             if is_new or creates[op]:
                 self._made(number, is_new, result, args[2])
+            if type(result) is tensor_type:
+                result._traceanalyzer_origin = origins[number]  # noqa: SLF001
+            else:
+                note(result, origins[number], tensor_type)
             return result
 
         return fast_path
@@ -330,8 +336,7 @@ class EagerRecorder:
             except BaseException as error:
                 hide_frame(error)
                 raise
-            if is_new:
-                self._made(number, is_new, result, "")
+            self._returned(number, is_new, result)
             return result
 
         return execute
@@ -365,6 +370,12 @@ class EagerRecorder:
             return self._signatures.add_call(key, name, frame, scope, inputs), True
         given = tuple(attributes or ())
         return self._signatures.add_op(key, name, frame, scope, tuple(inputs), given), True
+
+    def _returned(self, number: int, is_new: bool, result: Any) -> None:  # noqa: ANN401, FBT001
+        if is_new:
+            self._made(number, is_new, result, "")
+        if number >= 0:
+            note(result, self._signatures.origins[number], self._signatures.tensor_type)
 
     def _made(self, number: int, is_new: bool, result: Any, name: Any) -> None:  # noqa: ANN401, FBT001
         try:

@@ -3,7 +3,7 @@
 A graph is read when TensorFlow turns it into a function's definition (atomic_function.py,
 `from_func_graph`; in TensorFlow 2.12 monomorphic_function.py, `_EagerDefinedFunction`). Its nodes
 still hold their Python tracebacks then; the definition has lost them. The graphs of v1 sessions
-never become definitions; they are read at the end, under the empty name.
+never become definitions; they are read at the end, the first of them under the empty name.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import (
 )
 
 from .frames import GENERATED, FramePool, is_library_file, is_plumbing, is_user_file, user_frame
+from .graphs import session_graph
 from .patches import Patches
 from .repeated_functions import RepeatedFunctions
 from .scopes import locations
@@ -54,6 +55,7 @@ class FunctionRecorder:
         scope_frames: FramePool,
         defined: Callable[[str], None],
         has_session: Callable[[Any, bool], None],
+        session_graphs: List[List[Any]],
     ) -> None:
         """Prepare; nothing is replaced yet.
 
@@ -63,13 +65,14 @@ class FunctionRecorder:
             defined: Called with the name of a function that was defined.
             has_session: Called with a v1 session that was made, and whether the program configured
                 it.
+            session_graphs: The graphs that v1 sessions ran, those that are alike together.
         """
         self._journal = journal
         self._scope_frames = scope_frames
         self._defined = defined
         self._has_session = has_session
         self._patches = Patches()
-        self._session_graphs: List[Any] = []
+        self._session_graphs = session_graphs
         self._has_pinning_session = False
         self._context: Any = None  # kept: the program may take TensorFlow out of `sys.modules`
         self.definitions: Dict[str, FrozenSet[str]] = {}
@@ -94,13 +97,11 @@ class FunctionRecorder:
         self._patches.undo()
 
     def finish(self) -> None:
-        """Read the graphs of v1 sessions.
-
-        The trace does not tell them apart: of nodes of one name, only what all agree on is told.
-        """
-        if self._session_graphs:
-            self._record("", *self._session_graphs, pins=lambda: self._has_pinning_session)
-        self._session_graphs = []
+        """Read the graphs of v1 sessions."""
+        for number, graphs in enumerate(self._session_graphs):
+            name = session_graph(number) if number else ""
+            self._record(name, *graphs, pins=lambda: self._has_pinning_session)
+        self._session_graphs.clear()
 
     def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:  # noqa: ANN401
         self._patches.replace(owner, name, wrap(getattr(owner, name)))
@@ -129,8 +130,6 @@ class FunctionRecorder:
             given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
             self._has_session(session, given is not None)
             self._note_pinning(session)
-            if all(graph is not session.graph for graph in self._session_graphs):
-                self._session_graphs.append(session.graph)
 
         return init
 

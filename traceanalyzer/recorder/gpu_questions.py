@@ -38,6 +38,7 @@ _METHODS = (
     "get_memory_info",  # raises where there is no such GPU
     "num_gpus",
 )
+_CPU = "CPU"  # the type of device that a question for no GPUs is restricted to
 _MOST = 20
 
 
@@ -72,7 +73,8 @@ class GpuQuestions:
         def asked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
             VisibilityRecorder.makes_devices()
             with contextlib.suppress(Exception):  # ours, not the program's
-                self._note(sys._getframe(1))  # noqa: SLF001
+                if _CPU not in (*args, *kwargs.values()):
+                    self._note(sys._getframe(1))  # noqa: SLF001
             with unseen:
                 return original(*args, **kwargs)
 

@@ -23,7 +23,19 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Callable, FrozenSet, List, Mapping, Optional, Set, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    FrozenSet,
+    Iterable,
+    List,
+    Mapping,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from .descriptors import OwnDescriptor
 from .dump_switch import DumpSwitch, dump_switch
@@ -33,13 +45,13 @@ from .repeated_functions import OF_DATASETS
 if TYPE_CHECKING:
     from .journal import Journal
 
-__all__ = ["Dumps", "FirstCall"]
+__all__ = ["Dumps", "FirstCall", "session_graph"]
 
 _KEPT = re.compile(
     r"\.main\.(?:before_placer|before_post_placement_passes|after_partition_passes)\.pb"
     # Of a v1 session, which has no stages of a function's instantiation, those nearest to them.
-    r"|^unknown_graph\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
-    r"|^unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
+    r"|^unknown_graph(?:#\d+)?\.\d+\.main\.(?:after_opt_group_pre|before_opt_group_post)_placement\.pb"
+    r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
 # Each function has these once for each time it was instantiated, the last once a device.
@@ -48,11 +60,21 @@ _STAGE = re.compile(
     r"(before_placer|before_post_placement_passes|after_partition_passes)\.pb"
 )
 _SESSION = "unknown_graph"  # as newer versions call what a v1 session runs
+# Of these, the dumps that TensorFlow itself named: of which session they are is not known so far.
+_PLACEMENT = re.compile(
+    r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
+)
+_RAN = re.compile(r"unknown_graph_partition_.*\.main\.after_opt_group_post_partitioning\.pb")
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
 _REST_AFTER_S = 0.25
 _LAST_WITHOUT_FILTER = (2, 12)
+
+
+def session_graph(number: int) -> str:
+    """Return the name of the graph of a v1 session, by its number."""
+    return f"{_SESSION}#{number}" if number else _SESSION
 
 
 class FirstCall:
@@ -98,6 +120,7 @@ class Dumps:
         self._first_calls = 0  # that are under way
         self._awaited: Set[str] = set()  # functions of datasets not instantiated so far
         self._has_raised_level = False
+        self._of_graph: Dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
 
     def ask(self, version: Tuple[int, ...]) -> None:
@@ -168,6 +191,35 @@ class Dumps:
         """Say that there is a v1 session, whose every run may be a graph of its own."""
         self._has_sessions = True
         self.expect()
+
+    def placements(self) -> Set[str]:
+        """Return the dumps that may be of a session's graph that was placed."""
+        return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
+
+    def are_of_graph(self, names: Iterable[str], number: int) -> None:
+        """Say which session's graph dumps are of, by the graph's number."""
+        for name in names:
+            self._of_graph[name] = number
+            if number and name.startswith(_SESSION):
+                renamed = session_graph(number) + name[len(_SESSION) :]
+                with suppress(OSError):  # deleted as it is not needed
+                    os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
+
+    def ran(self, number: Optional[int]) -> None:
+        """Say which session's graph new dumps of what ran are of; None where that is not known."""
+        new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
+        if number is not None:
+            self.are_of_graph(new, number)
+            return
+        for name in new:
+            with suppress(OSError):
+                os.unlink(os.path.join(self._folder, name))
+
+    def changed_ns(self) -> Optional[int]:
+        """Return when a dump last came or went, in nanoseconds since 1970; None where unknown."""
+        with suppress(OSError):
+            return os.stat(self._folder).st_mtime_ns
+        return None
 
     def finish(
         self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
@@ -299,7 +351,9 @@ class Dumps:
                 graph = self._read_text(name)
                 functions = _functions_of({node.name for node in graph.node}, definitions)
                 function = _instantiated(functions, called_at, _time_of(name))
-                if "" in functions:
+                if name in self._of_graph:
+                    function = session_graph(self._of_graph[name])
+                elif "" in functions:
                     function = _SESSION
                 function = function.replace("/", "_")  # as TensorFlow itself names such files
                 if function and answer in names:  # no answer: it could not be placed

@@ -9,52 +9,44 @@ from __future__ import annotations
 
 import importlib
 import linecache
-import re
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
 from .patches import Patches
 from .scopes import COPIED, locations
+from .tensor_origins import MACHINE, UNKNOWN, origin_of
 from .tracebacks import unseen
 
 if TYPE_CHECKING:
     from .frames import Frame, FramePool
-    from .gpu_questions import GpuQuestions
 
 __all__ = ["MACHINE", "UNKNOWN", "Origins", "is_cpu_in_full"]
 
-# What `Origins.of` returns where it returns no resource's number; see `Scope` in sidecar/document.
-UNKNOWN = -1
-MACHINE = -2
 _MOST = 100_000  # distinct device texts kept
-# Devices as a program writes them; "GPU" alone is what it asks `tf.config` for.
-_CPU = re.compile(r"""["'](?:[^"']*/)?(?:device:)?cpu(?::\d+)?["']""", re.IGNORECASE)
-_GPU = re.compile(r"""["'](?:[^"']*/(?:device:)?gpu|(?:device:)?gpu:)""", re.IGNORECASE)
 _LINES_AROUND = 3  # in which a library's code that asks for the CPU has made the name
 
 
 class Origins:
     """Tells whose device is asked for; see the module."""
 
-    def __init__(self, resource_of: Callable[[Any], int], questions: GpuQuestions) -> None:
+    def __init__(self, resource_of: Callable[[Any], int]) -> None:
         """Prepare; nothing is replaced yet.
 
         Args:
             resource_of: Returns the number of the resource that a tensor is a handle of, or -1.
-            questions: Knows where the program has asked for GPUs.
         """
         self._resource_of = resource_of
-        self._questions = questions
         self._texts: Dict[Tuple[str, Optional[int]], str] = {}
         self._origins: Dict[int, Optional[int]] = {}  # by the id of a text, which is kept
-        # By the number of a line, and whether it asked for a CPU by its full name.
-        self._by_line: Dict[Tuple[int, bool], Optional[int]] = {}
+        self._by_line: Dict[int, Optional[int]] = {}  # by the number of a line
         self._patches = Patches()
 
     def install(self) -> None:
         """Replace what TensorFlow's code reads a device from."""
         ops = importlib.import_module("tensorflow.python.framework.ops")
         tensor, operation = ops.EagerTensor, ops.Operation
-        self._patches.replace(tensor, "device", self._of_tensors(tensor.device))
+        for name, backing in (("device", False), ("backing_device", True)):
+            of_tensors = self._of_tensors(getattr(tensor, name), backing=backing)
+            self._patches.replace(tensor, name, of_tensors)
         self._patches.replace(operation, "device", self._of_operations(operation.device))
         symbolic = getattr(ops, "SymbolicTensor", None)  # from 2.14 on; it asks its op in C++
         if symbolic is not None:
@@ -78,38 +70,21 @@ class Origins:
             opened: The line that opened it, or -1.
 
         Returns:
-            The number of a resource; `UNKNOWN` for something else's; `MACHINE` for the first device
-            there is; None where a program or a library spells the device out.
+            The number of a resource; `OP` less the number of the signature that made a tensor;
+            `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where a
+            program or a library spells the device out.
         """
         if self.is_known(asked):
             return self.known(asked)
-        is_full = is_cpu_in_full(asked)
-        if not is_full and not (self._questions.places and _is_cpu(asked)):
+        if not is_cpu_in_full(asked):
             return None
-        key = (opened, is_full)
-        if key not in self._by_line:
+        if opened not in self._by_line:
             try:
-                frame = frames.frame(opened)
-                found = _of_line(frame) if is_full else self._of_choice(frame)
+                found = _of_line(frames.frame(opened))
             except Exception:  # noqa: BLE001 - ours, not the program's: an unreadable source
                 found = UNKNOWN
-            self._by_line[key] = found
-        return self._by_line[key]
-
-    def _of_choice(self, opened: Optional[Frame]) -> Optional[int]:
-        """Return whose device a CPU is that a program may have chosen for want of a GPU.
-
-        It has asked for GPUs, and the line that opens the scope does not say which device; but
-        where the program is written, a GPU is named.
-        """
-        if opened is None or not opened[3]:
-            return None
-        text = linecache.getline(opened[0], opened[1])
-        if _CPU.search(text) and not _GPU.search(text):
-            return None
-        files = {opened[0], *(file for file, _ in self._questions.places)}
-        named = any(_GPU.search(line) for file in files for line in linecache.getlines(file))
-        return MACHINE if named else None
+            self._by_line[opened] = found
+        return self._by_line[opened]
 
     def is_known(self, name: Any) -> bool:  # noqa: ANN401 - what a scope is given
         """Tell whether a text is one that `named` returned: the very object."""
@@ -130,13 +105,16 @@ class Origins:
             self._origins[id(found)] = origin
         return found
 
-    def _of_tensors(self, original: Any) -> property:  # noqa: ANN401 - a descriptor
+    def _of_tensors(self, original: Any, *, backing: bool) -> property:  # noqa: ANN401 - a descriptor
         read, named, resource_of = original.__get__, self.named, self._resource_of
 
         def device(tensor: Any) -> str:  # noqa: ANN401
             with unseen:
                 name: str = read(tensor)
-            return named(name, resource_of(tensor)) if is_cpu_in_full(name) else name
+            if not is_cpu_in_full(name):
+                return name
+            resource = resource_of(tensor)
+            return named(name, resource if resource >= 0 else origin_of(tensor, backing=backing))
 
         return property(device, doc=original.__doc__)
 
@@ -172,10 +150,6 @@ class Origins:
 def is_cpu_in_full(name: Any) -> bool:  # noqa: ANN401 - what a scope is given
     """Tell whether a device is a CPU by its full name, as `.device` has it."""
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
-
-
-def _is_cpu(asked: Any) -> bool:  # noqa: ANN401 - what a scope is given
-    return isinstance(asked, str) and bool(_CPU.fullmatch(f"'{asked}'"))
 
 
 def _of_operation(operation: Any) -> Optional[int]:  # noqa: ANN401

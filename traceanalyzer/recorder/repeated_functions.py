@@ -11,7 +11,7 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .frames import is_user_file
 
-__all__ = ["OF_DATASETS", "RepeatedFunctions"]
+__all__ = ["OF_DATASETS", "RepeatedFunctions", "line_of"]
 
 OF_DATASETS = "__inference_Dataset_"
 _ENOUGH = 3
@@ -54,7 +54,7 @@ def _contents(graph: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - a FuncGraph
         tuple([(op.name, op.type, op.device) for op in ops]),
         tuple([tensor.dtype for op in ops for tensor in op.outputs]),
         tuple([_captured(tensor) for tensor in graph.external_captures]),
-        tuple([_line(op.traceback) for op in ops]),
+        tuple([line_of(op.traceback) for op in ops]),
     )
 
 
@@ -67,7 +67,7 @@ def _captured(tensor: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - of a graph or a
     return tensor.dtype, getattr(tensor, "device", None), number
 
 
-def _line(traceback: Any) -> Optional[Tuple[str, int]]:  # noqa: ANN401 - a StackTrace or None
+def line_of(traceback: Any) -> Optional[Tuple[str, int]]:  # noqa: ANN401 - a StackTrace or None
     """Return the innermost line that is the user's."""
     frames = () if traceback is None else traceback.get_user_frames()
     lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional,
 from .attributes import as_json, dtype_name, shape
 from .frames import library_frame
 from .loaded import loaded
+from .tensor_origins import UNKNOWN, origin_of_outputs
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -68,6 +69,8 @@ class Signatures:
         self._journal = journal
         self._frames = frames
         self._scopes = scopes
+        # Of each signature, whose device the tensors have that it makes.
+        self.origins: List[Optional[int]] = []
         self._lock = threading.RLock()
         self._signatures: List[Dict[str, Any]] = []
         self._codes: List[Optional[CodeType]] = []
@@ -243,6 +246,9 @@ class Signatures:
             found["outputs"] = []
             number = len(self._signatures)
             self._signatures.append(found)
+            is_other = key[0] == "other"
+            origin = UNKNOWN if is_other else origin_of_outputs(number, found["scopes"])
+            self.origins.append(origin)
             self._codes.append(frame.f_code if frame is not None else None)
             self.numbers[key] = number
             return number

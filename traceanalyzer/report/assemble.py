@@ -32,6 +32,7 @@ from traceanalyzer.model import (
     Unexplained,
     UnexplainedOp,
 )
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.report.beliefs import beliefs
 from traceanalyzer.report.copies import copy_graph
 from traceanalyzer.report.costs import copies_of_unknown_size, gain, joint_cost, op_cost, path_us
@@ -48,7 +49,6 @@ from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
 from traceanalyzer.report.verdict import Shown, verdict
 from traceanalyzer.report.views import ranked
 from traceanalyzer.rules import all_rules
-from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union

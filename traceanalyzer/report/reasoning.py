@@ -21,6 +21,7 @@ from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
+from traceanalyzer.report.text import sentence
 from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
@@ -73,6 +74,7 @@ _PLACEMENTS: Final = {
     "xla": "what XLA compiled it for",
 }
 _MOVES: Final = "It would not be on the CPU there."
+_MAY_STAY: Final = "It may be on the CPU there, too: {}."
 _ON_HOST: Final = "It {} be placed on {} and computed on the host there, by design."
 _HIDDEN: Final = "It would be on the CPU there only as long as the program hides the GPU."
 _NOT_REPLAYED: Final = "Where it would be there is not known: the capture does not hold its node."
@@ -342,6 +344,8 @@ class _Reasoner:
             said = _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else _MOVES
             if row.op_id in replay.not_replayed:
                 said = _NOT_REPLAYED
+            if row.op_id in replay.unsure:
+                said = _MAY_STAY.format(replay.unsure[row.op_id])
             return View(
                 assumed=assumed,
                 said=_HIDDEN if found else said,
@@ -358,7 +362,8 @@ class _Reasoner:
             said = f"It {modal} be on the CPU there too."
         if not reasons:
             said += " What would keep it there is not known."
-        doubts = tuple(dict.fromkeys((*view.doubts, *replay.program_differs)))
+        told = {sentence(t).rstrip("."): t for t in (*view.doubts, *replay.program_differs)}
+        doubts = tuple(told.values())
         return replace(view, assumed=assumed, said=said, doubts=doubts)
 
     def _view(

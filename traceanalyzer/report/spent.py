@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.report.text import duration
 from traceanalyzer.tables.eager_loop import eager_loop
 from traceanalyzer.tables.lanes import Doing
-from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase

@@ -177,7 +177,15 @@ def _without_gpu(run: Run, findings: Sequence[Finding], ran: str) -> str:
 
 
 def _with_a_gpu(there: OnAGpu) -> str:
-    """Say how many of the replayed ops would run on the CPU of a machine with a GPU."""
+    """Say how many of the replayed ops would run on the CPU of a machine with a GPU, or may."""
+    said = _surely_with_a_gpu(there)
+    if not there.unsure:
+        return said
+    reason = next(iter(there.unsure.values()))
+    return f"{said} {counted(len(there.unsure), 'other op')} may: {reason}."
+
+
+def _surely_with_a_gpu(there: OnAGpu) -> str:
     when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
     if not there.subjects:
         none = "no recorded op outside the input pipeline would run on the CPU"
@@ -185,18 +193,33 @@ def _with_a_gpu(there: OnAGpu) -> str:
             none = f"none of the {counted(there.replayed, 'op')} replayed would run on the CPU"
             return f"{when}, {none}; {len(there.not_replayed):,} could not be replayed."
         return f"{when}, {none} ({there.replayed:,} replayed)."
-    ops, left = f"{len(there.subjects):,} of {counted(there.replayed, 'op')}", ""
+    replayed, left = counted(there.replayed, "op"), ""
     if there.not_replayed:
-        ops, left = f"{ops} replayed", f"; {len(there.not_replayed):,} could not be replayed"
+        replayed += " replayed"
+        left = f"; {len(there.not_replayed):,} could not be replayed"
     harmful = (f for f in there.findings if f.harm == "harmful")
     first = next((f for f in harmful if not there.subjects.keys().isdisjoint(f.op_ids)), None)
     most = "" if first is None else f", first of all: {first.title}"
     if first is None and not there.unexplained:
         most = ", which does no harm" if len(there.subjects) == 1 else ", none of which does harm"
-    if first is None or first.certainty == "certain":
-        return f"{when}, {ops} would still run on the CPU{most}{left}."
-    unless = "; the program may do something else there" if there.program_differs else ""
-    return f"{when}, {ops} may still run on the CPU{most}{unless}{left}."
+    certain = {
+        op_id
+        for finding in there.findings
+        if finding.certainty == "certain"
+        for op_id in (*finding.op_ids, *finding.dragged_along)
+    }
+    sure = len(there.subjects.keys() & certain)
+    may = len(there.subjects) - sure
+    unless = "; the program may do something else there" if may and there.program_differs else ""
+    if first is not None and first.certainty == "possible":
+        doubts = (there.subjects[at].case.doubt for at in first.op_ids if at in there.subjects)
+        unless = next((f"; {doubt}" for doubt in doubts if doubt), unless)
+    if not sure:
+        ops = f"{may:,} of {replayed} may still run on the CPU"
+    else:
+        also = f", and {may:,} more may" if may else ""
+        ops = f"{sure:,} of {replayed} would still run on the CPU{also}"
+    return f"{when}, {ops}{most}{unless}{left}."
 
 
 def _doubt(run: Run, unknown: pd.DataFrame) -> str:

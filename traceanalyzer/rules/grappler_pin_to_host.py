@@ -39,9 +39,16 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix, SidecarWhere
 from traceanalyzer.placement.blockers import Hold
 from traceanalyzer.placement.pinning import OPTIMIZER, OPTION, pinning
-from traceanalyzer.placement.program import SESSION
 from traceanalyzer.rules._rule import BlockerExample, Example, Mark, Rule, Words
-from traceanalyzer.sidecar.document import Function, Graph, Instance, SessionConfig, Sidecar
+from traceanalyzer.sidecar.document import (
+    SESSION,
+    Function,
+    Graph,
+    Instance,
+    SessionConfig,
+    Sidecar,
+    is_session,
+)
 from traceanalyzer.tables.joined import OpRecord
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
@@ -71,7 +78,7 @@ def _check(run: Run) -> Iterator[Finding]:
             continue
         by_switch: dict[_Switch, list[_Moved]] = {}
         for each in _moved(host, sidecar):
-            switch = switches[each.function == SESSION]
+            switch = switches[is_session(each.function)]
             if switch is not None:
                 by_switch.setdefault(switch, []).append(each)
         for switch, moved in by_switch.items():
@@ -104,10 +111,9 @@ def _moved(host: Host, sidecar: Sidecar) -> Iterator[_Moved]:
             continue
         if record.device is None or not asks_for_cpu(record.device):
             continue
-        function = record.function or SESSION  # a session's graph has no name of its own
-        assigned = _assigned(sidecar, function, record.node)
+        assigned = _assigned(sidecar, record.function, record.node)
         if assigned and not any(asks_for_cpu(device) or not device for device in assigned):
-            yield _Moved(row, function, record.node, min(assigned))
+            yield _Moved(row, record.function, record.node, min(assigned))
 
 
 def _assigned(sidecar: Sidecar, name: str, node: str) -> set[str]:
@@ -198,7 +204,7 @@ def _recognises(subject: Subject, held: Held) -> Mark | None:
     """
     if held.hold is not Hold.OPTIMIZER or held.link != "own":
         return None
-    is_of_session = not held.function
+    is_of_session = is_session(held.function)
     where = _IN_SESSION.where if is_of_session else _IN_PROGRAM.where
     switched = Evidence(
         kind="optimizer_options",
@@ -280,8 +286,7 @@ class _Captured(Example):
             ),
             functions=(Function(name=self.function, instances=(instance,)),),
         )
-        function = "" if self.function == SESSION else self.function
-        record = replace(_RECORD, function=function)
+        record = replace(_RECORD, function=self.function)
         return captured(super().run(), sidecar, (record,) * len(self.ops))
 
 

@@ -16,6 +16,7 @@ from traceanalyzer.sidecar.choices import (
 from traceanalyzer.sidecar.command_words import without_secrets
 from traceanalyzer.sidecar.decode import DamagedDocumentError, Decoder
 from traceanalyzer.sidecar.document import (
+    OF_MACHINE,
     UNKNOWN,
     Definition,
     Levels,
@@ -24,6 +25,7 @@ from traceanalyzer.sidecar.document import (
     Sidecar,
 )
 from traceanalyzer.sidecar.dumps import read_dumps
+from traceanalyzer.sidecar.gpu_answers import GpuAnswers
 from traceanalyzer.sidecar.journal import read_journal
 from traceanalyzer.sidecar.limits import bounded
 from traceanalyzer.sidecar.outright import manner_of
@@ -33,7 +35,7 @@ from traceanalyzer.trace.profile_options import profile_options_in
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias, TypeVar
 
     from traceanalyzer.sidecar.document import Frame, Json, Scope
@@ -111,13 +113,16 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         sessions=len(journal.many["session"]),
     )
     frames, source_notes = source.add(decoder.frames) if source else (decoder.frames, ())
+    devices = _devices(journal, decoder.frames)
+    chosen = _chosen(decoder.scopes, decoder.frames)
+    by_answer = _chosen_by_answer(chosen, decoder.frames, devices or {})
     sidecar = Sidecar(
         tool=version("traceanalyzer"),
         host=host,
         complete="finished" in journal.last,
         command=None if command is None else without_secrets(command),
         environment=_environment(journal, choices),
-        devices=_devices(journal, decoder.frames),
+        devices=devices,
         gpus=tuple(facts(gpu) for gpu in gpus),
         log=tuple(log),
         log_source=log_source,
@@ -132,8 +137,8 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         ),
         session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
         frames=frames,
-        scopes=decoder.scopes,
-        chosen=_chosen(decoder.scopes, decoder.frames),
+        scopes=tuple(_of_machine(scope, by_answer) for scope in decoder.scopes),
+        chosen=chosen,
         attributes=decoder.attributes,
         definitions=definitions,
         functions=dumped.functions,
@@ -232,9 +237,35 @@ def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
 
 def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
     """Return the lines of the program that may enter another scope on another machine."""
-    asking = {s.frame for s in scopes if s.origin is None and "cpu" in s.device.lower()}
+    asking = {scope.frame for scope in scopes if _names_cpu(scope)}
     lines = sorted(at for at in asking if at != UNKNOWN and frames[at].is_user)
     return frozenset(at for at in lines if may_choose_device(frames[at]))
+
+
+def _chosen_by_answer(
+    chosen: Iterable[int], frames: Sequence[Frame], devices: _Object
+) -> frozenset[int]:
+    """Return those of the chosen lines whose request depends on whether there is a GPU."""
+    asked = devices.get("gpu_questions")
+    questions: list[tuple[str, int]] = []
+    for each in asked if isinstance(asked, list) else ():
+        match each:
+            case [str(file), int(line)]:
+                questions.append((file, line))
+    if not questions or not chosen:
+        return frozenset()
+    answers = GpuAnswers({frame.file for frame in frames if frame.is_user}, questions)
+    return frozenset(at for at in chosen if answers.reach(frames[at]))
+
+
+def _of_machine(scope: Scope, by_answer: Collection[int]) -> Scope:
+    """Return a scope as one for the first device there is, where its line chose that."""
+    is_chosen = scope.frame in by_answer and _names_cpu(scope)
+    return replace(scope, origin=OF_MACHINE) if is_chosen else scope
+
+
+def _names_cpu(scope: Scope) -> bool:
+    return scope.origin is None and "cpu" in scope.device.lower()
 
 
 def _kernels(journal: Journal) -> list[Json]:

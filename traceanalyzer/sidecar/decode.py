@@ -17,7 +17,7 @@ from traceanalyzer.sidecar.document import (
     LARGEST,
     NO_SOURCE,
     OF_ANOTHER,
-    OF_MACHINE,
+    OF_OP,
     UNKNOWN,
     CaughtError,
     Definition,
@@ -152,7 +152,7 @@ class Decoder:
         if origins:
             _equally_long("scope_origins", scopes, origins)
         self.scopes = tuple(
-            replace(self._scope(scope), origin=_origin(origin, resources))
+            replace(self._scope(scope), origin=_origin(origin, resources, signatures))
             for scope, origin in zip(scopes, origins or (None,) * len(scopes), strict=True)
         )
         self.attributes: tuple[Attributes, ...] = tuple(
@@ -380,12 +380,12 @@ def _shared_columns(graph: Graph | Partition) -> tuple[Sequence[object], ...]:
     return (graph.names, graph.ops, graph.attributes, graph.origin_functions, graph.origin_nodes)
 
 
-def _origin(value: Json, resources: int) -> int | None:
+def _origin(value: Json, resources: int, signatures: int) -> int | None:
     """Return the origin of a scope; of one that a killed capture did not write, `OF_ANOTHER`."""
     if value is None:
         return None
-    origin = _checked([value], "scope_origins", LARGEST, low=OF_MACHINE)[0]
-    return origin if origin < resources else OF_ANOTHER
+    origin = _checked([value], "scope_origins", LARGEST, low=-LARGEST)[0]
+    return origin if OF_OP - signatures < origin < resources else OF_ANOTHER
 
 
 def _frame(value: Json) -> Frame:

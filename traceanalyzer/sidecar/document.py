@@ -29,7 +29,8 @@ refuses another `format` or `version` and ignores keys it does not know.
  "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
  "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
  "chosen": [FRAME],                                                              may be missing
- "scope_origins": [index of a resource | -1 | -2 | null, one for each scope],      may be missing
+ "scope_origins": [index of a resource | -1 | -2 | -3 - index of a SIGNATURE | null,
+                   one for each scope],                                      may be missing
  "frame_texts": [the line's text | null, one for each frame],                      may be missing
  "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
  "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
@@ -92,6 +93,8 @@ __all__ = [
     "NO_ATTRIBUTES",
     "OF_ANOTHER",
     "OF_MACHINE",
+    "OF_OP",
+    "SESSION",
     "UNKNOWN",
     "VERSION",
     "Attributes",
@@ -116,15 +119,20 @@ __all__ = [
     "Signature",
     "Tensor",
     "VisibilityChoice",
+    "is_session",
     "split_input",
 ]
 
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
+# What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
+# number after it: `unknown_graph#1`.
+SESSION: Final = "unknown_graph"
 UNKNOWN: Final = -1  # an index that points to nothing
 # Origins of a scope's device that are no resource's.
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
+OF_OP: Final = -3  # less the index of the signature
 LARGEST: Final = 2**63 - 1  # of an integer
 OUTRIGHT: Final = "outright"  # manners of a choice of visible GPUs
 UNLESS_SET: Final = "unless_set"
@@ -170,8 +178,9 @@ class Scope:
         device: What it asks for; "" where it lifts an outer request.
         frame: The user's frame that entered it, or -1.
         origin: Whose device that is: the index of a resource, where the scope was given the
-            resource's device; `OF_ANOTHER` for that of something else, such as a tensor;
-            `OF_MACHINE` for the first device there is; None where code spells the device out.
+            resource's device; `OF_OP` less the index of the signature that made a tensor, for that
+            of the tensor; `OF_ANOTHER` for that of something else; `OF_MACHINE` for the first
+            device there is; None where code spells the device out.
     """
 
     device: str
@@ -626,7 +635,8 @@ class Sidecar:
         return version if isinstance(version, str) and version else None
 
     def definition(self, name: str) -> Definition | None:
-        """Return the definition of that name, or None."""
+        """Return the definition of that name, or None; the first session's has none."""
+        name = "" if name == SESSION else name
         at = _position(self._definitions, (d.name for d in self.definitions), name)
         return None if at == UNKNOWN else self.definitions[at]
 
@@ -634,6 +644,10 @@ class Sidecar:
         """Return the instantiated function of that name, or None."""
         at = _position(self._functions, (f.name for f in self.functions), name)
         return None if at == UNKNOWN else self.functions[at]
+
+    def session_graphs(self) -> Iterator[Function]:
+        """Walk the graphs of sessions of TensorFlow 1."""
+        return (function for function in self.functions if is_session(function.name))
 
     def frame(self, index: int) -> Frame | None:
         """Return the frame at an index, None for -1."""
@@ -668,6 +682,11 @@ class Sidecar:
     def _at(self, definition: Definition, node: str, frames: tuple[int, ...]) -> Frame | None:
         at = definition.index(node)
         return None if at == UNKNOWN or not frames else self.frame(frames[at])
+
+
+def is_session(function: str) -> bool:
+    """Return whether a function's name stands for the graph of a session of TensorFlow 1."""
+    return function == SESSION or function.startswith(f"{SESSION}#")
 
 
 def split_input(text: str) -> tuple[str, int]:

@@ -3,7 +3,8 @@
 TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb`, after partitioning
 `FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; the number runs on for each of these names while
 a function is instantiated again (util/debug_data_dumper.cc). A v1 session's graph is called
-`unknown_graph` and has stages of its own. The placer of 2.12 writes `FUNCTIONplacer_input_N.pbtxt`,
+`unknown_graph`, by the recorder `unknown_graph#1` and so on where there are several, and has stages
+of its own. The placer of 2.12 writes `FUNCTIONplacer_input_N.pbtxt`,
 which the recorder turns into `.pb`. In file names TensorFlow puts `_` for what might be special
 (util/dump_graph.cc, MakeUniqueFilename).
 """
@@ -18,7 +19,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.sidecar.document import Function, Graph, Instance, Note, Partition
+from traceanalyzer.sidecar.document import (
+    Function,
+    Graph,
+    Instance,
+    Note,
+    Partition,
+    is_session,
+)
 from traceanalyzer.sidecar.graphs import parse_graph
 from traceanalyzer.trace.message import BrokenMessageError
 from traceanalyzer.trace.printable import printable
@@ -39,7 +47,6 @@ _STAGES: Final = {
     "after_partition_passes": _PARTITION,
 }
 # A v1 session runs passes but has no stages of a function's instantiation.
-_SESSION: Final = "unknown_graph"
 _SESSION_STAGES: Final = {
     "after_opt_group_pre_placement": _INPUT,
     "before_opt_group_post_placement": _ASSIGNED,
@@ -121,7 +128,7 @@ def _found(folder: Path) -> dict[str, _Dumps]:
             device = ""
             if partitioned := _PARTITIONED.fullmatch(name):
                 name, device = partitioned[1], partitioned[2]
-            kind = (_SESSION_STAGES if name == _SESSION else _STAGES).get(stage)
+            kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
         elif match := _PLACER.fullmatch(path.name):
             name, number, device = match[1], int(match[3] or 0), ""
             kind = _INPUT if match[2] == "input" else _ASSIGNED

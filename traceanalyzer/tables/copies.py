@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.device_events import CopyDetails
-from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.tables.sightings import launch_functions
 from traceanalyzer.tables.text_columns import categorical, empty, filled, mapped

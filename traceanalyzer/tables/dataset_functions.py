@@ -15,12 +15,10 @@ import numpy as np
 
 from traceanalyzer.placement.dataset_calls import functions_of_datasets, functions_of_steps
 from traceanalyzer.tables.host_ops import DATASET_LOOP, TF_DATA, base_and_counter
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.tables.text_columns import relabelled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
-
-    from numpy.typing import NDArray
 
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.host_ops import HostOps
@@ -52,13 +50,13 @@ def with_functions_of_steps(host: HostOps, sidecar: Sidecar) -> HostOps:
     code = {f: len(host.function.values) + at for at, f in enumerate(labels.values())}
     code_of_call = {call: code[function] for call, function in found.items()}
     values = (*host.function.values, *labels)
-    functions = _relabelled(host.function, host.call, code_of_call, values)
+    functions = relabelled(host.function, host.call, code_of_call, values)
     return replace(
         host,
         function=functions,
         definitions=host.definitions | labels,
         in_pipeline=host.in_pipeline & (functions.codes < len(host.function.values)),
-        function_of_event=_relabelled(
+        function_of_event=relabelled(
             host.function_of_event, host.call_of_event, code_of_call, values
         ),
     )
@@ -118,16 +116,3 @@ def _labels(functions: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
         used.add(label)
         found[label] = function
     return found
-
-
-def _relabelled(
-    column: Strings,
-    call: NDArray[np.int64],
-    code_of_call: Mapping[int, int],
-    values: tuple[str, ...],
-) -> Strings:
-    """Return a column of functions with those of some calls in it."""
-    calls = np.array(sorted(code_of_call), np.int64)
-    codes = np.array([code_of_call[at] for at in calls.tolist()], np.int32)
-    slot = np.searchsorted(calls, call).clip(max=len(calls) - 1)
-    return Strings(np.where(calls[slot] == call, codes[slot], column.codes), values)

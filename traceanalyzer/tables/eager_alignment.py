@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables import compiled
+from traceanalyzer.native.events import Stretches, align
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,18 +75,12 @@ def eager_signatures(
     line_ends = plane.lines.event_begin[1:][markers.line]
     first = np.searchsorted(rank, limits[:-1])
     last = np.searchsorted(rank, np.minimum(limits[1:], line_ends))
-    paired = np.full(len(event), -1, np.int64)
-    compiled.align(
-        op_of_name[plane.name_of[event]],
-        first,
-        last,
-        records.op,
+    paired = align(
+        Stretches(op_of_name[plane.name_of[event]], first, last),
+        Stretches(records.op, begin, end),
         records.signature,
-        begin,
-        end,
         is_open,
         _MOST_PAIRS,
-        paired,
     )
     found = paired >= 0
     out[event[found]] = records.signature[paired[found]]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.grown_graphs import with_requests
-from traceanalyzer.sidecar.document import UNKNOWN
+from traceanalyzer.sidecar.document import SESSION, UNKNOWN, is_session
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphNodes", "Node", "base_names"]
 
-_SESSION: Final = ""  # the recorder's name for the graph of a `tf.compat.v1.Session`
 _CPU: Final = "/device:CPU:"
-_DUMPED_SESSION: Final = "unknown_graph"  # TensorFlow's, where it dumps it
 
 # unary_ops_composition: arithmetic_optimizer.cc names the fused op after the last of the chain.
 _COMPOSITION: Final = re.compile(r"(.+)/unary_ops_composition")
@@ -83,8 +81,7 @@ class GraphNodes:
         self._definers: dict[str, list[str]] | None = None
         self._inlined: dict[tuple[str, str], set[tuple[str, int]]] | None = None
         self._types = NodeTypes(sidecar)
-        session = sidecar.function(_DUMPED_SESSION)
-        self._of_session = () if session is None else with_requests(session.instances)
+        self._of_sessions = {f.name: with_requests(f.instances) for f in sidecar.session_graphs()}
 
     def find(self, function: str, name: str, op_type: str) -> Node | None:
         """Return the node of an op that ran in a function, or in one that it calls."""
@@ -117,7 +114,7 @@ class GraphNodes:
         defined = [n for d in self._defined(name) if (n := self._in_inlined(d, name, op_type))]
         if found is None:
             return _agreed(defined)
-        if found.function != _SESSION or defined:
+        if not is_session(found.function) or defined:
             on_cpu = found.device is not None and _CPU in found.device
             found = replace(found, device=found.device if on_cpu else None, devices=())
         return replace(found, types=_agreed_types([n.types for n in (found, *defined)]))
@@ -139,7 +136,7 @@ class GraphNodes:
             self._definers = {}
             for definition in self._sidecar.definitions:
                 for node in definition.nodes:
-                    self._definers.setdefault(node, []).append(definition.name)
+                    self._definers.setdefault(node, []).append(definition.name or SESSION)
         held = self._holding(name)
         return [d for d in self._definers.get(name, ()) if d not in held]
 
@@ -173,8 +170,7 @@ class GraphNodes:
         """Look an op up in a function, of which it is sure, or not, that it ran there."""
         instantiated = self._sidecar.function(function)
         instances = () if instantiated is None else instantiated.instances
-        if function in {_SESSION, _DUMPED_SESSION}:
-            instances = self._of_session
+        instances = self._of_sessions.get(function, instances)
         if not instances:
             return self._in_definition(function, name)
         return _agreed(
@@ -322,14 +318,13 @@ def _holders(sidecar: Sidecar) -> dict[str, list[str]]:
             holders.setdefault(name, {})[function] = None
 
     for function in sidecar.functions:
-        known_as = _SESSION if function.name == _DUMPED_SESSION else function.name
         for instance in function.instances:
-            add(instance.input.names, known_as)
+            add(instance.input.names, function.name)
             for partition in instance.partitions:
-                add(partition.names, known_as)
-    session = sidecar.definition(_SESSION)
-    if session is not None:
-        add(session.nodes, _SESSION)
+                add(partition.names, function.name)
+    for definition in sidecar.definitions:
+        if is_session(definition.name or SESSION):
+            add(definition.nodes, definition.name or SESSION)
     return {name: list(functions) for name, functions in holders.items()}
 
 

@@ -18,6 +18,7 @@ from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.lanes import lanes
 from traceanalyzer.tables.ops import op_rows
 from traceanalyzer.tables.schema import ALLOCATIONS
+from traceanalyzer.tables.session_graphs import with_session_graphs
 from traceanalyzer.tables.sightings import gather
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
@@ -92,7 +93,7 @@ def host_tables(
     plane = _host_plane(trace)
     host = host_ops(plane) if plane is not None else None
     if host is not None and sidecar is not None:
-        host = with_functions_of_steps(host, sidecar)
+        host = with_session_graphs(with_functions_of_steps(host, sidecar), sidecar)
     device = device_events(trace, host)
     allocations = allocation_events(plane) if plane is not None else _no_allocations()
     facts = tracer_facts(trace, host, device, allocations, sidecar, session)

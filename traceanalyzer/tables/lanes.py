@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables import compiled
+from traceanalyzer.native.events import Turns, begun_by_call, flatten
 from traceanalyzer.tables.launches import SYNCHRONIZES
-from traceanalyzer.tables.nesting import innermost
+from traceanalyzer.tables.nesting import innermost, nested
 from traceanalyzer.tables.vocabulary import (
     FUNCTION_RUN,
     GET_NEXT,
@@ -186,8 +186,7 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
     plane = host.plane
     order = host.order
     doing, row, call = _labels(host, sightings, ops, order)
-    segments = compiled.flatten(order, plane.lines.event_begin, plane.start_ps, plane.end_ps, doing)
-    begin, start_ps, end_ps, event = segments
+    begin, start_ps, end_ps, event = flatten(nested(plane, order), doing)
     calls = _calls(host, device, doing)
     marks = _step_marks(plane)
     work = np.argsort(device.direction.present, kind="stable")  # kernels, then copies
@@ -465,15 +464,15 @@ def _links(host: HostOps, calls: _Calls) -> Links:
 
     turns = np.flatnonzero(host.names.is_executor[plane.name_of])
     turns = turns[np.lexsort((plane.start_ps[turns], plane.line_of[turns]))]
-    taken = compiled.begun_by_call(
-        plane.line_of[turns].astype(np.int32),
-        plane.start_ps[turns],
-        plane.end_ps[turns],
-        plane.integers("id").values[turns],
-        lane,
-        at_ps,
-        calls.id,
-        calls.at_ps,
+    taken = begun_by_call(
+        Turns(
+            plane.line_of[turns],
+            plane.start_ps[turns],
+            plane.end_ps[turns],
+            plane.integers("id").values[turns],
+        ),
+        (lane, at_ps),
+        (calls.id, calls.at_ps),
     )
     begun = turns[taken >= 0]
     source = taken[taken >= 0]

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.tables import compiled
+from traceanalyzer.native import events
+from traceanalyzer.native.events import sum_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["by_line", "in_line_order", "innermost", "is_outermost", "self_durations", "sum_by"]
+__all__ = ["by_line", "in_line_order", "innermost", "is_outermost", "nested", "self_durations"]
 
 
 def in_line_order(plane: Plane) -> NDArray[np.int64]:
@@ -35,6 +36,11 @@ def in_line_order(plane: Plane) -> NDArray[np.int64]:
     return order
 
 
+def nested(plane: Plane, order: NDArray[np.int64]) -> events.Nested:
+    """Return the plane's events for native code, `order` as from `in_line_order`."""
+    return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
+
+
 def innermost(
     plane: Plane, order: NDArray[np.int64], is_container: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
@@ -50,11 +56,7 @@ def innermost(
     """
     if not is_container.any():
         return np.full(len(plane), -1, np.int64)
-    out = np.empty(len(plane), np.int64)
-    compiled.innermost(
-        order, plane.lines.event_begin, plane.start_ps, plane.end_ps, is_container, out
-    )
-    return out
+    return events.innermost(nested(plane, order), is_container)
 
 
 def by_line(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -85,14 +87,3 @@ def self_durations(duration_ps: NDArray[np.int64], parent: NDArray[np.int64]) ->
     children = sum_by(parent, duration_ps, len(duration_ps))
     own: NDArray[np.int64] = np.maximum(duration_ps - children, 0)
     return own
-
-
-def sum_by(codes: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Sum `values` for each code, exactly; negative codes are left out.
-
-    Returns:
-        The sums, int64, one for each code below `size`.
-    """
-    out = np.zeros(size, np.int64)
-    compiled.sum_by(codes.astype(np.int64, copy=False), values, out)
-    return out

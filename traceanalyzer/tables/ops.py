@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.host_ops import CONSTANTS, UNTOLD_TYPE
-from traceanalyzer.tables.nesting import sum_by
 from traceanalyzer.tables.placements import decide
 from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.vocabulary import Role, role_of_type

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables import compiled
-from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.native.events import Nested, innermost, sum_by
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 from traceanalyzer.trace.columns import Selected
 
@@ -196,10 +195,8 @@ class _Nest:
 
     def within(self, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Return the place in `event` of the innermost container around each; -1 for none."""
-        out = np.empty(len(self.event), np.int64)
         order = np.arange(len(self.event), dtype=np.int64)
-        compiled.innermost(order, self._begin, self.start, self.end, is_container, out)
-        return out
+        return innermost(Nested(order, self._begin, self.start, self.end), is_container)
 
 
 def _paths(

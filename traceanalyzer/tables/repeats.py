@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.trace._jit import jit
+from traceanalyzer.native.events import find_repeat
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,8 +45,8 @@ def repeat(codes: NDArray[np.int32]) -> Repeat | None:
     """
     if len(codes) < LEAST_REPEATS:
         return None
-    begin, end, period = _repeat(codes, LEAST_REPEATS, *_LEAST_SHARE, _LOOKS)
-    return Repeat(int(begin), int(end), int(period)) if period else None
+    found = find_repeat(codes, LEAST_REPEATS, _LEAST_SHARE, _LOOKS)
+    return Repeat(*found) if found else None
 
 
 class Pieces(NamedTuple):
@@ -88,51 +88,3 @@ def pieces(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> Pieces:
     common = int(entries.argmax())
     alike = kind == common
     return Pieces(float(entries[common] / (high - low)), int(size[alike][0]), alike)
-
-
-@jit
-def _repeat(
-    codes: NDArray[np.int32], least_repeats: int, share: int, of: int, looks: int
-) -> tuple[int, int, int]:
-    """See `repeat`: begin, end and period, which is 0 where there is none.
-
-    What covers so much of the sequence holds its middle, so only stretches around that are tried:
-    for each period as far as entries agree to the right, from the table of common prefixes, and to
-    the left, one by one.
-    """
-    n = len(codes)
-    middle = n // 2
-    agree = _common_prefixes(codes[middle:])
-    left = looks * n
-    for period in range(1, n // least_repeats + 1):
-        end = middle + period + agree[period]
-        if (end * of) < n * share:
-            continue
-        begin = middle
-        while begin > 0 and codes[begin - 1] == codes[begin - 1 + period]:
-            begin -= 1
-            left -= 1
-        if left < 0:
-            break
-        length = end - begin
-        if length * of >= n * share and length >= least_repeats * period:
-            return begin, end, period
-    return 0, 0, 0
-
-
-@jit
-def _common_prefixes(codes: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return how many entries from each place on are those that the sequence begins with."""
-    n = len(codes)
-    out = np.zeros(n + 1, np.int64)
-    begin, end = 0, 0  # the stretch that reaches farthest and equals the sequence's beginning
-    for k in range(1, n):
-        found = 0
-        if k < end:
-            found = min(end - k, out[k - begin])
-        while k + found < n and codes[found] == codes[k + found]:
-            found += 1
-        out[k] = found
-        if k + found > end:
-            begin, end = k, k + found
-    return out

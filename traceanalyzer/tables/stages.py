@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.pipeline_events import Spans, parent_path, stage_events
 from traceanalyzer.tables.schema import STAGES
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Kind

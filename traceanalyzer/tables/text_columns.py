@@ -10,9 +10,11 @@ import pandas as pd
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["categorical", "concatenate", "constant", "empty", "filled", "mapped"]
+    from numpy.typing import NDArray
+
+__all__ = ["categorical", "concatenate", "constant", "empty", "filled", "mapped", "relabelled"]
 
 
 def concatenate(columns: Sequence[Strings]) -> Strings:
@@ -41,6 +43,26 @@ def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
         for text in column.values
     ]
     return Strings(np.array([*table, -1], np.int32)[column.codes], tuple(numbers))
+
+
+def relabelled(
+    column: Strings,
+    call: NDArray[np.int64],
+    code_of_call: Mapping[int, int],
+    values: tuple[str, ...],
+) -> Strings:
+    """Return a column of functions with those of some calls in it.
+
+    Args:
+        column: The column.
+        call: The step id of the call of each entry.
+        code_of_call: Index into `values` by step id, at least one.
+        values: The strings of the column, and others after them.
+    """
+    calls = np.array(sorted(code_of_call), np.int64)
+    codes = np.array([code_of_call[at] for at in calls.tolist()], np.int32)
+    slot = np.searchsorted(calls, call).clip(max=len(calls) - 1)
+    return Strings(np.where(calls[slot] == call, codes[slot], column.codes), values)
 
 
 def constant(value: str, size: int) -> Strings:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from traceanalyzer.native.walk import busy_and_idle
 from traceanalyzer.tables.lanes import DEVICE_LANE, Launches
-from traceanalyzer.timeline import compiled
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase
@@ -85,8 +85,8 @@ def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
     copied = copied[np.argsort(work.start_ps[copied], kind="stable")]
     busy = union(work.start_ps[ran], work.end_ps[ran] - work.start_ps[ran])
     from_ps, to_ps = _extent(tables.steps, work.start_ps[own], work.end_ps)
-    start, end, phase, copy = compiled.busy_and_idle(
-        *busy, work.start_ps[copied], work.end_ps[copied], from_ps, to_ps
+    start, end, phase, copy = busy_and_idle(
+        busy, (work.start_ps[copied], work.end_ps[copied]), (from_ps, to_ps)
     )
     gap = phase == Phase.UNATTRIBUTED
     spans = Spans(start[gap], end[gap], _ended_by(end[gap], own, work, tables.lanes))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.nesting import sum_by
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.phase import Phase
 

@@ -1,7 +1,9 @@
 """Which ops run in each step, and which only now and then: set-up, checkpoints, the start of a fit.
 
 An op of a function counts as running whenever the function does: at host tracer level 2 an op that
-became cheap leaves no event, though it runs each time.
+became cheap leaves no event, though it runs each time. A session of TensorFlow 1 runs one part of a
+graph and then another: its initializers first, then its steps. So an op of a session is rare only
+if most ops of each run that shows it are, too.
 """
 
 from __future__ import annotations
@@ -11,10 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.session_graphs import is_session_graph
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
+    from traceanalyzer.tables.lanes import Lanes
 
 __all__ = ["Recurring", "recurring"]
 
@@ -45,7 +50,8 @@ def recurring(tables: HostTables) -> Recurring:
     # Of steps that overlap, as those of two threads do, any that is not over counts.
     ends = np.maximum.accumulate(starts + steps["duration_ps"].to_numpy(np.int64))
     known = lanes.row >= 0
-    of_row = _groups(ops)
+    of_session = _of_session(ops, lanes)
+    of_row = _groups(ops, of_session)
     group = of_row[lanes.row[known]]
     at = lanes.start_ps[known]
     slot = np.searchsorted(starts, at, side="right") - 1
@@ -54,13 +60,39 @@ def recurring(tables: HostTables) -> Recurring:
     beside = _distinct(group, slot, size)
     inside = _distinct(group[is_inside], slot[is_inside], size)
     is_rare = (beside > 0) & (inside <= 1) & (beside <= max(1, len(steps) // _RARE))
-    return Recurring(is_rare[of_row], (is_rare & (inside == 0))[of_row])
+    is_rare = is_rare[of_row] & ~_in_regular_runs(of_session, lanes, is_rare[of_row])
+    return Recurring(is_rare, is_rare & (inside == 0)[of_row])
 
 
-def _groups(ops: pd.DataFrame) -> NDArray[np.int64]:
-    """Return what each row runs with: the ops of its function; an eager op runs by itself."""
+def _of_session(ops: pd.DataFrame, lanes: Lanes) -> NDArray[np.bool_]:
+    """Tell which ops ran in a session: in a call of no function, and not eagerly."""
+    in_call = np.zeros(len(ops), np.bool_)
+    in_call[lanes.row[(lanes.row >= 0) & (lanes.call != 0)]] = True
+    names = ops["function"].astype(object)
+    is_named = names.notna() & ~names.map(is_session_graph, na_action="ignore").eq(other=True)
+    found: NDArray[np.bool_] = in_call & ~(is_named | ops["is_eager"]).to_numpy(bool)
+    return found
+
+
+def _in_regular_runs(
+    of_session: NDArray[np.bool_], lanes: Lanes, is_rare: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Tell which ops of sessions are seen in a run of which half of the ops and more recur."""
+    shown = (lanes.call != 0) & np.append(of_session, np.False_)[lanes.row]
+    pairs = np.unique(np.stack([lanes.call[shown], lanes.row[shown]], axis=1), axis=0)
+    _, run = np.unique(pairs[:, 0], return_inverse=True)
+    run = run.reshape(-1)
+    recur = ~is_rare[pairs[:, 1]]
+    is_regular = 2 * np.bincount(run, weights=recur) >= np.bincount(run)
+    found = np.zeros(len(of_session), np.bool_)
+    found[pairs[is_regular[run], 1]] = True
+    return found
+
+
+def _groups(ops: pd.DataFrame, of_session: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return what each row runs with: the ops of its function; others run by themselves."""
     functions, _ = pd.factorize(ops["function"].astype(str))
-    alone = ops["is_eager"].to_numpy(bool)
+    alone = ops["is_eager"].to_numpy(bool) | of_session
     keys = np.where(alone, np.arange(len(ops)) + len(ops), functions)
     codes, _ = pd.factorize(keys)
     return codes.astype(np.int64)

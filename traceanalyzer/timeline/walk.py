@@ -7,12 +7,12 @@ to what ended last there. What cannot be followed is not attributed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from traceanalyzer.native import walk as native
 from traceanalyzer.tables.lanes import DEVICE_LANE
-from traceanalyzer.timeline import compiled
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
@@ -118,17 +118,13 @@ def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Par
     """
     if lanes is None:
         return _nothing_told(spans)
-    none = np.empty(0, np.int64)
     # What took no time is not waited for, nor does it end the time in which the device stood idle.
-    number = np.empty(0, np.int32)
-    ends, streams = none, number
+    ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
     if work is not None:
         lasting = np.flatnonzero(work.end_ps > work.start_ps)
         lasting = lasting[np.argsort(work.end_ps[lasting], kind="stable")]
         ends, streams = work.end_ps[lasting], work.stream[lasting]
-    told = np.empty(0, np.bool_)
-    devices = (none, ends, np.empty(0, np.uint8), number, number, none, none, told, none, streams)
-    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices)
+    start, end, phase, row, event, proved = _walked(spans, lanes, ends, streams)
     return Parts(start, end, phase, row, np.full(len(event), -1, np.int64), proved).by_time()
 
 
@@ -149,16 +145,15 @@ def walk_through_devices(spans: Spans, lanes: Lanes | None, work: DeviceWork) ->
     rows = np.flatnonzero(within & (work.device >= 0))
     rows = rows[np.argsort(work.end_ps[rows], kind="stable")]
     launches = work.launches.take(rows)
-    devices = (
-        work.start_ps[rows],
-        work.end_ps[rows],
+    start, end, phase, row, event, proved = _walked(
+        spans,
+        lanes,
+        *(work.end_ps[rows], work.stream[rows], work.start_ps[rows]),
         np.where(work.is_copy[rows], Phase.COPY, Phase.COMPUTE).astype(np.uint8),
         work.row[rows],
         *launches,
         _before(work, rows),
-        work.stream[rows],
     )
-    start, end, phase, row, _, event, proved = _compiled(spans, lanes, devices)
     copy = np.append(work.copy[rows], -1)[event]
     return Parts(start, end, phase, row, copy, proved).by_time()
 
@@ -175,42 +170,17 @@ def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return before
 
 
-def _compiled(
-    spans: Spans, lanes: Lanes, devices: tuple[NDArray[np.generic], ...]
-) -> tuple[
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.uint8],
-    NDArray[np.int32],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.bool_],
-]:
+def _walked(spans: Spans, lanes: Lanes, *devices: NDArray[Any]) -> native.Walked:
     links = lanes.links
-    walked: tuple[
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.uint8],
-        NDArray[np.int32],
-        NDArray[np.int64],
-        NDArray[np.int64],
-        NDArray[np.bool_],
-    ] = compiled.walk_back(
-        (spans.start_ps, spans.end_ps, *spans.launch),
-        (
-            lanes.begin,
-            lanes.is_program,
-            lanes.start_ps,
-            lanes.end_ps,
-            lanes.doing,
-            lanes.row,
-            lanes.call,
-        ),
-        (links.begin, links.at_ps, links.from_lane, links.from_ps, links.is_proved),
-        (lanes.call_id, lanes.call_ps, lanes.call_lane, lanes.call_begins, lanes.call_ends),
-        devices,
-    )
-    return walked
+    columns = native.WalkColumns(
+        spans.start_ps, spans.end_ps, *spans.launch,
+        lanes.begin, lanes.is_program,
+        lanes.start_ps, lanes.end_ps, lanes.doing, lanes.row, lanes.call,
+        links.begin, links.at_ps, links.from_lane, links.from_ps, links.is_proved,
+        lanes.call_id, lanes.call_ps, lanes.call_lane, lanes.call_begins, lanes.call_ends,
+        *devices,
+    )  # fmt: skip
+    return native.walk_back(columns)
 
 
 def _nothing_told(spans: Spans) -> Parts:

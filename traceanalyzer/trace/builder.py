@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.trace import wire
+from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import Lines, Metadata, Plane, Stats, Trace
 from traceanalyzer.trace.memory_need import refuse_beyond
 

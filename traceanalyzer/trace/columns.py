@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.trace import wire
+from traceanalyzer.native import wire
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,6 +29,7 @@ __all__ = [
     "Stats",
     "Strings",
     "Trace",
+    "bytes_at",
     "text_at",
     "texts_at",
 ]
@@ -283,7 +284,7 @@ class Plane:
                 wire.STRING,
                 wire.BYTES,
             }:
-                return wire.string_at(self.buffer, int(self.stats.value[row]))
+                return bytes_at(self.buffer, int(self.stats.value[row]))
         return None
 
     @cached_property
@@ -304,8 +305,7 @@ class Plane:
         names = self.stat_names
         low, high = (int(ids.min()), int(ids.max())) if len(ids) else (0, -1)
         if low >= 0 and high < len(ids) + 1024:
-            is_used = np.zeros(high + 1, np.bool_)  # many times as fast as looking up each
-            wire.mark(ids, is_used)
+            is_used = wire.mark_ids(ids, high + 1)  # many times as fast as looking up each
             if all(key in names for key in np.flatnonzero(is_used).tolist()):
                 return 0
         known = np.array([*names, NO_STAT[ids.dtype]], np.int64)
@@ -320,9 +320,10 @@ class Plane:
         first = self.metadata.stat_begin
         if first[-1] > first[0]:
             inherited = np.full(len(first), -1, np.int64)  # one more: unknown metadata has none
-            wire.find_stat(first[:-1], first[1:], self.stats.id, ids, inherited)
+            wire.find_stat((first[:-1], first[1:]), self.stats.id, ids, inherited[:-1])
             rows = inherited[self.name_of]
-        wire.find_stat(self.stat_begin[:-1], self.stat_begin[1:], self.stats.id, ids, rows)
+        bounds = self.stat_begin[:-1], self.stat_begin[1:]
+        wire.find_stat(bounds, self.stats.id, ids, rows)
         return rows
 
     def stat_ids(self, stat: str) -> list[int]:
@@ -350,12 +351,9 @@ class Plane:
         kind, bits = self.stats.kind[rows], self.stats.value[rows]
         texts = (kind == wire.STRING) | (kind == wire.BYTES)
         if texts.any():
-            at = bits[texts].astype(np.int64)
-            first = np.empty(len(at), np.int64)
-            found = np.empty(len(at), np.int32)
-            n = wire.intern_strings(self.buffer, _SEED, at, found, first)
+            found, first = wire.intern_strings(self.buffer, _SEED, bits[texts].astype(np.int64))
             codes[texts] = found
-            values += texts_at(self.buffer, first[:n])
+            values += texts_at(self.buffer, first)
         for which in (wire.REF, wire.INT64, wire.UINT64, wire.DOUBLE):
             mask = kind == which
             if mask.any():
@@ -434,7 +432,7 @@ class Selected:
         rows = np.full(len(self._begin), -1, np.int64)
         ids = np.sort(np.array(self._plane.stat_ids(stat), np.int64))
         if len(ids):
-            wire.find_stat(self._begin, self._end, self._plane.stats.id, ids, rows)
+            wire.find_stat((self._begin, self._end), self._plane.stats.id, ids, rows)
         return rows
 
 
@@ -489,27 +487,28 @@ NO_STAT: Final[dict[np.dtype[np.int32 | np.int64], int]] = {
 """The id, by its type, of a stat that was taken from its event."""
 _INT64_MAX: Final = 2**63 - 1
 _WHOLE: Final = re.compile("-?[0-9]{1,19}")
-_SEED: Final = np.uint64(secrets.randbits(64))
+_SEED: Final = secrets.randbits(63)
 _BATCH: Final = 1 << 16  # strings decoded at a time, which bounds the lists of their positions
+
+
+def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:
+    """Return the bytes whose length prefix stands at `position`, none for -1."""
+    begin, end = wire.string_bounds(buffer, np.array([position]))
+    return buffer[begin[0] : end[0]].tobytes()
 
 
 def text_at(buffer: NDArray[np.uint8], position: int) -> str:
     """Return the string whose length prefix stands at `position`, empty for -1."""
-    if position < 0:
-        return ""
-    return wire.string_at(buffer, position).decode("utf-8", "replace")
+    return bytes_at(buffer, position).decode("utf-8", "replace")
 
 
 def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[str]:
     """Return the strings at many positions: `text_at` of each, several times as fast."""
-    begin = np.empty(min(len(positions), _BATCH), np.int64)
-    end = np.empty_like(begin)
     view = buffer.data
     texts: list[str] = []
     for first in range(0, len(positions), _BATCH):
-        batch = positions[first : first + _BATCH]
-        wire.string_bounds(buffer, batch, begin, end)
-        bounds = zip(begin[: len(batch)].tolist(), end[: len(batch)].tolist(), strict=True)
+        begin, end = wire.string_bounds(buffer, positions[first : first + _BATCH])
+        bounds = zip(begin.tolist(), end.tolist(), strict=True)
         texts += [str(view[i:j], "utf-8", "replace") for i, j in bounds]
     return texts
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.trace import wire
+from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import (
     Damage,
     Lines,
@@ -44,7 +44,6 @@ _METADATA_BYTES = 64
 _STAT_NAME_BYTES = 256
 _STRING_BYTES = 128
 
-_COUNT, _FILL = False, True  # what a walk does
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
 _WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are started
 _ERRORS, _WARNINGS, _HOSTNAMES = 2, 3, 4  # field numbers in XSpace
@@ -52,32 +51,11 @@ _Found = TypeVar("_Found")
 
 
 class _Space(NamedTuple):
-    """The top level: where planes begin and end, and the strings."""
+    """The top level: where planes begin and end (two rows), and the strings."""
 
-    begin: NDArray[np.int64]
-    end: NDArray[np.int64]
+    planes: NDArray[np.int64]
     string_field: NDArray[np.uint8]
     string_at: NDArray[np.int64]
-
-
-class _Structure(NamedTuple):
-    """Planes, lines and metadata: the columns of `wire.walk_planes`, in its order."""
-
-    plane: tuple[NDArray[np.int64], ...]
-    lines: tuple[NDArray[np.int64], ...]
-    event_metadata: tuple[NDArray[np.int64], ...]
-    stat_metadata: tuple[NDArray[np.int64], ...]
-    stats: tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint64]]
-    children: NDArray[np.int64]
-
-
-class _Events(NamedTuple):
-    """Events of all lines; `event` are metadata id, start, duration, first stat."""
-
-    begin: NDArray[np.int64]
-    event: tuple[NDArray[np.int64], ...]
-    occurrences: NDArray[np.int64] | None
-    stats: Stats
 
 
 @dataclass
@@ -116,13 +94,13 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     b = buffer.view()
-    b.flags.writeable = False  # so that one compiled version serves files and arrays
+    b.flags.writeable = False
     tally = _Tally(max_bytes)
     space = _scan_space(b, tally)
     structure = _walk_planes(b, space, tally)
     events = _decode_lines(b, structure, tally)
     damage = Damage(
-        bytes_lost=tally.bytes_lost, places=tally.places, events_kept=int(events.begin[-1])
+        bytes_lost=tally.bytes_lost, places=tally.places, events_kept=int(events.event_begin[-1])
     )
     return Trace(
         planes=_planes(b, structure, events),
@@ -134,10 +112,7 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
 
 
 def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
-    none = np.empty(0, np.int64)
-    n_planes, n_strings, stop, why = wire.scan_space(
-        b, _COUNT, none, none, np.empty(0, np.uint8), none
-    )
+    n_planes, n_strings, stop, why = wire.scan_space(b, *_space(0, 0))
     if why == wire.OVERRUN:
         msg = (
             f"the file is cut short: what begins at byte {stop} goes on past its end "
@@ -155,129 +130,110 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
     tally.need(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
-    begin, end = np.empty(n_planes, np.int64), np.empty(n_planes, np.int64)
-    field, at = np.empty(n_strings, np.uint8), np.empty(n_strings, np.int64)
-    wire.scan_space(b[:stop], _FILL, begin, end, field, at)
-    return _Space(begin, end, field, at)
+    space = _space(n_planes, n_strings)
+    wire.scan_space(b[:stop], *space)
+    return space
 
 
-def _walk_planes(b: NDArray[np.uint8], space: _Space, tally: _Tally) -> _Structure:
-    *counts, lost, places = wire.walk_planes(b, _COUNT, space.begin, space.end, *_structure())
-    tally.lose(lost, places)
-    n_lines, n_events, n_names, n_stats, n_children = counts
-    _check_count(n_lines, MAX_LINES, "lines")
-    tally.need(
-        n_lines * _LINE_BYTES
-        + n_events * _METADATA_BYTES
-        + n_names * _STAT_NAME_BYTES
-        + n_stats * (8 + 1 + 8)
-        + n_children * 8
+def _space(planes: int, strings: int) -> _Space:
+    return _Space(
+        np.empty((2, planes), np.int64), np.empty(strings, np.uint8), np.empty(strings, np.int64)
     )
-    structure = _structure(len(space.begin), *counts)
-    wire.walk_planes(b, _FILL, space.begin, space.end, *structure)
+
+
+def _walk_planes(b: NDArray[np.uint8], space: _Space, tally: _Tally) -> wire.PlaneTables:
+    begin, end = space.planes
+    found = wire.walk_planes(b, begin, end, wire.PlaneTables.empty())
+    tally.lose(found.bytes_lost, found.places)
+    _check_count(found.lines, MAX_LINES, "lines")
+    tally.need(
+        found.lines * _LINE_BYTES
+        + found.event_metadata * _METADATA_BYTES
+        + found.stat_metadata * _STAT_NAME_BYTES
+        + found.stats * (8 + 1 + 8)
+        + found.children * 8
+    )
+    structure = wire.PlaneTables.empty(len(begin), found)
+    wire.walk_planes(b, begin, end, structure)
     return structure
 
 
-def _structure(  # noqa: PLR0913, PLR0917  # a size for each group of columns
-    planes: int = 0,
-    lines: int = 0,
-    event_metadata: int = 0,
-    stat_metadata: int = 0,
-    stats: int = 0,
-    children: int = 0,
-) -> _Structure:
-    def columns(count: int, size: int) -> tuple[NDArray[np.int64], ...]:
-        return tuple(np.empty(size, np.int64) for _ in range(count))
-
-    return _Structure(
-        columns(7, planes),
-        columns(8, lines),
-        columns(6, event_metadata),
-        columns(2, stat_metadata),
-        (np.empty(stats, np.int64), np.empty(stats, np.uint8), np.empty(stats, np.uint64)),
-        np.empty(children, np.int64),
-    )
-
-
-def _decode_lines(b: NDArray[np.uint8], structure: _Structure, tally: _Tally) -> _Events:
+def _decode_lines(
+    b: NDArray[np.uint8], structure: wire.PlaneTables, tally: _Tally
+) -> wire.LineColumns:
     begin, end, timestamp_ns = structure.lines[6], structure.lines[7], structure.lines[4]
-    own_ids, own_kinds, own_values = structure.stats
-    n_lines, n_own = len(begin), len(own_ids)
+    n_lines, n_own = len(begin), len(structure.stat_id)
     events, stats = np.empty(n_lines, np.int64), np.empty(n_lines, np.int64)
-
-    def scan(first: int, last: int) -> tuple[int, bool, int, int]:
-        found: tuple[int, bool, int, int] = wire.scan_lines(
-            b, first, last, begin, end, events, stats
-        )
-        return found
-
-    scanned = _in_parts(scan, end - begin)
-    aggregated = any(part[0] for part in scanned)
-    tally.lose(sum(part[2] for part in scanned), sum(part[3] for part in scanned))
+    scanned = _in_parts(
+        lambda part: wire.scan_lines(b, part, (begin, end), events, stats), end - begin
+    )
+    aggregated = any(part.aggregated for part in scanned)
+    tally.lose(sum(part.bytes_lost for part in scanned), sum(part.places for part in scanned))
     event_begin = np.concatenate([[0], np.cumsum(events)])
     stat_begin = n_own + np.concatenate([[0], np.cumsum(stats)])
     n_events, n_stats = int(event_begin[-1]), int(stat_begin[-1])
 
     # Ids are small in every file met so far: half of 64 bits do, if those of the stats of planes
     # and metadata, which share the column with those of events, are small too.
-    wide = any(part[1] for part in scanned) or bool((own_ids != own_ids.astype(np.int32)).any())
-    id_type: type[np.int32 | np.int64] = np.int64 if wide else np.int32
-    id_bytes = 8 if wide else 4
+    small = structure.stat_id.astype(np.int32)
+    is_wide = any(part.is_wide for part in scanned) or bool((structure.stat_id != small).any())
+    id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
+    id_bytes = 8 if is_wide else 4
     tally.need(
         n_events * (id_bytes + 3 * 8 + (8 if aggregated else 0)) + n_stats * (id_bytes + 1 + 8)
     )
-    stat_id: NDArray[Any] = np.empty(n_stats, id_type)
-    stat_kind, stat_value = np.empty(n_stats, np.uint8), np.empty(n_stats, np.uint64)
-    stat_id[:n_own], stat_kind[:n_own], stat_value[:n_own] = own_ids, own_kinds, own_values
-    metadata_id: NDArray[Any] = np.empty(n_events, id_type)
-    start_ps, duration_ps = np.empty(n_events, np.int64), np.empty(n_events, np.int64)
-    first_stat = np.empty(n_events + 1, np.int64)
-    first_stat[n_events] = n_stats
-    event = (metadata_id, start_ps, duration_ps, first_stat)
-    occurrences = np.empty(n_events if aggregated else 0, np.int64)
-
-    def fill(first: int, last: int) -> None:
-        wire.fill_lines(
-            b, first, last, (begin, end, timestamp_ns),
-            event_begin, stat_begin, event, occurrences, (stat_id, stat_kind, stat_value),
-        )  # fmt: skip
-
-    _in_parts(fill, end - begin)
-    return _Events(
-        event_begin,
-        event,
-        occurrences if aggregated else None,
-        Stats(id=stat_id, kind=stat_kind, value=stat_value),
+    columns = wire.LineColumns(
+        begin=begin,
+        end=end,
+        timestamp_ns=timestamp_ns,
+        event_begin=event_begin,
+        stat_begin=stat_begin,
+        metadata_id=np.empty(n_events, id_type),
+        start_ps=np.empty(n_events, np.int64),
+        duration_ps=np.empty(n_events, np.int64),
+        first_stat=np.empty(n_events + 1, np.int64),
+        occurrences=np.empty(n_events if aggregated else 0, np.int64),
+        stat_id=np.empty(n_stats, id_type),
+        stat_kind=np.empty(n_stats, np.uint8),
+        stat_value=np.empty(n_stats, np.uint64),
     )
+    columns.first_stat[n_events] = n_stats
+    columns.stat_id[:n_own] = structure.stat_id
+    columns.stat_kind[:n_own] = structure.stat_kind
+    columns.stat_value[:n_own] = structure.stat_value
+    _in_parts(lambda part: wire.fill_lines(b, part, columns), end - begin)
+    return columns
 
 
-def _in_parts(work: Callable[[int, int], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
-    """Call `work` for all lines, from a first one up to a last, in threads where that is worth it.
+def _in_parts(work: Callable[[range], _Found], sizes: NDArray[np.int64]) -> list[_Found]:
+    """Call `work` for all lines, a range of them at a time, in threads where that is worth it.
 
     Lines differ in length by orders of magnitude: they are cut where the bytes, not the lines,
     halve.
     """
     total = np.concatenate([[0], np.cumsum(sizes)])
     if total[-1] < _WORTH_THREADS:
-        return [work(0, len(sizes))]
+        return [work(range(len(sizes)))]
     cuts = np.searchsorted(total, np.linspace(0, total[-1], 4 * _WORKERS + 1)[1:-1]).tolist()
     with ThreadPoolExecutor(_WORKERS) as pool:
-        return list(pool.map(work, [0, *cuts], [*cuts, len(sizes)]))
+        return list(pool.map(work, map(range, [0, *cuts], [*cuts, len(sizes)])))
 
 
-def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tuple[Plane, ...]:
+def _planes(
+    b: NDArray[np.uint8], structure: wire.PlaneTables, events: wire.LineColumns
+) -> tuple[Plane, ...]:
     plane_id, name_at, *firsts, own_first, own_count = structure.plane
 
     def bounds(first: NDArray[np.int64], total: int) -> list[tuple[int, int]]:
         return list(pairwise([*first.tolist(), total]))
 
-    lines = bounds(firsts[0], len(structure.lines[0]))
-    metadata = bounds(firsts[1], len(structure.event_metadata[0]))
-    names = bounds(firsts[2], len(structure.stat_metadata[0]))
-    metadata_id, start_ps, duration_ps, stat_begin = events.event
+    lines = bounds(firsts[0], structure.lines.shape[1])
+    metadata = bounds(firsts[1], structure.event_metadata.shape[1])
+    names = bounds(firsts[2], structure.stat_metadata.shape[1])
+    stats = Stats(id=events.stat_id, kind=events.stat_kind, value=events.stat_value)
     planes = []
     for p in range(len(plane_id)):
-        first, last = (int(events.begin[k]) for k in lines[p])
+        first, last = (int(events.event_begin[k]) for k in lines[p])
         own = range(int(own_first[p]), int(own_first[p] + own_count[p]))
         stat_metadata = slice(*names[p])
         planes.append(
@@ -285,11 +241,11 @@ def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tup
                 name=text_at(b, int(name_at[p])),
                 id=int(plane_id[p]),
                 lines=_lines(b, structure, events, *lines[p]),
-                metadata_id=metadata_id[first:last],
-                start_ps=start_ps[first:last],
-                duration_ps=duration_ps[first:last],
-                occurrences=None if events.occurrences is None else events.occurrences[first:last],
-                stat_begin=stat_begin[first : last + 1],
+                metadata_id=events.metadata_id[first:last],
+                start_ps=events.start_ps[first:last],
+                duration_ps=events.duration_ps[first:last],
+                occurrences=events.occurrences[first:last] if len(events.occurrences) else None,
+                stat_begin=events.first_stat[first : last + 1],
                 metadata=_metadata(structure, *metadata[p], own.start),
                 stat_names=dict(
                     zip(
@@ -298,7 +254,7 @@ def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tup
                         strict=True,
                     )
                 ),
-                stats=events.stats,
+                stats=stats,
                 own_stats=own,
                 buffer=b,
             )
@@ -307,12 +263,16 @@ def _planes(b: NDArray[np.uint8], structure: _Structure, events: _Events) -> tup
 
 
 def _lines(
-    b: NDArray[np.uint8], structure: _Structure, events: _Events, first: int, last: int
+    b: NDArray[np.uint8],
+    structure: wire.PlaneTables,
+    events: wire.LineColumns,
+    first: int,
+    last: int,
 ) -> Lines:
     line_id, display_id, name, display_name, timestamp_ns, duration_ps, _, _ = (
         column[first:last] for column in structure.lines
     )
-    begin = events.begin[first : last + 1]
+    begin = events.event_begin[first : last + 1]
     return Lines(
         id=line_id,
         display_id=display_id,
@@ -324,7 +284,7 @@ def _lines(
     )
 
 
-def _metadata(structure: _Structure, first: int, last: int, stat_end: int) -> Metadata:
+def _metadata(structure: wire.PlaneTables, first: int, last: int, stat_end: int) -> Metadata:
     key, name, display_name, metadata, stat_begin, child_begin = structure.event_metadata
     whole = last == len(key)
     return Metadata(

@@ -52,6 +52,9 @@ CONTRASTS = """
 }
 """
 
+# Opens all folds.
+OPEN_ALL = "document.querySelectorAll('details').forEach((d) => (d.open = true))"
+
 # Elements that reach beyond the right edge of the window, but for what scrolls in its own box.
 OVERFLOWING = """
 () => [...document.querySelectorAll("body *")]
@@ -93,11 +96,19 @@ class Visit:
     """A page in a window of its own, and what it said and asked for."""
 
     page: Page
+    address: str
     said: list[str] = field(default_factory=list)  # console, errors, dialogs
     requests: list[str] = field(default_factory=list)
 
     def close(self) -> None:
         self.page.context.close()
+
+
+def settle(seen: Visit) -> None:
+    """Wait until what was asked for is drawn and stands in the address (`RESTS_MS` in state.js)."""
+    seen.page.evaluate(
+        "new Promise((done) => setTimeout(() => requestAnimationFrame(() => done()), 260))"
+    )
 
 
 def until(seen: Visit, condition: str) -> None:
@@ -129,6 +140,11 @@ def reload_remembering(seen: Visit) -> None:
     raise AssertionError(msg)
 
 
+def _note(seen: Visit, text: str) -> None:
+    if "willReadFrequently" not in text:  # what Chromium says of a test that reads a canvas twice
+        seen.said.append(text)
+
+
 def visit(
     browser: Browser,
     path: Path,
@@ -139,8 +155,8 @@ def visit(
     """Opens a page, without a network; `options` are those of `Browser.new_context`."""
     settings = {"viewport": {"width": width, "height": 900}, "offline": True, **options}
     context = browser.new_context(**settings)
-    seen = Visit(context.new_page())
-    seen.page.on("console", lambda message: seen.said.append(message.text))
+    seen = Visit(context.new_page(), path.as_uri())
+    seen.page.on("console", lambda message: _note(seen, message.text))
     seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
     seen.page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
     seen.page.on("request", lambda request: seen.requests.append(request.url))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.report.examples import EXAMPLES
-from tests.report.page.browsing import ARGUMENTS, NAMES, chromium
-from tests.samples import CASES
+from tests.report.page.browsing import ARGUMENTS, NAMES, Visit, chromium, visit
 from traceanalyzer.report.page import write_page
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from playwright.sync_api import Browser
@@ -45,15 +44,24 @@ class Pages(dict[str, "Path"]):
         return self[name]
 
 
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     return Pages(tmp_path_factory.mktemp("pages"))
 
 
-@pytest.fixture(scope="session")
-def sample_pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The reports of the sample traces, made anew."""
-    folder = tmp_path_factory.mktemp("samples")
-    for case in CASES:
-        case.write(folder / case.name)
-    return {case.name: folder / case.name / "report.html" for case in CASES}
+@pytest.fixture
+def look(browser: Browser, pages: Pages) -> Iterator[Callable[..., Visit]]:
+    """Open examples, by name, or files, and close them; none says or asks for anything."""
+    opened: list[Visit] = []
+
+    def open_(page: str | Path, width: int = 1280, anchor: str = "", **options: Any) -> Visit:  # noqa: ANN401
+        path = pages[page] if isinstance(page, str) else page
+        opened.append(visit(browser, path, width, anchor, **options))
+        return opened[-1]
+
+    yield open_
+    for seen in opened:
+        seen.close()
+    for seen in opened:
+        assert seen.said == []
+        assert {url for url in seen.requests if not url.startswith("blob:")} == {seen.address}

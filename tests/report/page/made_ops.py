@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from tests.report.examples import HOSTILE, gpu_run
+from tests.report.bad_input import HOSTILE
+from tests.report.examples import gpu_run
 from traceanalyzer.report.ops import pack_ops
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from dataclasses import replace
 import pytest
 
 from tests.report.bad_input import HOSTILE_TEXTS, kinds_of_records, with_numbers, with_texts
-from tests.report.examples import EXAMPLES, empty_run, gpu_run
+from tests.report.examples import EXAMPLES, gpu_run
 from tests.report.markup import Element, read
-from traceanalyzer.model import Table
 from traceanalyzer.report.page import render_page
 from traceanalyzer.report.text import visible
 
@@ -56,11 +55,15 @@ def wrong_geometry(page: Element) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("text", sorted(HOSTILE_TEXTS))
+@pytest.mark.parametrize(
+    "text",
+    ["all, in turn", *(pytest.param(text, marks=pytest.mark.slow) for text in HOSTILE_TEXTS)],
+)
 @pytest.mark.parametrize("build", sorted(BUILDS))
 def test_a_hostile_text_everywhere_is_text(build: str, text: str) -> None:
     report = BUILDS[build]()
-    page = render_page(with_texts(report, HOSTILE_TEXTS[text]))
+    texts = [HOSTILE_TEXTS[text]] if text in HOSTILE_TEXTS else HOSTILE_TEXTS.values()
+    page = render_page(with_texts(report, *texts))
     document, usual = read(page), read(render_page(report))
 
     assert len(page.encode()) <= LARGEST
@@ -82,30 +85,27 @@ def test_a_hostile_text_everywhere_is_text(build: str, text: str) -> None:
     assert led_to <= {f"#{name}" for name in ids}
 
 
-def test_hostile_texts_do_reach_the_page() -> None:
-    page = read(render_page(with_texts(gpu_run(), "hostile<b>")))
-    for section in page.one("main").all("section"):
-        if section.attributes.get("id") not in {None, "method", "on-a-gpu"}:
-            assert "hostile<b>" in section.text.lower(), section.attributes
+NUMBERS = (math.nan, math.inf, -math.inf, -12.5, -0.0, 0.0, 1e-9, 1e18)
+
+
+@pytest.mark.parametrize(
+    "number", [math.nan, *(pytest.param(n, marks=pytest.mark.slow) for n in NUMBERS[1:])]
+)
+def test_a_number_everywhere_gives_a_correct_page(number: float) -> None:
+    page = read(render_page(with_numbers(gpu_run(), number)))
+    assert wrong_figures(page) == []
+    assert wrong_geometry(page) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, -12.5, -0.0, 0.0, 1e-9, 1e18])
-def test_a_number_everywhere_gives_a_correct_page(number: float) -> None:
-    report = gpu_run()
-    for kind in (None, *KINDS):
-        changed = with_numbers(report, number, kind)
-        if changed != report:
+@pytest.mark.parametrize("number", [math.nan, -12.5])
+def test_a_number_in_one_kind_of_record_gives_a_correct_page(number: float) -> None:
+    for kind in KINDS:
+        changed = with_numbers(gpu_run(), number, kind)
+        if changed != gpu_run():
             page = read(render_page(changed))
             assert wrong_figures(page) == [], kind
             assert wrong_geometry(page) == [], kind
-
-
-def test_wrong_figures_are_seen() -> None:
-    for words in ("NaN ms", "None", "took -0 s", "is null", "-0.0 %"):
-        assert wrong_figures(read(f"<p>{words}</p>")) != []
-    for words in ("0 ms", "none", "-0.5 ms", "10-0x", "1,000"):
-        assert wrong_figures(read(f"<p>{words}</p>")) == []
 
 
 def test_examples_have_no_wrong_figures() -> None:
@@ -113,17 +113,6 @@ def test_examples_have_no_wrong_figures() -> None:
         page = read(render_page(build()))
         assert wrong_figures(page) == []
         assert wrong_geometry(page) == []
-
-
-def test_one_row_in_each_table() -> None:
-    report = gpu_run()
-    tables = {
-        name: replace(table, rows=table.rows[:1], total_rows=1)
-        for name in ("ops", "kernels", "steps")
-        if isinstance(table := getattr(report.tables, name), Table)
-    }
-    page = read(render_page(replace(report, tables=replace(report.tables, **tables))))
-    assert len(list(page.one("main").all("section"))) > 10
 
 
 @pytest.mark.parametrize(
@@ -134,9 +123,3 @@ def test_a_part_that_is_missing_leaves_the_others(missing: str) -> None:
     assert wrong_figures(page) == []
     for name in ("verdict", "findings", "copies", "ops", "steps", "rules", "method"):
         assert page.one("section", id=name).one("h2").text
-
-
-def test_nothing_at_all_is_a_page() -> None:
-    page = read(render_page(empty_run()))
-    assert wrong_figures(page) == []
-    assert page.one("p", class_="verdict").text

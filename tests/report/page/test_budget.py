@@ -27,7 +27,6 @@ from traceanalyzer.model import (
     OpRef,
     Report,
     RuledOut,
-    Table,
     TraceWhere,
 )
 from traceanalyzer.report import document, events
@@ -122,19 +121,6 @@ def test_heavy_findings_fit(is_read: bool) -> None:  # noqa: FBT001 - a paramete
     assert 'id="data-trace"' in text
 
 
-def test_within_a_finding_lists_are_bounded_and_counted() -> None:
-    article = read(render_page(_with_findings(1))).one("article", id="finding-id0000")
-    for told in (
-        "Showing 8 of 20 causes.",
-        "Showing 24 of 60 causes.",
-        "Showing 8 of 20 changes.",
-        "Showing 60 of 300 lines.",
-    ):
-        assert told in article.text
-    assert "line_59 = 1" in article.text
-    assert "line_60 = 1" not in article.text
-
-
 def test_remarks_and_devices_are_bounded_and_counted() -> None:
     report = gpu_run()
     many = replace(
@@ -174,31 +160,6 @@ def test_bulk_that_another_tool_packed_gives_way_first() -> None:
     assert 'id="timeline-picture"' in text
     assert 'id="data-trace"' not in text
     assert 'id="data-ops"' not in text
-
-
-def test_a_long_key_stays_one_of_its_own() -> None:
-    report = gpu_run()
-    keys = [f"{'k' * 5000}{n}" for n in range(3)]
-    table = report.tables.kernels
-    at = table.columns.index("op_id")
-    row = table.rows[0]
-    rows = tuple((*row[:at], key, *row[at + 1 :]) for key in keys)
-    longer = replace(
-        report,
-        tables=replace(
-            report.tables, kernels=Table(columns=table.columns, rows=rows, total_rows=3)
-        ),
-    )
-    for page_of in [*fitting.rounds(longer)][1:]:
-        found = {r[at] for r in page_of.report.tables.kernels.rows}
-        assert len(found) == 3
-        assert all(len(str(key)) < 200 for key in found)
-
-
-def test_the_last_round_of_anything_is_small() -> None:
-    last = [*fitting.rounds(_with_findings(20))][-1]
-    assert len(last.report.findings) <= 10
-    assert last.report.trace is None
 
 
 def test_names_of_events_keep_to_their_room(

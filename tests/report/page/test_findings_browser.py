@@ -1,204 +1,225 @@
-"""Findings in a real browser: folding, anchors, copying, paper, dark and narrow."""
+"""Findings in a real browser: copied, followed to ops and events, noted, and accepted."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from tests.report.examples import EXAMPLES, gpu_run
-from tests.report.page.browsing import CONTRASTS, OVERFLOWING, until, visit
-from traceanalyzer.model import Evidence
-from traceanalyzer.report import views
+from tests.report.bad_input import HOSTILE
+from tests.report.examples import gpu_run
+from tests.report.markup import Element, read
+from tests.report.page.browsing import Visit, reload_remembering, until
+from traceanalyzer.acceptances import Acceptance, load_acceptances
 from traceanalyzer.report.page import write_page
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Locator
+    from tests.report.page.conftest import Pages
 
-FOLDED = ("41d8e0c6", "9c1d2ab8")  # does no harm, is by design
+    Look = Callable[..., Visit]
 
-
-@pytest.fixture
-def much(tmp_path: Path) -> Path:
-    """A report with more evidence than stands open."""
-    run = gpu_run()
-    evidence = tuple(Evidence(kind="fact", text=f"fact number {n}.") for n in range(12))
-    first = replace(run.findings[0], evidence=evidence)
-    path = tmp_path / "much.html"
-    write_page(replace(run, findings=(first, *run.findings[1:])), path)
-    return path
+FIRST, SECOND, SEVERAL = "f3a91c07", "0be77d52", "9c1d2ab8"
+FUTURE = (datetime.now(tz=UTC).date() + timedelta(days=40)).isoformat()
 
 
-@pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
-def test_every_finding_can_be_read_and_opened(
-    browser: Browser, pages: dict[str, Path], *, javascript: bool
-) -> None:
-    seen = visit(browser, pages["gpu"], java_script_enabled=javascript)
-    for number, finding in enumerate(gpu_run().findings, 1):
-        assert seen.page.locator(f"#findings a[href='#finding-{finding.id}']").first.is_visible()
-        card = seen.page.locator(f"#finding-{finding.id}")
-        assert card.is_visible() == (finding.id not in FOLDED)
-        if finding.id in FOLDED:
-            seen.page.locator(f"details:has(> #finding-{finding.id}) > summary").click()
-        assert card.locator("h3").inner_text().startswith(f"{number}.")
-    assert seen.page.locator("#findings article:visible").count() == 4
-    seen.close()
+def test_code_and_link_of_a_finding_can_be_copied(look: Look, pages: Pages) -> None:
+    seen = look("gpu", permissions=["clipboard-read", "clipboard-write"])
+    card = seen.page.locator(f"#finding-{FIRST}")
+    for button, expected in (
+        (".fixes .code button", gpu_run().findings[0].fixes[0].code),
+        (".card-tools button:has-text('Copy link')", f"{pages['gpu'].as_uri()}#finding-{FIRST}"),
+    ):
+        seen.page.evaluate("document.getElementById('announcements').textContent = ''")
+        card.locator(button).first.click()
+        until(seen, "document.getElementById('announcements').textContent.endsWith('copied.')")
+        assert seen.page.evaluate("navigator.clipboard.readText()") == expected
 
 
-def test_an_anchor_opens_the_fold_that_its_finding_is_in(
-    browser: Browser, pages: dict[str, Path]
-) -> None:
-    seen = visit(browser, pages["gpu"], anchor=f"#finding-{FOLDED[1]}")
-    card = seen.page.locator(f"#finding-{FOLDED[1]}")
-    assert card.is_visible()
-    assert 0 <= card.evaluate("e => e.getBoundingClientRect().top") < 100
-    assert not seen.page.locator(f"#finding-{FOLDED[0]}").is_visible()
-    seen.close()
-
-
-def clipboard(browser: Browser, path: Path, button: str) -> str:
-    seen = visit(browser, path, permissions=["clipboard-read", "clipboard-write"])
-    seen.page.locator(f"#finding-f3a91c07 {button}").first.click()
-    until(seen, "document.getElementById('announcements').textContent !== ''")
-    told = seen.page.locator("#announcements").text_content()
-    assert told is not None
-    assert told.endswith("copied.")
-    text: str = seen.page.evaluate("navigator.clipboard.readText()")
-    assert seen.said == []
-    seen.close()
-    return text
-
-
-def test_code_and_link_are_copied(browser: Browser, pages: dict[str, Path]) -> None:
-    fix = gpu_run().findings[0].fixes[0]
-    assert clipboard(browser, pages["gpu"], ".fixes .code button") == fix.code
-    link = clipboard(browser, pages["gpu"], ".card-tools button:has-text('Copy link')")
-    assert link == f"{pages['gpu'].as_uri()}#finding-f3a91c07"
-
-
-def test_the_copy_button_lies_on_no_code(browser: Browser, pages: dict[str, Path]) -> None:
-    for width in (380, 1280):
-        seen = visit(browser, pages["gpu"], width)
-        overlaps = seen.page.evaluate(
-            """() => [...document.querySelectorAll(".finding .code")].filter((box) => {
-              const range = document.createRange();
-              range.selectNodeContents(box.querySelector("pre"));
-              const button = box.querySelector("button").getBoundingClientRect();
-              return [...range.getClientRects()].some((line) => line.right > button.left
-                && line.top < button.bottom && line.bottom > button.top);
-            }).length"""
-        )
-        assert seen.page.locator(".finding .code button").count() >= 3
-        assert overlaps == 0
-        seen.close()
-
-
-def shown(locator: Locator) -> bool:
-    """Whether what stands there takes room: folded details take none."""
-    return bool(locator.evaluate("e => e.checkVisibility() && e.getClientRects().length > 0"))
-
-
-@pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
-def test_paper_holds_every_finding_opened_and_numbered(
-    browser: Browser, much: Path, *, javascript: bool
-) -> None:
-    seen = visit(browser, much, 690, java_script_enabled=javascript)
-    seen.page.emulate_media(media="print")
-    if javascript:
-        seen.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-    for number, finding in enumerate(gpu_run().findings, 1):
-        card = seen.page.locator(f"#finding-{finding.id}")
-        assert shown(card)
-        assert card.locator("h3").inner_text() == f"{number}. {finding.title}"
-    facts = seen.page.locator("#finding-f3a91c07 .evidence li p", has_text="fact number")
-    assert facts.count() == 12
-    assert shown(facts.last)
-    assert seen.page.locator("article .tools:visible").count() == 0
-    if javascript:
-        seen.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-        assert seen.page.locator("details[open]").count() == 0
-    seen.close()
-
-
-def test_a_pdf_has_more_pages_for_what_is_folded(
-    browser: Browser, pages: dict[str, Path], tmp_path: Path
-) -> None:
-    """What stands in closed folds goes on paper too: without it there are fewer pages."""
-
-    def leaves(*, without: str) -> int:
-        seen = visit(browser, pages["gpu"])
-        if without:
-            seen.page.evaluate(f"document.querySelectorAll('{without}').forEach((e) => e.remove())")
-        path = tmp_path / "printed.pdf"
-        seen.page.pdf(path=path)
-        seen.close()
-        return path.read_bytes().count(b"/Type /Page\n")
-
-    whole = leaves(without="")
-    assert whole > leaves(without="#findings details.group") > 1
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
-def test_opened_findings_can_be_read_on_any_ground_and_fit(
-    browser: Browser, pages: dict[str, Path], name: str, scheme: str
-) -> None:
-    seen = visit(browser, pages[name], 380, color_scheme=scheme)
-    seen.page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
-    assert [entry for entry in seen.page.evaluate(CONTRASTS) if entry[0] < 4.5] == []
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 380
-    assert seen.page.evaluate(OVERFLOWING) == []
-    seen.close()
-
-
-def test_buttons_are_large_enough_to_hit(browser: Browser, pages: dict[str, Path]) -> None:
-    seen = visit(browser, pages["gpu"], 380)
-    sizes = seen.page.evaluate(
-        """() => [...document.querySelectorAll("#findings button, #findings summary")]
-          .map((e) => e.getBoundingClientRect())
-          .filter((box) => box.width > 0).map((box) => Math.min(box.width, box.height))"""
-    )
-    assert len(sizes) > 8
-    assert min(sizes) >= 24
-    seen.close()
-
-
-def test_three_figures_stand_out(browser: Browser, pages: dict[str, Path]) -> None:
-    seen = visit(browser, pages["gpu"])
-    sizes = seen.page.evaluate(
-        """() => [...document.querySelectorAll("#verdict data.figure")]
-          .map((e) => parseFloat(getComputedStyle(e).fontSize))"""
-    )
-    assert [size for size in sizes if size > 20] == [26, 26, 26]
-    assert len(sizes) > 6
-    assert views.why_unknown(gpu_run(), "exposed") is None
-    seen.close()
-
-
-def test_a_finding_leads_to_its_ops_and_its_events(
-    browser: Browser, pages: dict[str, Path]
-) -> None:
-    seen = visit(browser, pages["gpu"])
-    card = seen.page.locator("#finding-f3a91c07")
+def test_a_finding_leads_to_its_ops_and_its_events(look: Look) -> None:
+    seen = look("gpu")
+    card = seen.page.locator(f"#finding-{FIRST}")
     card.get_by_role("link", name="its op in the table").click()
     until(seen, "document.querySelector('.ops-marked') !== null")
-    marked = seen.page.locator(".ops-marked")
-    assert "augment/EagerPyFunc" in marked.inner_text()
-    assert marked.is_visible()
+    assert "augment/EagerPyFunc" in seen.page.locator(".ops-marked").inner_text()
     # Of several ops the table shows these alone.
-    several = seen.page.locator("#finding-9c1d2ab8")
+    several = seen.page.locator(f"#finding-{SEVERAL}")
     several.evaluate("e => (e.closest('details').open = true)")
     several.get_by_role("link", name="its ops in the table").click()
-    until(seen, "document.querySelector('#ops input').value !== ''")
-    assert seen.page.locator("#ops input").first.input_value() == "finding:9c1d2ab8"
+    until(seen, "document.querySelector('#ops-filter').value !== ''")
+    assert seen.page.locator("#ops-filter").input_value() == f"finding:{SEVERAL}"
     card.get_by_role("link", name="its events in the timeline").click()
     found = "document.querySelector('#timeline .tl-live')?.innerText ?? ''"
     until(seen, rf"/\b[1-9][0-9,]* events?\b/.test({found})")
-    assert seen.page.locator("#timeline input").first.input_value() == "finding:f3a91c07"
-    top = seen.page.locator("#timeline").evaluate("e => e.getBoundingClientRect().top")
-    assert -5 <= top < 100
-    assert seen.said == []
-    seen.close()
+    assert seen.page.locator("#timeline input").first.input_value() == f"finding:{FIRST}"
+
+
+# --- notes ------------------------------------------------------------------------------------
+
+
+def note(seen: Visit, key: str, text: str) -> None:
+    card = seen.page.locator(f"#finding-{key}")
+    card.get_by_role("button", name="Note…").click()
+    card.get_by_label("Note", exact=True).last.fill(text)
+    card.get_by_role("button", name="Keep note").click()
+
+
+def accept(seen: Visit, key: str, reason: str, until: str = "") -> None:
+    card = seen.page.locator(f"#finding-{key}")
+    card.locator(".note-accept").click()
+    card.get_by_label("It is accepted because").fill(reason)
+    card.get_by_label("Until (may be left out)").fill(until)
+    card.get_by_role("button", name="Accept", exact=True).click()
+
+
+def told(seen: Visit, key: str) -> str:
+    return seen.page.locator(f"#finding-{key} .note-told").inner_text()
+
+
+def saved(seen: Visit, button: str, folder: Path) -> Path:
+    with seen.page.expect_download() as started:
+        seen.page.get_by_role("button", name=button).click()
+    path = folder / started.value.suggested_filename
+    started.value.save_as(path)
+    return path
+
+
+def load(seen: Visit, folder: Path, content: Any) -> str:  # noqa: ANN401 - whatever JSON holds
+    path = folder / "given.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    seen.page.evaluate("document.querySelector('.note-said').textContent = ''")
+    seen.page.locator(".note-tools input").set_input_files(path)
+    until(seen, "document.querySelector('.note-said').textContent !== ''")
+    return seen.page.locator(".note-said").inner_text()
+
+
+def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Look) -> None:
+    seen = look("gpu")
+    card = seen.page.locator(f"#finding-{FIRST}")
+    accept(seen, FIRST, "   ")
+    assert card.get_by_role("alert").inner_text().startswith("Say why")
+    assert card.locator(".note-told").count() == 0
+    card.get_by_label("It is accepted because").fill("The blur goes\nwith the next release.")
+    card.get_by_label("Until (may be left out)").fill(FUTURE)
+    card.get_by_role("button", name="Accept", exact=True).click()
+    assert told(seen, FIRST) == f"Accepted, until {FUTURE}. The blur goes\nwith the next release."
+    row = seen.page.locator(f"#findings tr[data-finding='{FIRST}']")
+    assert row.locator(".note-word").inner_text() == "accepted"
+    count = seen.page.locator(".contents .note-count")
+    assert (count.text_content() or "").strip() == "1 accepted"
+    card.get_by_role("button", name="Change acceptance…").click()
+    card.get_by_role("button", name="Accept no longer").click()
+    assert seen.page.locator(".note-told, .note-count, .note-word").count() == 0
+
+
+def test_the_browser_keeps_notes_for_this_report_alone(look: Look, tmp_path: Path) -> None:
+    seen = look("gpu")
+    note(seen, SECOND, "is int32 needed?")
+    reload_remembering(seen)
+    assert told(seen, SECOND) == "Note. is int32 needed?"
+    run = gpu_run()
+    path = tmp_path / "other.html"
+    write_page(replace(run, run=replace(run.run, name="another run")), path)
+    seen.page.goto(path.as_uri())
+    assert seen.page.locator(".note-told").count() == 0
+    seen.requests.remove(path.as_uri())
+
+
+def trimmed(element: Element) -> list[Any]:
+    """Return elements and texts without the white space between them, and without notes."""
+    if element.attributes.get("id") == "kept-notes":
+        return []
+    children = [
+        trimmed(child) if isinstance(child, Element) else child
+        for child in element.children
+        if isinstance(child, Element) or child.strip()
+    ]
+    attributes = {name: value or "" for name, value in element.attributes.items()}
+    return [element.tag, attributes, *children]
+
+
+def test_the_saved_page_is_the_same_and_shows_its_notes_anywhere(
+    look: Look, pages: Pages, tmp_path: Path
+) -> None:
+    seen = look("gpu")
+    accept(seen, FIRST, "It moves with the next release.")
+    note(seen, SECOND, "is int32 needed?")
+    path = saved(seen, "Save page with notes", tmp_path)
+    assert path.name == "gpu.html"
+    before, after = (file.read_text(encoding="utf-8") for file in (pages["gpu"], path))
+    assert trimmed(read(after)) == trimmed(read(before))
+
+    fresh = look(path)  # a context of its own: nothing is remembered, and the policy holds
+    assert told(fresh, FIRST) == "Accepted. It moves with the next release."
+    assert told(fresh, SECOND) == "Note. is int32 needed?"
+    # Saved again, unchanged, it is the same to the byte.
+    (tmp_path / "again").mkdir()
+    again = saved(fresh, "Save page with notes", tmp_path / "again")
+    assert again.read_bytes() == path.read_bytes()
+    # What is taken back later does not come back from the file.
+    note(fresh, SECOND, "")
+    reload_remembering(fresh)
+    assert fresh.page.locator(f"#finding-{SECOND} .note-told").count() == 0
+
+    plain = look(path, java_script_enabled=False)
+    assert plain.page.locator("#kept-notes li").all_inner_texts() == [
+        "Finding 1: Accepted because: It moves with the next release.",
+        "Finding 2: is int32 needed?",
+    ]
+
+
+def test_hostile_notes_stay_text(look: Look, pages: Pages, tmp_path: Path) -> None:
+    hostile = f"<!--<script> </div> {HOSTILE}".replace("\x00", "").replace("\ud800", "")
+    seen = look("gpu", bypass_csp=True)
+    note(seen, FIRST, hostile)
+    accept(seen, SECOND, hostile)
+    shown = told(seen, FIRST)
+    assert "</script><script>alert(1)</script>" in shown
+    assert "⟨U+202E⟩gnp" in shown
+    path = saved(seen, "Save page with notes", tmp_path)
+    original, text = (file.read_text(encoding="utf-8") for file in (pages["gpu"], path))
+    for mark in ("<script", "</script", "<!--"):
+        assert text.count(mark) == original.count(mark)
+    for javascript in (True, False):
+        fresh = look(path, bypass_csp=True, java_script_enabled=javascript)
+        assert fresh.page.locator("img").count() == 0
+        if javascript:
+            assert told(fresh, FIRST) == shown
+
+
+def test_python_reads_the_acceptances_that_the_page_writes(look: Look, tmp_path: Path) -> None:
+    seen = look("gpu")
+    accept(seen, FIRST, 'quoted "\u2028\u202egnp </script>', FUTURE)
+    accept(seen, SECOND, "Strings live on the host.")
+    note(seen, SECOND, "a note is no acceptance")
+    path = saved(seen, "Save acceptances", tmp_path)
+    assert path.name == "acceptances.json"
+    assert load_acceptances(path) == (
+        Acceptance(
+            id=FIRST, reason='quoted "\u2028\u202egnp </script>', until=date.fromisoformat(FUTURE)
+        ),
+        Acceptance(id=SECOND, reason="Strings live on the host."),
+    )
+
+
+def test_a_colleagues_acceptances_are_loaded_and_bad_ones_named(look: Look, tmp_path: Path) -> None:
+    given = [
+        {"id": FIRST, "reason": "one", "until": "2020-02-29"},
+        {"id": "gone00", "reason": "of another run", "until": "2099-12-31"},
+        {"id": SECOND, "reason": ""},
+        {"id": SECOND, "reason": "two", "until": "2099-02-30"},
+    ]
+    seen = look("gpu")
+    assert "That file is no JSON" in load(seen, tmp_path, "{")
+    assert "holds no list of acceptances" in load(seen, tmp_path, "{}")
+    assert seen.page.locator(".note-told").count() == 0
+    said = load(seen, tmp_path, given)
+    assert said.startswith("2 of 4 acceptances loaded")
+    assert "2 passed over" in said
+    assert told(seen, FIRST) == "Accepted once, expired, until 2020-02-29. one"
+    assert seen.page.locator(".note-count").count() == 0
+    path = saved(seen, "Save acceptances", tmp_path)
+    assert json.loads(path.read_text(encoding="utf-8")) == given[:2]

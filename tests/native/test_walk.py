@@ -1,0 +1,136 @@
+"""Cutting a device's time and walking back, against what holds at each moment."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.native.walk import WalkColumns, busy_and_idle, walk_back
+from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.timeline.phase import Phase
+
+Span = tuple[int, int]
+spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), max_size=6).map(
+    lambda found: sorted((a, a + n) for a, n in found)
+)
+
+
+def columns(found: list[Span]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([a for a, _ in found], np.int64), np.array([b for _, b in found], np.int64)
+
+
+def disjoint(found: list[Span]) -> list[Span]:
+    """Those that begin after all before have ended, with some time between."""
+    kept: list[Span] = []
+    for a, b in found:
+        if a < b and (not kept or a > kept[-1][1]):
+            kept.append((a, b))
+    return kept
+
+
+@given(spans.map(disjoint), spans, st.integers(-5, 10), st.integers(0, 40))
+def test_a_device_computes_or_copies_or_is_idle(
+    busy: list[Span], copies: list[Span], begin: int, duration: int
+) -> None:
+    extent = begin, begin + duration
+    start, end, phase, copy = busy_and_idle(columns(busy), columns(copies), extent)
+    told = [
+        (moment, int(phase[k]), int(copy[k]))
+        for k in range(len(start))
+        for moment in range(int(start[k]), int(end[k]))
+    ]
+    for moment, (at, found, which) in zip(range(*extent), told, strict=True):
+        going_on = [k for k, (a, b) in enumerate(copies) if a <= moment < b]
+        assert at == moment
+        if any(a <= moment < b for a, b in busy):
+            assert (found, which) == (Phase.COMPUTE, -1)
+        elif going_on:
+            assert (found, which) == (Phase.COPY, going_on[0])
+        else:
+            assert (found, which) == (Phase.UNATTRIBUTED, -1)
+
+
+def walk(
+    *walked: Span, segments: list[Span], doing: list[int], devices: list[Span]
+) -> list[tuple[int, int, int, int, bool]]:
+    """Walk back from spans' ends on the only lane, the program's: its parts as tuples."""
+    n, k = len(walked), len(segments)
+    start, end = columns(list(walked))
+    found = walk_back(
+        WalkColumns(
+            start, end, np.zeros(n, np.int32), end, end, np.ones(n, np.bool_),
+            np.array([0, k]), np.ones(1, np.bool_),
+            *columns(segments), np.array(doing, np.uint8), np.arange(k, dtype=np.int32),
+            np.zeros(k, np.int64),
+            np.zeros(2, np.int64), *(np.empty(0, t) for t in (np.int64, np.int32, np.int64, bool)),
+            *(np.empty(0, t) for t in (np.int64, np.int64, np.int32, bool, bool)),
+            np.array(sorted(b for _, b in devices), np.int64), np.zeros(len(devices), np.int32),
+        )
+    )  # fmt: skip
+    assert (found.event == -1).all()
+    return [
+        (int(a), int(b), int(phase), int(row), bool(proved))
+        for a, b, phase, row, _, proved in zip(*found, strict=True)
+    ]
+
+
+@given(spans.map(disjoint), st.lists(st.sampled_from(list(Doing)), min_size=6, max_size=6), spans)
+def test_what_the_only_thread_did_accounts_for_each_moment(
+    segments: list[Span], did: list[Doing], walked: list[Span]
+) -> None:
+    """Without devices or calls, nothing leads away from the thread."""
+    parts = walk(*walked, segments=segments, doing=did[: len(segments)], devices=[])
+    left = list(parts)
+    for begin, end in walked:
+        at, is_proved = end, True
+        while at != begin:
+            found = left.pop(0)
+            assert found[1] == at
+            for moment in reversed(range(found[0], at)):
+                k = next((k for k, (a, b) in enumerate(segments) if a <= moment < b), None)
+                doing = Doing.PROGRAM if k is None else did[k]
+                is_wait = doing in {Doing.CALL, Doing.WAIT}
+                is_proved &= doing != Doing.CALL  # which thread was waited for is not recorded
+                row = -1 if k is None or is_wait else k
+                phase = Phase.RUNTIME if is_wait else Phase(doing)
+                assert found[2:] == (phase, row, is_proved)
+            at = found[0]
+    assert not left
+
+
+def test_a_wait_leads_to_what_the_device_ended_last() -> None:
+    assert walk((0, 20), segments=[(5, 15)], doing=[Doing.WAIT], devices=[(0, 7), (0, 12)]) == [
+        (15, 20, Phase.PROGRAM, -1, True),
+        (12, 15, Phase.RUNTIME, -1, True),
+        (0, 12, Phase.OTHER_DEVICE, -1, True),
+    ]
+
+
+def test_more_parts_than_there_is_room_for_at_first() -> None:
+    segments = [(2 * k, 2 * k + 1) for k in range(5000)]
+    parts = walk((0, 1), (0, 10_000), segments=segments, doing=[Doing.HOST_OP] * 5000, devices=[])
+    assert len(parts) == 10_001
+    assert parts[0] == (0, 1, Phase.HOST_OP, 0, True)
+    assert parts[1:3] == [
+        (9999, 10_000, Phase.PROGRAM, -1, True),
+        (9998, 9999, Phase.HOST_OP, 4999, True),
+    ]
+
+
+def test_lanes_that_only_lead_to_each_other_end() -> None:
+    none, empty = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    zero = np.zeros(1, np.int64)
+    found = walk_back(
+        WalkColumns(
+            zero, zero + 9, np.zeros(1, np.int32), zero + 9, zero + 9, np.ones(1, np.bool_),
+            np.zeros(3, np.int64), np.zeros(2, np.bool_),
+            none, none, none.astype(np.uint8), empty, none,
+            np.array([0, 1, 2]), np.array([9, 9]), np.array([1, 0], np.int32), np.array([9, 9]),
+            np.ones(2, np.bool_),
+            none, none, empty, none.astype(bool), none.astype(bool),
+            none, empty,
+        )
+    )  # fmt: skip
+    assert found.phase.tolist() == [Phase.UNATTRIBUTED]
+    assert (found.start_ps.tolist(), found.end_ps.tolist()) == ([0], [9])

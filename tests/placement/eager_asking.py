@@ -1,0 +1,256 @@
+"""Asks TensorFlow's eager runtime, with emulated GPUs, and the replay where ops run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import cycle, islice
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
+from numpy import size
+
+from tests.emulator.eager import EagerAnswer, EagerQuestion, answers
+from tests.emulator.eager import EagerInput as EagerInputAsked
+from tests.emulator.oracle import the_oracle
+from tests.placement.eager_calls import CALLS, PLACES, SCOPES, SIDECAR_TYPES, Call, choices, drawn
+from traceanalyzer.placement.devices import Machine
+from traceanalyzer.placement.eager import (
+    EagerDecision,
+    EagerInput,
+    EagerOp,
+    EagerPlacement,
+    EagerSetting,
+    place_eager,
+)
+from traceanalyzer.placement.registry import load
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.placement.registry import Registry
+    from traceanalyzer.sidecar.document import Json
+
+LOCAL: Final = "/job:localhost/replica:0/task:0"
+CPU, GPU = f"{LOCAL}/device:CPU:0", f"{LOCAL}/device:GPU:0"
+PROGRAMS: Final = "tests.placement.eager_programs"
+_PINNING: Final = {"TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING": "1"}
+
+# What TensorFlow says of an op that it has no device for.
+REFUSALS: Final = (
+    "Could not satisfy device specification",  # `EagerContext::SelectDevice`
+    "Could not find device for node",  # no kernel takes its attributes
+    "No OpKernel was registered to support Op",
+    "unknown device",
+    # A resource's device was chosen, but there is no kernel there, or another one is elsewhere.
+    "because no supported kernel for GPU devices is available",
+    "a reference or resource edge connects colocation groups with incompatible assigned devices",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A question, TensorFlow's answer, and ours."""
+
+    question: EagerQuestion
+    answer: EagerAnswer
+    placement: EagerPlacement
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether both have the device, or neither has one."""
+        is_none = self.placement.decision is EagerDecision.NONE
+        return self.placement.device == self.answer.device and is_none == (not self.answer.device)
+
+    def __str__(self) -> str:
+        """Say what differs."""
+        question = self.question
+        inputs = {
+            name: [(i.dtype, i.device) for i in (g if isinstance(g, tuple) else (g,))]
+            for name, g in question.inputs.items()
+        }
+        soft = "soft" if question.soft_placement else "hard"
+        return (
+            f"{question.op} {dict(question.attributes)} {inputs} under {question.scope!r}, {soft}: "
+            f"TensorFlow {self.answer.device or self.answer.error[:300]!r}, "
+            f"we {self.placement.device!r} ({self.placement.decision.value})"
+        )
+
+
+@lru_cache
+def registry_of_oracle() -> Registry:
+    return load(the_oracle().installation.version)
+
+
+@lru_cache
+def held_scopes(gpus: int = 1) -> Mapping[str, str]:
+    """Return what TensorFlow holds while each scope is open: what a capture records of it.
+
+    `tf.device` fills in what a scope leaves open from that of the first CPU.
+    """
+    asked = [*SCOPES, *PLACES, "/GPU:1", "/GPU:2", "/CPU:1"]
+    outcome = the_oracle().run(f"{PROGRAMS}:scopes", asked, gpus=gpus)
+    return dict(zip(asked, outcome.value, strict=True))
+
+
+def _named(value: Any, kind: str) -> Json:  # noqa: ANN401 - whatever an attribute is
+    """Return an attribute's value in the sidecar's encoding."""
+    if kind.startswith("list("):
+        return [_named(each, kind[5:-1]) for each in value]
+    if kind == "type":
+        return SIDECAR_TYPES.get(value, value)
+    if kind == "string":
+        return {"s": value}
+    if kind == "shape":
+        return {"shape": list(value)}
+    result: Json = value
+    return result
+
+
+def attributes_of(question: EagerQuestion, definition: OpDefinition) -> dict[str, Json]:
+    return {
+        name: _named(value, definition.attributes[name].type)
+        for name, value in question.attributes.items()
+    }
+
+
+def op_of(
+    question: EagerQuestion,
+    setting: EagerSetting,
+    places: Sequence[str] | None = None,
+) -> EagerOp:
+    """Return an op as a capture of it would have it: resources where we say that they are made."""
+    definition = setting.registry.definition(question.op)
+    assert definition is not None
+    held = held_scopes(len(setting.machine.devices) - 1)
+    # Calls are written in the definition's order; Python has other names for some arguments.
+    given_inputs = [
+        each
+        for given_ in question.inputs.values()
+        for each in (given_ if isinstance(given_, tuple) else (given_,))
+    ]
+    inputs = [
+        EagerInput(
+            dtype,
+            _place_of_variable(each, setting)
+            if each.is_variable
+            else places[number]
+            if places is not None
+            else "",
+            prod(each.shape) if each.value is None else size(each.value),
+        )
+        for number, (each, dtype) in enumerate(zip(given_inputs, types_of(question), strict=True))
+    ]
+    return EagerOp(question.op, attributes_of(question, definition), inputs, held[question.scope])
+
+
+def _place_of_variable(variable: EagerInputAsked, setting: EagerSetting) -> str:
+    made = place_eager(
+        "VarHandleOp",
+        {
+            "dtype": SIDECAR_TYPES.get(variable.dtype, variable.dtype),
+            "shape": {"shape": list(variable.shape)},
+        },
+        [],
+        held_scopes(len(setting.machine.devices) - 1)[variable.device],
+        EagerSetting(machine=setting.machine, registry=setting.registry),
+    )
+    return made.device
+
+
+def compared_all(
+    questions: Sequence[EagerQuestion],
+    *,
+    gpus: int = 1,
+    pins_small: bool = False,
+) -> list[Compared]:
+    """Ask TensorFlow, all of one process, and the replay."""
+    count = len(questions)
+    asked = list(questions)
+    if pins_small:  # then it counts where the inputs are
+        asked += [replace(q, op=f"{PROGRAMS}:given", attributes={}, scope="") for q in questions]
+    environment = _PINNING if pins_small else {}
+    found = answers(the_oracle(), asked, gpus=gpus, environment=environment)
+    compared = []
+    for question, answer, where in zip(questions, found, found[count:] or questions, strict=False):
+        setting = EagerSetting(
+            machine=Machine.local(gpus=gpus),
+            registry=registry_of_oracle(),
+            soft=question.soft_placement,
+            pins_small=pins_small,
+        )
+        places = [o.device for o in where.outputs] if isinstance(where, EagerAnswer) else None
+        placement = place_eager(*op_of(question, setting, places), setting)
+        compared.append(Compared(question, answer, placement))
+    for each in compared:
+        # Else it is not the device that it was refused for, and the question is no question.
+        is_answer = any(words in each.answer.error for words in REFUSALS)
+        assert each.answer.device or is_answer, str(each)
+    return compared
+
+
+def sweep(most: int, seed: int = 0) -> list[EagerQuestion]:
+    """Return every call, in so many combinations of its types, with scopes and places in turn.
+
+    Args:
+        most: How many combinations of a call at most.
+        seed: Another one begins elsewhere in each.
+    """
+    scopes, places = (islice(cycle(of), seed, None) for of in (SCOPES, PLACES))
+    soft = islice(cycle([True, True, True, False]), seed, None)
+    questions = []
+    for call in CALLS:
+        types = choices(call, registry_of_oracle())
+        count = min(most, max((len(of) for of in types.values()), default=1))
+        for at in range(count):
+            chosen = {n: of[(at * len(of) // count + seed) % len(of)] for n, of in types.items()}
+            next(places)  # so that not each call begins with the same
+            questions.append(
+                drawn(
+                    call,
+                    chosen,
+                    list(islice(places, 3)),
+                    next(scopes),
+                    soft_placement=next(soft),
+                )
+            )
+    return questions
+
+
+@st.composite
+def questions_of(draw: st.DrawFn, calls: Sequence[Call] = CALLS) -> EagerQuestion:
+    call = draw(st.sampled_from(calls))
+    return drawn(
+        call,
+        {
+            name: draw(st.sampled_from(of))
+            for name, of in choices(call, registry_of_oracle()).items()
+        },
+        draw(st.lists(st.sampled_from(PLACES), min_size=3, max_size=3)),
+        draw(st.sampled_from(SCOPES)),
+        soft_placement=draw(st.booleans()),
+    )
+
+
+def differing(compared: Sequence[Compared]) -> str:
+    """Return what differs, a line each."""
+    return "\n".join(str(each) for each in compared if not each.is_equal)
+
+
+def plain_setting() -> EagerSetting:
+    return EagerSetting(machine=Machine.local(gpus=1), registry=registry_of_oracle())
+
+
+def is_resource(given_: object) -> bool:
+    return isinstance(given_, EagerInputAsked) and given_.is_variable
+
+
+def types_of(question: EagerQuestion) -> list[str]:
+    """Return the types of an op's inputs, as the sidecar names them."""
+    return [
+        "resource" if each.is_variable else SIDECAR_TYPES.get(each.dtype, each.dtype)
+        for given_ in question.inputs.values()
+        for each in (given_ if isinstance(given_, tuple) else (given_,))
+    ]

@@ -1,0 +1,126 @@
+"""What pages hold beside the report: libraries with their licences, and compiled templates."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import re
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jinja2 import DictLoader, Environment
+
+from tests.report.examples import gpu_run
+from tests.report.markup import read
+from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.template_cache import TemplateCache
+from traceanalyzer.report.page.vendored import MANIFEST, packages, styles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = resources.files("traceanalyzer.report.page").joinpath("vendor")
+
+# Licences that ask for no more than their text beside the copy.
+PERMISSIVE = {"MIT", "ISC", "BSD-2-Clause", "BSD-3-Clause", "0BSD", "Apache-2.0"}
+
+
+def test_every_file_is_what_the_manifest_says() -> None:
+    files = [file for package in packages() for file in package.files]
+    assert files
+    for file in files:
+        data = FOLDER.joinpath(file.file).read_bytes()
+        assert hashlib.sha256(data).hexdigest() == file.sha256, file.file
+
+
+def test_nothing_is_there_that_the_manifest_does_not_name() -> None:
+    named = {file.file for package in packages() for file in package.files}
+    assert {entry.name for entry in FOLDER.iterdir()} == named | {MANIFEST}
+
+
+def test_every_package_has_its_licence_and_a_checksum() -> None:
+    for package in packages():
+        assert package.licence in PERMISSIVE
+        assert "Copyright" in package.text("licence")
+        assert package.integrity.startswith("sha512-")
+        assert re.fullmatch(r"\d+\.\d+\.\d+", package.version)
+
+
+def test_no_library_makes_code_of_text_or_style_of_markup() -> None:
+    for package in packages():
+        script = package.text("script")
+        assert script
+        assert not re.search(r"\beval\s*\(|new Function|Function\(|import\s*\(", script)
+        assert 'setAttribute("style' not in script
+        assert not re.search(r"createElement\(.(script|style)", script)
+    assert not re.search(r"url\(|@import|@font-face", styles())
+
+
+def test_the_page_tells_whose_work_it_holds() -> None:
+    method = read(render_page(gpu_run())).one("section", id="method")
+    said = method.one("details", class_="licences").text
+    for package in packages():
+        assert f"{package.name} {package.version} ({package.licence})" in said
+        (holder,) = re.findall(r"Copyright \(c\) .*", package.text("licence"))
+        assert holder in said
+
+
+# --- the command that refreshes them ---------------------------------------------------------
+def entry(**changed: str) -> dict[str, Any]:
+    file = {"file": "a.js", "kind": "script", "upstream": "a.js", "sha256": ""}
+    told = {"name": "a", "version": "1.0.0", "licence": "MIT", "integrity": "", "files": [file]}
+    return told | changed
+
+
+def rendered(folder: Path, source: str = "{{ 1 + x }}") -> str:
+    made = Environment(
+        loader=DictLoader({"a": source}), autoescape=True, bytecode_cache=TemplateCache(folder)
+    )
+    return made.get_template("a").render(x=2)
+
+
+def put(file: Path, code: bytes) -> None:
+    """Puts other code in the place of what is kept, as if it belonged there."""
+    checksum = file.read_bytes().split(b" ", 1)[0]
+    file.write_bytes(checksum + b" " + hashlib.sha256(code).hexdigest().encode() + b"\n" + code)
+
+
+def kept(folder: Path) -> Path:
+    (file,) = folder.iterdir()
+    return file
+
+
+def other_code(source: str) -> bytes:
+    return marshal.dumps(
+        compile(Environment(autoescape=True).compile(source, raw=True), "a", "exec")
+    )
+
+
+def test_what_was_compiled_is_used_again(tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "templates"
+    assert rendered(folder) == "3"
+    put(kept(folder), other_code("kept"))
+    assert rendered(folder) == "kept"
+
+
+@pytest.mark.parametrize("damage", [b"", b"\n", b"\xff\xfe", b"{}", marshal.dumps([1])])
+def test_what_is_damaged_is_compiled_anew(tmp_path: Path, damage: bytes) -> None:
+    folder = tmp_path / "cache"
+    rendered(folder)
+    kept(folder).write_bytes(damage)
+    assert rendered(folder) == "3"
+    put(kept(folder), damage)
+    assert rendered(folder) == "3"
+    rendered(folder)
+    file = kept(folder)
+    file.write_bytes(file.read_bytes()[:-1])
+    assert rendered(folder) == "3"
+
+
+def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    rendered(folder)
+    put(kept(folder), other_code("theirs"))
+    folder.chmod(0o777)
+    assert rendered(folder) == "3"

@@ -1,0 +1,183 @@
+"""Charts, name scopes and copies in a real browser: pointed at, looked into, sent as a link."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.report.examples import gpu_run
+from tests.report.page.browsing import PICTURE_FAULTS, Visit, until
+from tests.report.page.copies import copies, flow, group
+from traceanalyzer.model import CopyGraph, CopyGroups, Table
+from traceanalyzer.report.page import write_page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from playwright.sync_api import Locator, Page
+
+    from traceanalyzer.model import Report
+
+    Look = Callable[..., Visit]
+
+SHOWN = """
+() => [...document.querySelectorAll("#copies svg[data-measure]")]
+  .filter((svg) => svg.checkVisibility()).map((svg) => svg.dataset.measure)
+"""
+
+
+def many_steps() -> Report:
+    run = gpu_run()
+    kinds = ("warm_up", "regular", "regular", "outlier", "partial")
+    rows = tuple(
+        ("h", k, "train", 14_000.0 + 10 * k, kinds[k] if k < len(kinds) else "regular")
+        for k in range(400)
+    )
+    columns = ("host", "step", "name", "duration_us", "kind")
+    table = Table(columns=columns, rows=rows, total_rows=400)
+    return replace(run, tables=replace(run.tables, steps=table))
+
+
+def big_machine() -> Report:
+    """Eight GPUs that copy to the host and to each other, and as many groups as there may be."""
+    devices = [copies("host", f"gpu:{k}", 10**9 * (k + 1), "h2d") for k in range(8)]
+    devices += [copies(f"gpu:{k}", "host", 10**6, "d2h") for k in range(8)]
+    devices += [copies(f"gpu:{k}", "another device", 10**8, "p2p") for k in range(8)]
+    every = tuple(group(f"model/block_{k}/attention/output/MatMul") for k in range(24))
+    flows = [flow(k, (7 * k) % 24, 10**k % 10**9, f"host gpu:{k % 8}") for k in range(24)]
+    flows += [flow(k, k, 10**6, f"gpu:{k % 8} host") for k in range(24)]
+    groups = CopyGroups(sources=every, targets=every, flows=tuple(flows))
+    graph = CopyGraph(nodes=(), edges=(), devices=tuple(devices), groups=groups)
+    return replace(gpu_run(), copy_graph=graph)
+
+
+def ready(page: Page) -> None:
+    """Wait for what is drawn once its table is open."""
+    page.wait_for_selector("#scopes.charted")
+    page.wait_for_selector("#steps-chart.charted canvas")
+
+
+def test_charts_tell_their_points_and_zoom(look: Look, tmp_path: Path) -> None:
+    path = tmp_path / "many.html"
+    write_page(many_steps(), path)
+    page = look(path).page
+    ready(page)
+    assert not page.locator("#steps-chart svg.plot").is_visible()
+    plot = page.locator("#steps-chart .u-over")
+    reading = page.locator("#steps-chart .reading")
+    plot.hover(position={"x": 2, "y": 50})
+    assert reading.inner_text() == "Step 0 (warm-up): 14.0\xa0ms"
+    plot.hover(position={"x": plot.evaluate("e => e.clientWidth") - 2, "y": 50})
+    assert reading.inner_text() == "Step 399: 18.0\xa0ms"
+    box = plot.bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * 0.25, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.5, middle, steps=5)
+    page.mouse.up()
+    plot.hover(position={"x": 2, "y": 50})
+    assert 97 <= int(reading.inner_text().split()[1].rstrip(":")) <= 103
+    page.get_by_role("button", name="Whole").first.click()
+    page.locator("#steps-chart .plot-box").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#announcements").inner_text().startswith("Step 1:")
+    page.locator("#memory .plot-box").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    memory = page.locator("#memory .reading").inner_text()
+    assert memory == "7.76\xa0GB in use from 14.4\xa0ms on, the peak"
+
+
+# --- name scopes -----------------------------------------------------------------------------
+
+
+def scope(page: Page, name: str) -> Locator:
+    return page.locator(f"#scopes .live g:has(text:text-is('{name}'))")
+
+
+def test_a_scope_is_looked_into_and_left_by_pointer_keys_and_address(look: Look) -> None:
+    seen = look("gpu")
+    page = seen.page
+    ready(page)
+    crumbs = page.locator("#scopes .crumbs bdi")
+    whole = page.locator("#scopes .live").bounding_box()
+    scope(page, "ranker").click()
+    box = scope(page, "ranker").locator("rect").first.bounding_box()
+    assert whole is not None
+    assert box is not None
+    assert box["width"] == pytest.approx(whole["width"], abs=3)
+    assert crumbs.inner_text() == "ranker"
+    assert "time.scope=2" in page.url
+    reading = page.locator("#scopes .reading").inner_text()
+    assert reading.startswith("model/ranker: 20.3\xa0%, 30.0\xa0ms on the CPU, 200\xa0ms on")
+    page.locator("#scopes").get_by_role("button", name="All scopes").click()
+    assert "time.scope" not in page.url
+    page.locator("#scopes .live g[tabindex='0']").focus()
+    for key in ("ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert crumbs.inner_text() == "backbone"
+    page.keyboard.press("u")
+    assert crumbs.inner_text() == "model"
+    page.keyboard.press("Escape")
+    assert crumbs.count() == 0
+    page.evaluate("location.hash = '#time&time.scope=0'")
+    until(seen, "document.querySelectorAll('#scopes .crumbs bdi').length === 1")
+    page.go_back()
+    until(seen, "document.querySelectorAll('#scopes .crumbs bdi').length === 0")
+
+
+# --- copies ----------------------------------------------------------------------------------
+
+
+def test_what_widths_stand_for_can_be_chosen_and_is_kept(look: Look) -> None:
+    page = look("gpu").page
+    assert page.evaluate(SHOWN) == ["bytes", "bytes"]
+    page.get_by_role("button", name="Copy time", exact=True).click()
+    assert page.evaluate(SHOWN) == ["time", "time"]
+    assert page.url.endswith("#copies.by=time")
+    page.reload()
+    assert page.evaluate(SHOWN) == ["time", "time"]
+    pressed = page.locator("#copies-by [aria-pressed=true]")
+    assert pressed.all_inner_texts() == ["Copy time"]
+
+
+def test_ops_that_copy_bring_out_their_copies_and_lead_to_their_rows(look: Look) -> None:
+    seen = look("gpu")
+    page = seen.page
+    node = page.locator("svg.sankey:visible a.node[data-key=f2]")
+    node.focus()
+    dimmed = "getComputedStyle(document.querySelector('svg.sankey [data-key=f0]')).opacity < 0.5"
+    until(seen, dimmed)
+    target = node.get_attribute("href")
+    page.keyboard.press("Enter")
+    assert page.evaluate("location.hash") == target
+    # Rows of a folded table too.
+    row = page.locator("#copies-from-3")
+    assert not row.is_visible()
+    page.locator("svg.sankey:visible a.node[data-key=f3]").focus()
+    page.keyboard.press("Enter")
+    row.wait_for(state="visible")
+    # Directions differ by more than colour.
+    fills = page.evaluate(
+        "['h2d', 'd2h', 'p2p'].map((way) => getComputedStyle("
+        "document.querySelector(`svg.sankey .band.${way} path`)).fill)"
+    )
+    assert len(set(fills)) == 3
+    assert ["pattern" in fill for fill in fills] == [False, True, True]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [320, 1280])
+def test_pictures_of_a_big_machine_fit(look: Look, tmp_path: Path, width: int) -> None:
+    path = tmp_path / "big.html"
+    write_page(big_machine(), path)
+    page = look(path, width).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for measure in ("Bytes", "Copy time", "Copies"):
+        page.locator("#copies-by").get_by_role("button", name=measure, exact=True).click()
+        assert page.evaluate(PICTURE_FAULTS) == []

@@ -1,0 +1,159 @@
+"""Loops over events, see `events.c`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.native.library import Function
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ids = NDArray[np.int32] | NDArray[np.int64]
+
+__all__ = [
+    "Nested",
+    "Segments",
+    "Stretches",
+    "Turns",
+    "align",
+    "begun_by_call",
+    "find_repeat",
+    "flatten",
+    "innermost",
+    "sum_by",
+]
+
+
+class Nested(NamedTuple):
+    """The events of some lines, which nest.
+
+    Attributes:
+        order: Events line by line, by start, an enclosing event before what it encloses.
+        line_begin: First entry in `order` of each line, one longer.
+        start_ps: Start of each event.
+        end_ps: End of each event.
+    """
+
+    order: NDArray[np.int64]
+    line_begin: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+
+
+class Segments(NamedTuple):
+    """Times of lines that do not overlap: the first of each line, start, end, innermost event."""
+
+    begin: NDArray[np.int64]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    event: NDArray[np.int64]
+
+
+class Turns(NamedTuple):
+    """Turns that executors took, by lane and time: when, and for which call."""
+
+    lane: NDArray[np.int32]
+    start_ps: NDArray[np.int64]
+    end_ps: NDArray[np.int64]
+    call: NDArray[np.int64]
+
+
+class Stretches(NamedTuple):
+    """Stretches of ops, one after the other: events of a trace, or records of a sidecar."""
+
+    op: NDArray[np.int32]
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+
+_innermost = Function("innermost", "int64 int64 int64 int64 bool int64= int64=")
+_sum_by = Function("sum_by", "int64 int64 int64=")
+_flatten = Function("flatten", "int64 int64 int64 int64 int8 int64= int64= int64= int64= int64=")
+_begun_by_call = Function("begun_by_call", "int32 int64 int64 int64 int32 int64 int64 int64 int64=")
+_align = Function(
+    "align", "int32 int64 int64 int32 int32 int64 int64 bool number int32= int32= int64="
+)
+_find_repeat = Function("find_repeat", "int32 number number number number int64= int64=")
+
+
+def innermost(nested: Nested, is_container: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return the innermost enclosing container of each event, -1 for none."""
+    found = np.full(len(is_container), -1, np.int64)
+    _innermost(*nested, is_container, np.empty(len(nested.order), np.int64), found)
+    return found
+
+
+def sum_by(codes: NDArray[np.int64], values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Sum `values` for each code below `size`, modulo 2^64; negative codes are left out."""
+    sums = np.zeros(size, np.int64)
+    _sum_by(codes, values, sums)
+    return sums
+
+
+def flatten(nested: Nested, label: NDArray[np.int8]) -> Segments:
+    """Lay nested events out as segments that do not overlap; negative labels are left out."""
+    room = 2 * int(np.count_nonzero(label[nested.order] >= 0))
+    begin = np.empty(len(nested.line_begin), np.int64)
+    start_ps, end_ps, event = (np.empty(room, np.int64) for _ in range(3))
+    stack = np.empty(len(nested.order), np.int64)
+    n = _flatten(*nested, label, stack, begin, start_ps, end_ps, event)
+    return Segments(begin, start_ps[:n], end_ps[:n], event[:n])
+
+
+def begun_by_call(
+    turns: Turns,
+    links: tuple[NDArray[np.int32], NDArray[np.int64]],
+    calls: tuple[NDArray[np.int64], NDArray[np.int64]],
+) -> NDArray[np.int64]:
+    """Return what began each turn: what ended last, before it, in its call; -1 for nothing.
+
+    Args:
+        turns: The turns.
+        links: Lanes that were set going by a known one, and when; a turn after that has a cause.
+        calls: Of what ended in calls: the call, and when.
+    """
+    found = np.empty(len(turns.lane), np.int64)
+    _begun_by_call(*turns, *links, *calls, found)
+    return found
+
+
+def align(
+    events: Stretches,
+    records: Stretches,
+    signature: NDArray[np.int32],
+    is_open: NDArray[np.bool_],
+    most_pairs: int,
+) -> NDArray[np.int64]:
+    """Return the record of each event, -1 where it is not certain.
+
+    Args:
+        events: The events, stretch by stretch.
+        records: What each stretch is to be laid against.
+        signature: Signature of each record.
+        is_open: Whether the end of a stretch's records is not known.
+        most_pairs: Leave a stretch alone if more pairs would have to be compared.
+    """
+    found = np.full(len(events.op), -1, np.int64)
+    n = np.maximum(events.end - events.begin, 0)
+    m = np.maximum(records.end - records.begin, 0)
+    room = int(((n + 1) * (m + 1))[n * m <= most_pairs].max(initial=0))
+    before, after = np.empty(room, np.int32), np.empty(room, np.int32)
+    _align(
+        *events, records.op, signature, *records[1:], is_open, most_pairs, before, after, found
+    )  # fmt: skip
+    return found
+
+
+def find_repeat(
+    codes: NDArray[np.int32], least_repeats: int, share: tuple[int, int], looks: int
+) -> tuple[int, int, int] | None:
+    """Return begin, end and period of what a sequence repeats; see `tables.repeats`."""
+    found = np.empty(3, np.int64)
+    room = np.empty(len(codes) + 1, np.int64)
+    if not _find_repeat(codes, least_repeats, *share, looks, room, found):
+        return None
+    begin, end, period = found.tolist()
+    return begin, end, period

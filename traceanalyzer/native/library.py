@@ -1,0 +1,88 @@
+"""Loads the native code, by ctypes, which releases the interpreter lock, and calls it.
+
+Types of columns are checked here, lengths and indices in C.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from traceanalyzer.errors import NativeCodeError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Function", "load"]
+
+
+def load(path: Path) -> ctypes.CDLL:
+    """Load the library; it must have been compiled from the sources beside it."""
+    try:
+        library = ctypes.CDLL(str(path))
+        built = ctypes.c_uint32.in_dll(library, "sources").value
+    except (OSError, ValueError) as error:
+        msg = f"cannot load the native code ({error}); install traceanalyzer again"
+        raise NativeCodeError(msg) from None
+    sources = b"".join(file.read_bytes() for file in sorted(path.parent.glob("*.[ch]")))
+    if built != zlib.crc32(sources):
+        msg = f"the native code is not that of its sources in {path.parent}; run pip install -e ."
+        raise NativeCodeError(msg)
+    return library
+
+
+_LIBRARY: Final = load(Path(__file__).parent / "libtraceanalyzer.so")
+
+
+class Function:
+    """A function in C, which takes one struct: a pointer and a length for each column.
+
+    Parameters stand in the order of that struct, each with its type: that of a column, with `=`
+    where C writes to it; `ids` for a column of int32 or int64; `number`.
+    """
+
+    def __init__(self, name: str, parameters: str) -> None:
+        """Find a function by its name."""
+        self._name = name
+        self._parameters = parameters.split()
+        self._run = _LIBRARY[name]
+        self._run.argtypes, self._run.restype = [ctypes.c_void_p], ctypes.c_int64
+
+    def __call__(self, *values: NDArray[Any] | int) -> int:
+        """Call it; return what it returns, which is a count.
+
+        Raises:
+            TypeError: A column has another type.
+            ValueError: Columns do not fit each other, or an index leads outside.
+        """
+        slots: list[int] = []
+        columns = []  # a copy has to live until C returns
+        for k, (kind, value) in enumerate(zip(self._parameters, values, strict=True)):
+            if isinstance(value, np.ndarray):
+                column = self._column(k, kind, value)
+                columns.append(column)
+                slots += column.ctypes.data, column.size
+                if kind.startswith("ids"):
+                    slots.append(column.itemsize)
+            else:
+                slots.append(value)
+        result: int = self._run((ctypes.c_int64 * len(slots))(*slots))
+        if result < 0:
+            msg = f"{self._name}: columns do not fit each other, or an index leads outside"
+            raise ValueError(msg)
+        return result
+
+    def _column(self, k: int, kind: str, value: NDArray[Any]) -> NDArray[Any]:
+        wanted = kind.removesuffix("=")
+        if wanted == "ids":
+            wanted = "int64" if value.dtype == np.int64 else "int32"
+        if not kind.endswith("="):
+            return value.astype(wanted, order="C", casting="safe", copy=False)
+        if not (value.dtype == wanted and value.flags.c_contiguous and value.flags.writeable):
+            msg = f"{self._name}: column {k} must be contiguous, writable and of type {wanted}"
+            raise TypeError(msg)
+        return value

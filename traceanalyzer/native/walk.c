@@ -1,0 +1,414 @@
+/* Cutting a device's time, and the walk back from a moment to what it had waited for. */
+#include "common.h"
+
+/* As in `lanes.Doing`, whose other values are phases, too, and `phase.Phase`. */
+enum { WAIT = 5, CALL = 6 };
+enum {
+    LAUNCH = 2,
+    RUNTIME = 3,
+    PROGRAM = 4,
+    COMPUTE = 8,
+    COPY = 9,
+    QUEUED = 10,
+    OTHER_DEVICE = 11,
+    UNATTRIBUTED = 12
+};
+enum { DEVICE_LANE = -1 }; /* as in `lanes` */
+enum { MOST_JUMPS = 64 };  /* from thread to thread without getting further back */
+
+struct busy_and_idle {
+    COLUMN(const int64_t) busy_start, busy_end; /* when some kernel ran: disjoint, rising */
+    COLUMN(const int64_t) copy_start, copy_end; /* copies, by start */
+    int64_t from_ps, to_ps;
+    COLUMN(int64_t) start_ps, end_ps; /* of each part; two for each time above, and one */
+    COLUMN(uint8_t) phase;
+    COLUMN(int64_t) copy; /* -1 for none */
+};
+
+/* Cut a device's time into computing, copying and idle, which is not attributed; return how many
+ * parts. They follow on each other, and each ends with something above: no more than the room that
+ * the columns must have. A moment of several copies is that of the one that began first. */
+EXPORT int64_t busy_and_idle(const struct busy_and_idle *c)
+{
+    int64_t busy = c->busy_start.size, copies = c->copy_start.size, room = c->start_ps.size;
+    int64_t at = c->from_ps, b = 0, next = 0, n = 0;
+    int64_t current = -1; /* the copy that began first of those that go on */
+    if (c->busy_end.size != busy || c->copy_end.size != copies || c->end_ps.size != room ||
+        c->phase.size != room || c->copy.size != room || room < 2 * (busy + copies) + 1) {
+        return REFUSED;
+    }
+    for (; at < c->to_ps && n < room; n++) {
+        int64_t until = c->to_ps, which = -1;
+        uint8_t phase;
+        while (b < busy && c->busy_end.at[b] <= at) {
+            b++;
+        }
+        if (b < busy && c->busy_start.at[b] <= at) {
+            until = least(until, c->busy_end.at[b]);
+            phase = COMPUTE;
+        } else {
+            if (b < busy) {
+                until = least(until, c->busy_start.at[b]);
+            }
+            if (current >= 0 && c->copy_end.at[current] <= at) {
+                current = -1;
+            }
+            for (; current < 0 && next < copies && c->copy_start.at[next] <= at; next++) {
+                if (c->copy_end.at[next] > at) {
+                    current = next;
+                }
+            }
+            if (current >= 0) {
+                until = least(until, c->copy_end.at[current]);
+            } else if (next < copies) {
+                until = least(until, c->copy_start.at[next]);
+            }
+            which = current;
+            phase = current >= 0 ? COPY : UNATTRIBUTED;
+        }
+        c->start_ps.at[n] = at;
+        c->end_ps.at[n] = until;
+        c->phase.at[n] = phase;
+        c->copy.at[n] = which;
+        at = until;
+    }
+    return n;
+}
+
+struct walk_back {
+    /* Spans: start, end; the lane on which what ended it was launched (DEVICE_LANE: unknown); when
+     * its launch began, when it returned, and whether that is proved. */
+    COLUMN(const int64_t) span_start, span_end;
+    COLUMN(const int32_t) span_lane;
+    COLUMN(const int64_t) span_launch_start, span_launch_end;
+    COLUMN(const uint8_t) span_is_proved;
+    /* Lanes, which hold segments by time. */
+    COLUMN(const int64_t) lane_begin; /* first segment, one longer */
+    COLUMN(const uint8_t) is_program;
+    COLUMN(const int64_t) segment_start, segment_end;
+    COLUMN(const uint8_t) doing;
+    COLUMN(const int32_t) segment_row;
+    COLUMN(const int64_t) segment_call;
+    /* Links, by lane, then by time: when the lane began, who set it going, when, whether proved. */
+    COLUMN(const int64_t) link_begin, link_at; /* first link of each lane, one longer */
+    COLUMN(const int32_t) link_from_lane;
+    COLUMN(const int64_t) link_from;
+    COLUMN(const uint8_t) link_is_proved;
+    /* What ended in calls, by call, then by time: whether it is the call's beginning, and whether
+     * nothing of the call went on after it. */
+    COLUMN(const int64_t) call_id, call_ps;
+    COLUMN(const int32_t) call_lane;
+    COLUMN(const uint8_t) call_begins, call_ends;
+    /* What ran on devices, by end. Where the walk is not to go through devices, the columns from
+     * `device_start` on are empty. `device_before` ended last on the same device before it began. */
+    COLUMN(const int64_t) device_end;
+    COLUMN(const int32_t) device_stream;
+    COLUMN(const int64_t) device_start;
+    COLUMN(const uint8_t) device_phase;
+    COLUMN(const int32_t) device_row, device_launch_lane;
+    COLUMN(const int64_t) device_launch_start, device_launch_end;
+    COLUMN(const uint8_t) device_is_proved;
+    COLUMN(const int64_t) device_before; /* -1 for none */
+    /* Parts: start, end, phase, row (-1: none), device event (-1: none), whether proved. */
+    COLUMN(int64_t) part_start, part_end;
+    COLUMN(uint8_t) part_phase;
+    COLUMN(int32_t) part_row;
+    COLUMN(int64_t) part_event;
+    COLUMN(uint8_t) part_is_proved;
+    COLUMN(int64_t) done; /* spans, parts; zero at first */
+};
+
+/* Where the walk is: at moment `t` of a lane or, with DEVICE_LANE, of the devices. */
+typedef struct {
+    int64_t t;
+    int64_t on_device;          /* the device event to go on with; -1: what ended last */
+    int64_t launched, returned; /* the launch, where `t` is when something that it launched began */
+    int64_t call;               /* the last that the walk came through */
+    int32_t lane;
+    bool at_launch;
+    bool is_proved; /* a link that is taken for granted leaves unproved what it bridges, and on */
+} place;
+
+/* What a round accounts for: [since, t). */
+typedef struct {
+    int64_t since, event;
+    int32_t row;
+    uint8_t phase;
+    bool is_proved;
+} part;
+
+static bool are_lanes(const int32_t *lane, int64_t n, int64_t lanes)
+{
+    for (int64_t k = 0; k < n; k++) {
+        if (lane[k] < DEVICE_LANE || lane[k] >= lanes) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Tell whether the columns fit each other, and every index leads somewhere. */
+static bool is_sound(const struct walk_back *c)
+{
+    int64_t spans = c->span_start.size, lanes = c->is_program.size;
+    int64_t segments = c->segment_start.size, links = c->link_at.size, calls = c->call_id.size;
+    int64_t events = c->device_end.size, through = c->device_start.size;
+    int64_t room = c->part_start.size;
+    for (int64_t d = 0; d < c->device_before.size; d++) {
+        if (c->device_before.at[d] < -1 || c->device_before.at[d] >= events) {
+            return false;
+        }
+    }
+    return c->span_end.size == spans && c->span_lane.size == spans &&
+           c->span_launch_start.size == spans && c->span_launch_end.size == spans &&
+           c->span_is_proved.size == spans && c->lane_begin.size == lanes + 1 &&
+           c->segment_end.size == segments && c->doing.size == segments &&
+           c->segment_row.size == segments && c->segment_call.size == segments &&
+           c->link_begin.size == lanes + 1 && c->link_from_lane.size == links &&
+           c->link_from.size == links && c->link_is_proved.size == links &&
+           c->call_ps.size == calls && c->call_lane.size == calls &&
+           c->call_begins.size == calls && c->call_ends.size == calls &&
+           c->device_stream.size == events && (through == events || through == 0) &&
+           c->device_phase.size == through && c->device_row.size == through &&
+           c->device_launch_lane.size == through && c->device_launch_start.size == through &&
+           c->device_launch_end.size == through && c->device_is_proved.size == through &&
+           c->device_before.size == through && c->part_end.size == room &&
+           c->part_phase.size == room && c->part_row.size == room && c->part_event.size == room &&
+           c->part_is_proved.size == room && c->done.size == 2 &&
+           are_lanes(c->span_lane.at, spans, lanes) &&
+           are_lanes(c->link_from_lane.at, links, lanes) &&
+           are_lanes(c->call_lane.at, calls, lanes) &&
+           are_lanes(c->device_launch_lane.at, through, lanes) &&
+           are_bounds(c->lane_begin.at, lanes + 1, segments) &&
+           are_bounds(c->link_begin.at, lanes + 1, links);
+}
+
+/* Return the last device event that had ended by a moment, -1 for none. */
+static int64_t last_device_event(const struct walk_back *c, int64_t at_ps)
+{
+    return search(c->device_end.at, 0, c->device_end.size, at_ps, true) - 1;
+}
+
+/* Tell whether all that ended on devices after some moment, up to `last`, is of one stream: that
+ * does one thing after the other, so whatever was waited for had ended by then. */
+static bool is_of_one_stream(const struct walk_back *c, int64_t since, int64_t last)
+{
+    for (int64_t k = last - 1; k >= 0 && c->device_end.at[k] > since; k--) {
+        if (c->device_stream.at[k] != c->device_stream.at[last]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void follow_launch(const place *here, part *p, place *next)
+{
+    if (here->lane == DEVICE_LANE) {
+        return; /* of an unknown launch: the rest is not attributed */
+    }
+    if (here->returned < here->t) {
+        p->since = here->returned;
+        p->phase = QUEUED;
+        next->at_launch = true;
+    } else if (here->launched < here->t) {
+        p->since = here->launched;
+        p->phase = LAUNCH;
+    } else {
+        p->since = here->t;
+    }
+}
+
+static void
+follow_device(const struct walk_back *c, const place *here, int64_t floor, part *p, place *next)
+{
+    bool is_through = c->device_start.size > 0;
+    int64_t d = here->on_device >= 0 ? here->on_device : last_device_event(c, here->t);
+    if (d < 0) {
+        if (!c->device_end.size) {
+            p->phase = OTHER_DEVICE; /* of which the trace holds nothing */
+        }
+    } else if (!is_through && c->device_end.at[d] <= floor) {
+        p->phase = RUNTIME; /* the device that stands idle since: until the host heard of it */
+    } else if (!is_through && c->device_end.at[d] == here->t) {
+        p->phase = OTHER_DEVICE;
+    } else if (c->device_end.at[d] < here->t) {
+        p->phase = here->on_device >= 0 ? QUEUED : RUNTIME; /* until the host heard of it */
+        p->since = c->device_end.at[d];
+        next->on_device = d;
+    } else if (is_through) {
+        int64_t before = c->device_before.at[d];
+        int64_t ended = before >= 0 ? c->device_end.at[before] : LONG_AGO;
+        *p = (part){c->device_start.at[d], d, c->device_row.at[d], c->device_phase.at[d],
+                    here->is_proved};
+        if (c->device_launch_lane.at[d] >= 0 && c->device_launch_start.at[d] > ended) {
+            next->lane = c->device_launch_lane.at[d];
+            next->at_launch = true;
+            next->is_proved &= c->device_is_proved.at[d] != 0;
+            next->launched = c->device_launch_start.at[d];
+            next->returned = c->device_launch_end.at[d];
+        } else if (before >= 0) {
+            next->on_device = before;
+            next->is_proved &= c->device_stream.at[before] == c->device_stream.at[d];
+        } else {
+            next->at_launch = true; /* of an unknown launch */
+        }
+    }
+}
+
+/* Go back over a segment: what the thread did or, where it waited, to what ended last there. */
+static void
+follow_segment(const struct walk_back *c, const place *here, int64_t k, part *p, place *next)
+{
+    int64_t call = c->segment_call.at[k];
+    p->since = c->segment_start.at[k];
+    p->phase = c->doing.at[k];
+    p->row = c->segment_row.at[k];
+    if (call != 0) {
+        next->call = call;
+    }
+    if (c->doing.at[k] == CALL) {
+        int64_t last =
+            last_of_call(c->call_id.at, c->call_ps.at, c->call_id.size, call, here->t);
+        p->phase = RUNTIME;
+        p->row = -1;
+        if (call == 0) {
+            next->is_proved = false; /* which thread was waited for is not recorded */
+        } else if (last >= 0 && c->call_ps.at[last] > p->since &&
+                   c->call_lane.at[last] != here->lane) {
+            /* A caller waits for all of its call, so for what ended last of it. */
+            p->since = c->call_ps.at[last];
+            next->lane = c->call_lane.at[last];
+            next->is_proved &= c->call_ends.at[last] != 0;
+        }
+    } else if (c->doing.at[k] == WAIT) {
+        int64_t d = last_device_event(c, here->t);
+        p->phase = RUNTIME;
+        p->row = -1;
+        if (d >= 0 && c->device_end.at[d] > p->since) {
+            /* A copy waits for itself. */
+            bool is_own = c->device_start.size > 0 && c->device_launch_lane.at[d] == here->lane &&
+                          c->device_launch_start.at[d] >= p->since;
+            next->is_proved &= is_own || is_of_one_stream(c, p->since, d);
+            p->since = c->device_end.at[d];
+            next->lane = DEVICE_LANE;
+        }
+    }
+    p->is_proved = next->is_proved;
+}
+
+static void follow_lane(const struct walk_back *c, const place *here, part *p, place *next)
+{
+    int64_t low = c->lane_begin.at[here->lane], high = c->lane_begin.at[here->lane + 1];
+    int64_t k = search(c->segment_start.at, low, high, here->t, false) - 1;
+    int64_t first_link = c->link_begin.at[here->lane];
+    int64_t w = search(c->link_at.at, first_link, c->link_begin.at[here->lane + 1], here->t, true);
+    int64_t ended = k >= low ? c->segment_end.at[k] : LONG_AGO;
+    w--;
+    if (k >= low && ended >= here->t) {
+        follow_segment(c, here, k, p, next);
+    } else if (w >= first_link && c->link_at.at[w] >= ended) {
+        p->phase = RUNTIME;
+        p->is_proved = next->is_proved &= c->link_is_proved.at[w] != 0;
+        p->since = ended; /* handed over earlier: the thread was not free */
+        if (c->link_from.at[w] >= ended) {
+            p->since = c->link_from.at[w];
+            next->lane = c->link_from_lane.at[w];
+        }
+    } else if (c->is_program.at[here->lane]) {
+        p->since = ended;
+        p->phase = PROGRAM;
+    } else {
+        /* What set the thread going is not recorded: not before what ended last in the call, or
+         * before the call itself. */
+        int64_t last =
+            last_of_call(c->call_id.at, c->call_ps.at, c->call_id.size, here->call, here->t);
+        if (last >= 0) {
+            p->since = c->call_ps.at[last];
+            next->lane = c->call_lane.at[last];
+            p->is_proved = next->is_proved &= c->call_begins.at[last] != 0;
+        }
+    }
+}
+
+/* Add a part that ends at `t`, to the one before where both are the same; false without room. */
+static bool add_part(const struct walk_back *c, int64_t first, int64_t *n, const part *p, int64_t t)
+{
+    int64_t k = *n - 1;
+    if (k >= first && c->part_phase.at[k] == p->phase && c->part_row.at[k] == p->row &&
+        c->part_event.at[k] == p->event && c->part_is_proved.at[k] == p->is_proved) {
+        c->part_start.at[k] = p->since;
+    } else if (p->since < t) {
+        if (*n >= c->part_start.size) {
+            return false;
+        }
+        k = (*n)++;
+        c->part_start.at[k] = p->since;
+        c->part_end.at[k] = t;
+        c->part_phase.at[k] = p->phase;
+        c->part_row.at[k] = p->row;
+        c->part_event.at[k] = p->event;
+        c->part_is_proved.at[k] = p->is_proved;
+    }
+    return true;
+}
+
+static bool walk_span(const struct walk_back *c, int64_t g, int64_t *n)
+{
+    int64_t floor = c->span_start.at[g], first = *n;
+    int jumps = 0;
+    place here = {
+        .t = c->span_end.at[g],
+        .on_device = -1,
+        .launched = c->span_launch_start.at[g],
+        .returned = c->span_launch_end.at[g],
+        .lane = c->span_lane.at[g],
+        .at_launch = true,
+        .is_proved = c->span_is_proved.at[g] != 0,
+    };
+    while (here.t > floor) {
+        part p = {floor, -1, -1, UNATTRIBUTED, here.is_proved};
+        place next = here;
+        next.at_launch = false;
+        next.on_device = -1;
+        if (here.at_launch) {
+            follow_launch(&here, &p, &next);
+        } else if (here.lane == DEVICE_LANE) {
+            follow_device(c, &here, floor, &p, &next);
+        } else {
+            follow_lane(c, &here, &p, &next);
+        }
+        p.since = least(most(p.since, floor), here.t); /* never forward: it must end */
+        jumps = p.since < here.t ? 0 : jumps + 1;
+        if (jumps > MOST_JUMPS) {
+            p = (part){floor, -1, -1, UNATTRIBUTED, p.is_proved};
+        }
+        if (!add_part(c, first, n, &p, here.t)) {
+            return false;
+        }
+        here = next;
+        here.t = p.since;
+    }
+    return true;
+}
+
+/* Cut each span into what its end was waiting for; see `walk.walk_back`.
+ *
+ * The parts of a span are in falling order of time. Stops early where the columns of parts have no
+ * room for those of a span: call it again, with more, to go on with that span. A walk ends: each
+ * round gets further back, or is one of MOST_JUMPS.
+ */
+EXPORT int64_t walk_back(const struct walk_back *c)
+{
+    if (!is_sound(c) || c->done.at[0] < 0 || !is_within(c->done.at[1], c->part_start.size + 1)) {
+        return REFUSED;
+    }
+    while (c->done.at[0] < c->span_start.size) {
+        int64_t n = c->done.at[1];
+        if (!walk_span(c, c->done.at[0], &n)) {
+            break;
+        }
+        c->done.at[0]++;
+        c->done.at[1] = n;
+    }
+    return 0;
+}

@@ -1,0 +1,260 @@
+"""Reads the protobuf encoding of an XSpace, see `wire.c`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from traceanalyzer.native.library import Function
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "BYTES",
+    "DOUBLE",
+    "INT64",
+    "OVERRUN",
+    "REF",
+    "STRING",
+    "UINT64",
+    "UNREADABLE",
+    "LineColumns",
+    "LinesFound",
+    "PlaneTables",
+    "PlanesFound",
+    "SpaceFound",
+    "fill_lines",
+    "find_stat",
+    "intern_strings",
+    "mark_ids",
+    "scan_lines",
+    "scan_space",
+    "string_bounds",
+    "walk_planes",
+]
+
+# Kinds of a stat's value: the field numbers of the oneof in XStat. 0 is a stat without a value.
+DOUBLE, UINT64, INT64, STRING, BYTES, REF = 2, 3, 4, 5, 6, 7
+
+# Why `scan_space` stopped short.
+OVERRUN = 1  # a length leads past the end of the file: it was cut
+UNREADABLE = 2  # not an encoding at all
+
+
+class SpaceFound(NamedTuple):
+    """What stands at the top level of a file: how much, and where and why reading stopped."""
+
+    planes: int
+    strings: int
+    stop: int
+    why: int
+
+
+class PlanesFound(NamedTuple):
+    """How much planes hold, and what of them could not be read."""
+
+    lines: int
+    event_metadata: int
+    stat_metadata: int
+    stats: int
+    children: int
+    bytes_lost: int
+    places: int
+
+
+class LinesFound(NamedTuple):
+    """What lines hold: aggregated events, ids beyond 32 bits, and what could not be read."""
+
+    aggregated: int
+    is_wide: bool
+    bytes_lost: int
+    places: int
+
+
+class PlaneTables(NamedTuple):
+    """Planes, lines and metadata: a row a column in the two-dimensional ones, see `wire.c`."""
+
+    plane: NDArray[np.int64]
+    lines: NDArray[np.int64]
+    event_metadata: NDArray[np.int64]
+    stat_metadata: NDArray[np.int64]
+    stat_id: NDArray[np.int64]
+    stat_kind: NDArray[np.uint8]
+    stat_value: NDArray[np.uint64]
+    children: NDArray[np.int64]
+
+    @classmethod
+    def empty(cls, planes: int = 0, found: PlanesFound | None = None) -> PlaneTables:
+        """Make room for what was found."""
+        lines, events, names, stats, children = found[:5] if found else (0,) * 5
+        return cls(
+            np.empty((7, planes), np.int64),
+            np.empty((8, lines), np.int64),
+            np.empty((6, events), np.int64),
+            np.empty((2, names), np.int64),
+            np.empty(stats, np.int64),
+            np.empty(stats, np.uint8),
+            np.empty(stats, np.uint64),
+            np.empty(children, np.int64),
+        )
+
+
+class LineColumns(NamedTuple):
+    """Lines, where the rows of each begin, and the columns of events and stats."""
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+    timestamp_ns: NDArray[np.int64]
+    event_begin: NDArray[np.int64]
+    stat_begin: NDArray[np.int64]
+    metadata_id: NDArray[np.int64]  # or int32, as stat_id
+    start_ps: NDArray[np.int64]
+    duration_ps: NDArray[np.int64]
+    first_stat: NDArray[np.int64]
+    occurrences: NDArray[np.int64]
+    stat_id: NDArray[np.int64]
+    stat_kind: NDArray[np.uint8]
+    stat_value: NDArray[np.uint64]
+
+
+_scan_space = Function("scan_space", "uint8 int64= int64= uint8= int64= int64=")
+_walk_planes = Function(
+    "walk_planes",
+    "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64= int64=",
+)
+_scan_lines = Function("scan_lines", "uint8 number number int64 int64= int64= int64= int64=")
+_fill_lines = Function(
+    "fill_lines",
+    "uint8 number number int64 int64 int64 int64 int64"
+    " ids= int64= int64= int64= int64= ids= uint8= uint64=",
+)
+_find_stat = Function("find_stat", "int64 int64 ids int64 int64=")
+_mark_ids = Function("mark_ids", "ids bool=")
+_string_bounds = Function("string_bounds", "uint8 int64 int64= int64=")
+_intern_strings = Function(
+    "intern_strings", "uint8 number int64 int32= int64= uint64= int32= int64="
+)
+_FIRST_TABLE: Final = 1 << 16  # more where there are more distinct strings, fewer for few strings
+
+
+def scan_space(
+    buffer: NDArray[np.uint8],
+    planes: NDArray[np.int64],
+    string_field: NDArray[np.uint8],
+    string_at: NDArray[np.int64],
+) -> SpaceFound:
+    """Read the top level of a file: where planes begin and end, where strings stand.
+
+    Args:
+        buffer: The file.
+        planes: Two rows, begin and end; like the others written as far as there is room.
+        string_field: Field number (2 errors, 3 warnings, 4 hostnames) of each string.
+        string_at: Position of each string.
+    """
+    found = np.empty(4, np.int64)
+    _scan_space(buffer, planes[0], planes[1], string_field, string_at, found)
+    return SpaceFound(*found.tolist())
+
+
+def walk_planes(
+    buffer: NDArray[np.uint8],
+    begin: NDArray[np.int64],
+    end: NDArray[np.int64],
+    tables: PlaneTables,
+) -> PlanesFound:
+    """Read all of each plane but its events; move its end up to the first damage.
+
+    Args:
+        buffer: The file.
+        begin: Where each plane begins.
+        end: Where it ends.
+        tables: Written as far as there is room.
+    """
+    found = np.empty(7, np.int64)
+    _walk_planes(buffer, begin, end, *tables, found)
+    return PlanesFound(*found.tolist())
+
+
+def scan_lines(
+    buffer: NDArray[np.uint8],
+    part: range,
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
+    events: NDArray[np.int64],
+    stats: NDArray[np.int64],
+) -> LinesFound:
+    """Count the events and stats of some lines; move a line's end up to its first damage.
+
+    Args:
+        buffer: The file.
+        part: Which lines.
+        bounds: Where each line begins and ends.
+        events: Filled with the number of events of each line.
+        stats: Filled with the number of their stats.
+    """
+    found = np.empty(4, np.int64)
+    _scan_lines(buffer, part.start, part.stop, *bounds, events, stats, found)
+    aggregated, is_wide, bytes_lost, places = found.tolist()
+    return LinesFound(aggregated, bool(is_wide), bytes_lost, places)
+
+
+def fill_lines(buffer: NDArray[np.uint8], part: range, columns: LineColumns) -> None:
+    """Write the events and stats of some lines."""
+    _fill_lines(buffer, part.start, part.stop, *columns)
+
+
+def find_stat(
+    bounds: tuple[NDArray[np.int64], NDArray[np.int64]],
+    stat_id: NDArray[np.int64],
+    wanted: NDArray[np.int64],
+    rows: NDArray[np.int64],
+) -> None:
+    """Find, for each owner of stats, the last stat that has one of some ids.
+
+    Args:
+        bounds: First stat of each owner, and the one to stop before.
+        stat_id: NDArray[np.int64] of all stats.
+        wanted: The ids, rising.
+        rows: Written for owners that have such a stat.
+    """
+    _find_stat(*bounds, stat_id, wanted, rows)
+
+
+def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
+    """Tell which of the numbers below `size` are among some ids, all of which are below it."""
+    is_used = np.zeros(size, np.bool_)
+    _mark_ids(ids, is_used)
+    return is_used
+
+
+def string_bounds(
+    buffer: NDArray[np.uint8], at: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the strings at some positions begin and end; equal for -1, which is none."""
+    begin, end = np.empty_like(at), np.empty_like(at)
+    _string_bounds(buffer, at, begin, end)
+    return begin, end
+
+
+def intern_strings(
+    buffer: NDArray[np.uint8], seed: int, at: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the distinct strings among those at some positions, in order of first appearance.
+
+    Args:
+        buffer: The file.
+        seed: Where hashes start: a secret keeps a file from holding strings that all collide.
+        at: Positions of the strings.
+
+    Returns:
+        The number of each string, and the position of each distinct one.
+    """
+    codes, first = np.empty(len(at), np.int32), np.empty(len(at), np.int64)
+    hashes, done = np.empty(len(at), np.uint64), np.zeros(2, np.int64)
+    size = 1 << min(2 * len(at) + 1, _FIRST_TABLE).bit_length()
+    while done[0] < len(at):
+        table = np.empty(size, np.int32)
+        _intern_strings(buffer, seed, at, codes, first, hashes, table, done)
+        size *= 4
+    return codes, first[: done[1]]
