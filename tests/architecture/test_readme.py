@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from click.testing import CliRunner
 
 from tests.architecture.toolchain import ROOT
-from tests.samples import PICTURE
 from traceanalyzer.cli import cli
 
 if TYPE_CHECKING:
@@ -55,12 +54,6 @@ def test_its_tour_shows_what_the_tool_prints(monkeypatch: pytest.MonkeyPatch) ->
         for line in shown:
             for part in filter(None, (part.strip(" (),") for part in line.split("..."))):
                 assert part in printed
-
-
-def test_its_picture_is_light() -> None:
-    assert f"]({PICTURE.relative_to(ROOT)})" in README
-    assert PICTURE.read_bytes().startswith(b"\x89PNG")
-    assert PICTURE.stat().st_size < 300_000
 
 
 def test_lists_the_commands() -> None:

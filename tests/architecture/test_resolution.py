@@ -42,19 +42,14 @@ def resolve(*requirements: str, extras: tuple[str, ...] = ()) -> dict[str, tuple
     }
 
 
-@pytest.mark.parametrize("tensorflow", ["2.12.0", "2.12.*", "2.18.*", "2.21.*"])
-def test_resolves_beside(tensorflow: str) -> None:
-    found = resolve(f"tensorflow=={tensorflow}")
-    expected = tuple(int(number) for number in tensorflow.split(".") if number != "*")
-    assert found["tensorflow"][: len(expected)] == expected
-
-
-def test_takes_the_numpy_that_tensorflow_2_12_wants() -> None:
+def test_resolves_beside_the_oldest_tensorflow() -> None:
     found = resolve("tensorflow==2.12.0")
+    assert found["tensorflow"] == (2, 12, 0)
     assert found["numpy"] < (1, 24)
     assert (2, 0) <= found["pandas"] < (3,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tensorflow", ["2.12.*", "2.18.*", "2.21.*"])
 def test_resolves_with_the_extras_that_bring_tensorflow_and_tensorboard(tensorflow: str) -> None:
     found = resolve(f"tensorflow=={tensorflow}", extras=("capture", "tensorboard"))

@@ -12,7 +12,7 @@ from tests.architecture.toolchain import LINT_IMPORTS, complaints
     [
         pytest.param(("-m", "ruff", "check", "."), id="ruff check"),
         pytest.param(("-m", "ruff", "format", "--check", "."), id="ruff format"),
-        pytest.param(("-m", "mypy"), id="mypy"),
+        pytest.param(("-m", "mypy"), id="mypy", marks=pytest.mark.slow),
         pytest.param(LINT_IMPORTS, id="lint-imports"),
     ],
 )

@@ -111,12 +111,6 @@ def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not nvml.is_open
 
 
-def test_half_of_what_the_link_does_is_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Nvml, "nvmlDeviceGetCurrPcieLinkWidth", lambda *_: 1 / 0)
-    [gpu] = watched(monkeypatch, Nvml([]))
-    assert (gpu["pcie_generation"], gpu["pcie_width"]) == (None, None)
-
-
 def test_the_others_are_those_that_are_not_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         seen = [process(os.getpid()), process(child.pid), process(1), process(2**22 + 5, None)]
@@ -144,14 +138,3 @@ def test_tells_nothing_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None
     nvml.used = [0]
     monkeypatch.setattr(Nvml, "nvmlInit", lambda _: 1 / 0)
     assert watched(monkeypatch, nvml) == []
-
-
-def test_tells_nothing_without_the_binding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pynvml", None)
-    watch = GpuWatch()
-    watch.start(os.getpid())
-    assert watch.finish() == []
-
-
-def test_tells_nothing_of_a_script_that_was_not_started() -> None:
-    assert GpuWatch().finish() == []

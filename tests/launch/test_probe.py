@@ -27,13 +27,6 @@ def asked(variables: dict[str, str]) -> list[str]:
         return probe.device_lines([sys.executable], variables, mask)
 
 
-@pytest.mark.parametrize(
-    ("level", "is_one"), [("0", False), ("1", True), ("3", True), ("x", False), (None, False)]
-)
-def test_knows_when_lines_are_suppressed(level: str | None, *, is_one: bool) -> None:
-    assert probe.is_suppressed({} if level is None else {"TF_CPP_MIN_LOG_LEVEL": level}) == is_one
-
-
 def test_asks_with_the_level_down_and_keeps_lines_about_devices(tmp_path: Path) -> None:
     code = f"""
 import os, sys

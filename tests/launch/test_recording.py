@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import signal
@@ -16,7 +15,6 @@ from traceanalyzer.sidecar.files import path_beside, read
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable
     from pathlib import Path
 
     from traceanalyzer.sidecar.document import Sidecar
@@ -71,17 +69,12 @@ def masked(done: Done, folder: Path) -> Done:
     return Done(done.code, done.out, TIMES.sub(b"", done.err).replace(bytes(folder), b""))
 
 
-@pytest.fixture(scope="module")
-def without(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
-    """Run the script without the capture, masked: once for each of its ends."""
-
-    @functools.cache
-    def run(how: str, **variables: str) -> Done:
-        folder = tmp_path_factory.mktemp("plain")
-        (folder / "script.py").write_text(SCRIPT)
-        return masked(plain(["script.py", how], folder, **variables), folder)
-
-    return run
+def without(tmp_path: Path, how: str, **variables: str) -> Done:
+    """Run the script without the capture, masked."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "script.py").write_text(SCRIPT)
+    return masked(plain(["script.py", how], folder, **variables), folder)
 
 
 def names(folder: Path) -> set[str]:
@@ -93,39 +86,34 @@ def names(folder: Path) -> set[str]:
     }
 
 
-def test_leaves_a_run_the_evidence_and_the_page(folder: Path, without: Callable[..., Done]) -> None:
-    done = captured(["script.py", "end"], folder)
-    assert masked(done.without_ours, folder) == without("end")
-    [trace] = traces(folder)
-    assert trace.parent.parent == folder / "traceanalyzer-logs" / "plugins" / "profile"
+def test_a_script_that_fails_leaves_a_run_the_evidence_and_the_page(folder: Path) -> None:
+    options = ["--logdir", "my\nlogs", "--report", "my\x1b\npage.html"]
+    done = captured([*options, "script.py", "exception"], folder)
+    assert done.code == 1
+    assert masked(done.without_ours, folder) == without(folder, "exception")
+    [trace] = (folder / "my\nlogs" / "plugins" / "profile").rglob("*.xplane.pb")
     assert re.fullmatch(r"\d{4}(_\d\d){5}", trace.parent.name)
     recorded, verdict, page = done.ours
     assert recorded.startswith("recorded ")
-    assert f"in traceanalyzer-logs/plugins/profile/{trace.parent.name}, " in recorded
+    assert rf"in my\nlogs/plugins/profile/{trace.parent.name}, " in recorded
     assert "TensorFlow had no GPU: " in verdict
-    assert page == "the report: traceanalyzer-report.html"
-    assert (folder / "traceanalyzer-report.html").stat().st_size > 10_000
-    assert path_beside(trace).is_file()
-    sidecar = evidence(folder)
+    assert page == r"the report: my\x1b\npage.html"
+    assert (folder / "my\x1b\npage.html").stat().st_size > 10_000
+    sidecar = read(path_beside(trace))
+    assert sidecar is not None
     assert sidecar.complete
     assert sidecar.log_source == "script"
     assert any("cuda" in line.lower() or "cpu_feature" in line for line in sidecar.log)
     [session] = sidecar.sessions
     assert session.trace == trace.name
-    assert "Sum" in {*load(folder / "traceanalyzer-logs").ops["type"]}
+    assert "Sum" in {*load(folder / "my\nlogs").ops["type"]}
 
 
-@pytest.mark.parametrize(
-    ("how", "code"),
-    # tests/recorder/test_ending.py has each end without TensorFlow.
-    [("exception", 1), pytest.param("os._exit", 5, marks=pytest.mark.slow)],
-)
-def test_a_script_that_fails_is_recorded(
-    folder: Path, without: Callable[..., Done], how: str, code: int
-) -> None:
-    done = captured(["--no-report", "script.py", how], folder)
-    assert done.code == code
-    assert masked(done.without_ours, folder) == without(how)
+@pytest.mark.slow
+def test_a_script_that_leaves_at_once_is_recorded(folder: Path) -> None:
+    done = captured(["--no-report", "script.py", "os._exit"], folder)
+    assert done.code == 5
+    assert masked(done.without_ours, folder) == without(folder, "os._exit")
     assert len(traces(folder)) == 1
     assert evidence(folder).complete
     assert not (folder / "traceanalyzer-report.html").exists()
@@ -143,9 +131,8 @@ def test_a_script_that_is_killed_leaves_its_evidence(folder: Path) -> None:
     assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_script_that_is_ended_from_outside_is_recorded(
     folder: Path, number: signal.Signals
 ) -> None:
@@ -170,16 +157,15 @@ def test_ctrl_c_keeps_what_was_recorded(folder: Path) -> None:
     assert len(traces(folder)) == 1
 
 
-@pytest.mark.parametrize("kilobytes", [1, pytest.param(20, marks=pytest.mark.slow)])
-def test_a_full_disk_is_not_the_scripts_trouble(
-    folder: Path, without: Callable[..., Done], kilobytes: int
-) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("kilobytes", [1, 20])
+def test_a_full_disk_is_not_the_scripts_trouble(folder: Path, kilobytes: int) -> None:
     """A limit on the size of files: what is written over it fails as on a full disk."""
     words = ["/bin/bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash"]
     # Or Python would leave the first part of what it compiles in its cache.
     compiles = {"PYTHONDONTWRITEBYTECODE": "1"}
     done = finished([*words, *CAPTURE, "script.py", "exception"], folder, **compiles)
-    assert masked(done.without_ours, folder) == without("exception")
+    assert masked(done.without_ours, folder) == without(folder, "exception")
     assert names(folder) <= {"placement.json.gz"}
     assert any(
         re.match(r"no trace was recorded|the trace could not be written\b.*\.xplane\.pb\b", line)
@@ -187,14 +173,16 @@ def test_a_full_disk_is_not_the_scripts_trouble(
     )
 
 
-def test_suppressed_lines_come_from_a_probe(folder: Path, without: Callable[..., Done]) -> None:
+@pytest.mark.slow
+def test_suppressed_lines_come_from_a_probe(folder: Path) -> None:
     done = captured(["--no-report", "script.py", "end"], folder, TF_CPP_MIN_LOG_LEVEL="3")
-    assert masked(done.without_ours, folder) == without("end", TF_CPP_MIN_LOG_LEVEL="3")
+    assert masked(done.without_ours, folder) == without(folder, "end", TF_CPP_MIN_LOG_LEVEL="3")
     sidecar = evidence(folder)
     assert sidecar.log_source in {"probe", "script+probe"}
     assert any("cpu_feature_guard" in line for line in sidecar.log)
 
 
+@pytest.mark.slow
 def test_a_report_that_fails_changes_nothing_else(folder: Path) -> None:
     (folder / "page.html").symlink_to("/dev/full")
     done = captured(["--report", "page.html", "script.py", "exception"], folder)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.launch.sessions import (
-    delete_scratch,
     recorded_sessions,
     session_to_report,
     set_aside_unfinished,
@@ -66,13 +65,3 @@ def test_what_was_not_finished_bears_no_final_name(tmp_path: Path) -> None:
     assert aside == [tmp_path / "run-2" / "host.xplane.pb.incomplete"]
     assert (run / "host.xplane.pb").exists()
     assert (tmp_path / "other" / "host.xplane.pb").exists()
-
-
-def test_what_a_killed_script_was_writing_is_deleted(tmp_path: Path) -> None:
-    (tmp_path / ".traceanalyzer-17" / "plugins").mkdir(parents=True)
-    (tmp_path / ".traceanalyzer-18").mkdir()
-
-    delete_scratch(tmp_path, 17)
-    delete_scratch(tmp_path, "../..")
-
-    assert [each.name for each in tmp_path.iterdir()] == [".traceanalyzer-18"]

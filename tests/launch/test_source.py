@@ -134,6 +134,7 @@ def test_neither_secret_nor_folder_is_in_the_document(
     assert "--token=abc" not in json.dumps(evidence(folder).command)
 
 
+@pytest.mark.slow
 def test_source_can_be_left_out(tmp_path: Path) -> None:
     folder = capture(tmp_path, "--no-source", "--no-report")
     assert {frame.text for frame in evidence(folder).frames} == {None}

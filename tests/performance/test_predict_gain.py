@@ -23,13 +23,8 @@ _MADE_BY = {
 }
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=() if case.name == "slow_map" else pytest.mark.slow)
-        for case in CASES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_slow_pipeline_is_told_with_its_stage_and_its_fix(case: Case) -> None:
     found = predicted(case, steps=40)
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import traceanalyzer
+from traceanalyzer.trace.discovery import find_runs
+from traceanalyzer.trace.files import read_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Recorder"]
+__all__ = ["Place", "Record", "Recorded", "Recorder", "run"]
+
+Record = dict[str, Any]
+Place = tuple[str, int]
 
 _RECORDER = Path(traceanalyzer.__file__).with_name("recorder")
 _LONGEST = 300.0  # seconds
+_EAGER = "EagerLocalExecute: "
+_MARKER = "traceanalyzer:eager"
+_OTHERS = {-1: "another", -2: "machine"}
+_FIRST_OP = -3
 
 _ENDING = """
 import atexit
@@ -137,3 +151,95 @@ def run(
         check=False,
         **options,
     )
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What running the program has left."""
+
+    recorder: Recorder
+    output: str
+    marks: dict[Place, str]
+
+    @cached_property
+    def journal(self) -> list[Record]:
+        return self.recorder.journal()
+
+    def of_kind(self, kind: str) -> list[Record]:
+        return [record for record in self.journal if record["kind"] == kind]
+
+    @cached_property
+    def eager(self) -> Record:
+        return self.of_kind("eager")[-1]
+
+    def mark(self, frames: list[Any], number: int) -> str | None:
+        """Return the mark of a line; of a line without one, file and line."""
+        if number < 0:
+            return None
+        file, line = frames[number][:2]
+        return self.marks.get((file, line), f"{file}:{line}")
+
+    def at(self, mark: str) -> list[Record]:
+        """Return the signatures of the eager ops that ran, of those made on a marked line."""
+        ran = {s for sequence in self.sequences.values() for s in sequence}
+        return [
+            s
+            for k, s in enumerate(self.eager["signatures"])
+            if k in ran and self.mark(self.eager["frames"], s["frame"]) == mark
+        ]
+
+    @cached_property
+    def sequences(self) -> dict[int, list[int]]:
+        """The numbers of each thread's signatures, in order."""
+        return {
+            s["thread"]: np.repeat(_unpacked(s["signatures"]), _unpacked(s["counts"])).tolist()
+            for s in self.eager["sequences"]
+        }
+
+    def function(self, name: str) -> Record:
+        """Return the last function whose name, without its number, is `name`."""
+        return [f for f in self.of_kind("function") if re.sub(r"_\d+$", "", f["name"]) == name][-1]
+
+    def node(self, function: str, node: str) -> tuple[str | None, list[tuple[str, str | None]]]:
+        """Return a node's line, and its scopes: the devices asked for, and their lines."""
+        found = self.function(function)
+        k = found["nodes"].index(node)
+        frames = found["frames"]
+        within = [found["scope_pool"][n] for n in found["scopes"][k] or ()]
+        line = self.mark(frames, found["frame"][k])
+        return line, [(device, self.mark(frames, place)) for device, place, _ in within]
+
+    def origin(self, number: int | None) -> str | None:
+        """Return whose device a scope asks for: the name of a resource, an op, or what there is."""
+        if number is None:
+            return None
+        if number >= 0:
+            return str(self.eager["resources"][number]["name"])
+        return _OTHERS.get(number) or str(self.eager["signatures"][_FIRST_OP - number]["op"])
+
+    @cached_property
+    def traced(self) -> dict[int, list[str | int]]:
+        """The ops that ran on each thread, in order; of a marker the position that it tells."""
+        (run,) = find_runs(str(self.recorder.logdir))
+        trace = read_host(run.hosts[0])
+        (plane,) = (p for p in trace.planes if p.name == "/host:CPU")
+        names = [plane.names[k] for k in plane.name_of]
+        threads, indices = (plane.integers(stat).values for stat in ("thread", "index"))
+        found: dict[int, list[str | int]] = {}
+        for begin, end in zip(
+            plane.lines.event_begin[:-1], plane.lines.event_begin[1:], strict=True
+        ):
+            order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
+            number = {int(threads[k]) for k in order if names[k] == _MARKER}
+            assert len(number) <= 1
+            for thread in number:
+                found[thread] = [
+                    int(indices[k]) if names[k] == _MARKER else names[k].removeprefix(_EAGER)
+                    for k in order
+                    if names[k].startswith((_EAGER, _MARKER))
+                ]
+        return found
+
+
+def _unpacked(text: str) -> np.ndarray[Any, Any]:
+    return np.frombuffer(base64.b64decode(text), "<u4")

@@ -81,7 +81,8 @@ def too_large() -> None:
 
 
 def allocate() -> tf.Tensor:
-    return tf.zeros([1 << 22, 1 << 22])  # at: exhausted
+    words = "OOM when allocating tensor with shape[4194304,4194304]"
+    raise tf.errors.ResourceExhaustedError(None, None, words)  # at: exhausted
 
 
 def scopes() -> None:
@@ -217,9 +218,6 @@ def session() -> None:
         print(running.run(y, {x: [0.0, 0.0]}).tolist())  # noqa: T201
 
 
-# TensorFlow waits for memory for ten seconds: beside the rest.
-waiting = threading.Thread(target=too_large, name="waiting")
-waiting.start()
 attributes()
 inputs()
 errors()
@@ -234,5 +232,5 @@ for thread in threads:
 for thread in threads:
     thread.join()
 session()
+too_large()  # at: running_out
 tf.distribute.OneDeviceStrategy("CPU:0")
-waiting.join()

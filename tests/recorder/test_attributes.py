@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import tensorflow as tf
-from tensorflow.core.framework import attr_value_pb2, types_pb2
+from tensorflow.core.framework import attr_value_pb2
 
-from traceanalyzer.recorder.attributes import as_json, dtype_name, shape
+from traceanalyzer.recorder.attributes import as_json
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,3 @@ def test_a_value_is_written_with_its_kind(value: object, written: object) -> Non
 
 def test_the_contents_of_a_tensor_are_not_kept() -> None:
     assert "31415" not in str(as_json(tf.make_tensor_proto([31415])))
-
-
-def test_names_of_dtypes() -> None:
-    assert dtype_name(types_pb2.DT_BFLOAT16) == "bfloat16"
-    assert dtype_name(types_pb2.DT_VARIANT) == "variant"
-    assert dtype_name(9999) == "dtype9999"
-
-
-def test_sizes_of_shapes() -> None:
-    assert shape(tf.TensorShape([None, 3])) == [-1, 3]
-    assert shape(tf.TensorShape(None)) is None
-    assert shape(None) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -13,17 +14,33 @@ from typing import Any
 import pytest
 
 from tests.architecture.toolchain import ROOT
+from tests.emulator.oracle import the_oracle
 from traceanalyzer.recorder.cooperation import ScriptSession
 from traceanalyzer.recorder.profiler import effective_levels
+from traceanalyzer.recorder.program import prepare
 from traceanalyzer.recorder.rpc import Levels
 
 STARTUP = ROOT / "traceanalyzer" / "recorder" / "startup"
 
 
+def recorded(settings: str, program: str) -> None:
+    """Run a program with the recorder, in the oracle's fork."""
+    os.chdir(Path(program).parent)
+    prepare(settings)
+    runpy.run_path(program, run_name="__main__")
+
+
 class Done:
     """A program that was run under the recorder."""
 
-    def __init__(self, folder: Path, code: str, **window: Any) -> None:  # noqa: ANN401 - JSON
+    def __init__(
+        self,
+        folder: Path,
+        code: str,
+        *,
+        is_fresh: bool = False,
+        **window: Any,  # noqa: ANN401 - JSON
+    ) -> None:
         work = folder / "work"
         work.mkdir()
         self.logs = folder / "logs"
@@ -44,8 +61,17 @@ class Done:
         )
         program = folder / "program.py"
         program.write_text(textwrap.dedent(code))
+        if is_fresh:
+            self._start(folder, settings)
+        else:
+            self._fork(program, settings)
+        journal = work / "journal.jsonl"
+        self.journal = [json.loads(line) for line in journal.read_text().splitlines()]
+
+    def _start(self, folder: Path, settings: Path) -> None:
+        """Run it as the launcher does: in an interpreter that has the recorder on its path."""
         done = subprocess.run(
-            [sys.executable, program.name],
+            [sys.executable, "program.py"],
             cwd=folder,
             env={
                 **os.environ,
@@ -58,8 +84,11 @@ class Done:
             check=False,
         )
         self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
-        journal = work / "journal.jsonl"
-        self.journal = [json.loads(line) for line in journal.read_text().splitlines()]
+
+    def _fork(self, program: Path, settings: Path) -> None:
+        """Run it where TensorFlow is imported already."""
+        done = the_oracle().run(recorded, str(settings), str(program), gpus=0)
+        self.code, self.out, self.err = done.exit_code, done.stdout, done.stderr
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         return [record for record in self.journal if record["kind"] == kind]
@@ -79,6 +108,11 @@ def test_a_program_that_profiles_itself(tmp_path: Path) -> None:
         tmp_path,
         """
         import os
+        def fork():
+            if not os.fork():
+                os._exit(0)
+            os.wait()
+        fork()
         import tensorflow as tf
         profiler = tf.profiler.experimental
         def function(name):
@@ -99,14 +133,13 @@ def test_a_program_that_profiles_itself(tmp_path: Path) -> None:
             print(type(error).__name__, error)
         profiler.start("")  # as Keras warms up
         profiler.stop(save=False)
-        if not os.fork():
-            os._exit(0)
-        os.wait()
+        fork()
         with tf.compat.v1.Session(graph=tf.Graph()) as session:
             with session.graph.as_default():
                 print(session.run(tf.tanh(tf.zeros([1]), name="after")))
         raise SystemExit(3)
         """,
+        is_fresh=True,
     )
     assert done.code == 3
     assert "Traceback" not in done.err
@@ -131,6 +164,7 @@ def test_a_program_that_profiles_itself(tmp_path: Path) -> None:
     assert {s["session"] for s in sequences} <= set(range(len(done.records("session"))))
 
 
+@pytest.mark.slow
 def test_a_model_whose_callback_profiles(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
@@ -143,6 +177,7 @@ def test_a_model_whose_callback_profiles(tmp_path: Path) -> None:
         model.fit(np.ones((24, 3)), np.ones((24, 2)), 4, verbose=0, callbacks=[callback])
         print("done")
         """,
+        is_fresh=True,
     )
     assert (done.code, done.out) == (0, "done\n"), done.err
     methods = [s["method"] for s in done.records("session") if s["trace"]]
@@ -210,27 +245,7 @@ def test_the_programs_trace_is_the_newest_that_it_wrote(tmp_path: Path) -> None:
     assert ScriptSession("gs://bucket/logs").trace() is None
 
 
-@pytest.mark.parametrize("times", ["before", "after", "before and after"])
-def test_a_program_that_forks_is_told_of_once(tmp_path: Path, times: str) -> None:
-    done = Done(
-        tmp_path,
-        f"""
-        import os
-        def fork(when):
-            if when in {times!r}:
-                if not os.fork():
-                    os._exit(0)
-                os.wait()
-        fork("before")
-        import tensorflow as tf
-        tf.tanh(tf.zeros([1]))
-        fork("after")
-        """,
-    )
-    assert done.code == 0, done.err
-    assert [n["id"] for n in done.records("note")] == ["child_processes"]
-
-
+@pytest.mark.slow
 def test_a_program_whose_folder_is_gone_is_recorded(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
@@ -243,6 +258,7 @@ def test_a_program_whose_folder_is_gone_is_recorded(tmp_path: Path) -> None:
         import tensorflow as tf
         tf.tanh(tf.zeros([1]))
         """,
+        is_fresh=True,
     )
     assert done.code == 0, done.err
     assert not done.records("note")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,27 +48,3 @@ def test_what_was_closed_is_not_opened_again(own: OwnDescriptor) -> None:
             os.fstat(own.number)
     finally:
         os.dup2(0, own.number)
-
-
-def test_it_leads_where_it_is_led(own: OwnDescriptor) -> None:
-    with Path(os.devnull).open("rb") as nowhere:
-        own.point_to(nowhere.fileno())
-        assert os.path.sameopenfile(own.number, nowhere.fileno())
-    assert own.is_ours()
-    assert fcntl.fcntl(own.number, fcntl.F_GETFD) & fcntl.FD_CLOEXEC
-
-
-def test_a_low_limit_leaves_low_numbers() -> None:
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (100, before[1]))
-    try:
-        found = OwnDescriptor.duplicate(0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-    assert found.number < 100
-    os.close(found.number)
-
-
-def test_what_is_closed_cannot_be_duplicated() -> None:
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        OwnDescriptor.duplicate(999)

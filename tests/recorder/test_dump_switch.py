@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from traceanalyzer.recorder.dump_switch import flag_in
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ def test_what_looks_otherwise_has_none() -> None:
     assert flag_in(ADDRESS, bytes(0x80)) is None
 
 
+@pytest.mark.slow
 def test_tensorflow_dumps_as_it_is_switched(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -101,20 +101,6 @@ def test_ends_as_without_us(tmp_path: Path, code: str, status: int, end: str) ->
     assert "ending" not in done.err
 
 
-def test_comes_after_the_programs_own_exit_handlers_and_threads(tmp_path: Path) -> None:
-    done = Done(
-        tmp_path,
-        """
-        def note(word):
-            with open("ends", "a") as file:
-                file.write(word + "\\n")
-        atexit.register(note, "handler")
-        threading.Timer(0.2, note, ["thread"]).start()
-        """,
-    )
-    assert done.ends == ["thread", "handler", "exit"]
-
-
 def test_an_exec_that_fails_ends_nothing(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
@@ -130,19 +116,24 @@ def test_an_exec_that_fails_ends_nothing(tmp_path: Path) -> None:
     assert done.ends == ["went", "on", "exit"]
 
 
-def test_ctrl_c_does_not_interrupt_the_finish(tmp_path: Path) -> None:
+def test_comes_after_the_programs_own_end_and_is_not_interrupted(tmp_path: Path) -> None:
     done = Done(
         tmp_path,
         """
+        def note(word):
+            with open("ends", "a") as file:
+                file.write(word + "\\n")
         def slow(reason):
             os.kill(os.getpid(), signal.SIGINT)
             time.sleep(0.3)
             finish(reason)
         ending._Ending.current._finish = slow
+        atexit.register(note, "handler")
+        threading.Timer(0.2, note, ["thread"]).start()
         sys.exit(5)
         """,
     )
-    assert (done.code, done.err, done.ends) == (5, "", ["exit"])
+    assert (done.code, done.err, done.ends) == (5, "", ["thread", "handler", "exit"])
 
 
 def test_sigterm_waits_for_the_finish(tmp_path: Path) -> None:
@@ -191,19 +182,6 @@ def test_a_long_call_does_not_keep_the_program_alive(tmp_path: Path) -> None:
     )
     assert (done.code, done.ends) == (-signal.SIGTERM, ["signal"])
     assert time.monotonic() - begin < 20
-
-
-def test_signals_are_left_alone_until_there_is_something_to_finish(tmp_path: Path) -> None:
-    code = (
-        WATCH.replace("ending.watch_signals()\n", "") + "print(signal.getsignal(signal.SIGTERM))\n"
-    )
-    (tmp_path / "program.py").write_text(code)
-
-    done = subprocess.run(
-        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-
-    assert done.stdout == f"{signal.SIG_DFL}\n"
 
 
 def test_a_program_that_closes_what_it_did_not_open_goes_on(tmp_path: Path) -> None:
@@ -256,11 +234,3 @@ def test_a_traceback_shows_the_program_alone(tmp_path: Path) -> None:
     without = Done(tmp_path, code, watched=False).err
     lines = [line for line in with_us.splitlines() if "program.py" not in line]
     assert lines == [line for line in without.splitlines() if "program.py" not in line]
-
-
-def test_a_program_that_cannot_become_another_is_told_so_alone(tmp_path: Path) -> None:
-    code = """
-    os.execv("no-such-program", ["x"])
-    """
-    assert "FileNotFoundError" in Done(tmp_path, code).err
-    assert str(RECORDER) not in Done(tmp_path, code).err

@@ -9,7 +9,6 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import tensorflow as tf
 
 from traceanalyzer.recorder import errors
 from traceanalyzer.recorder.errors import ErrorRecorder, journal_fatal
@@ -104,6 +103,11 @@ def test_an_error_is_journalled_with_the_users_frames(tmp_path: Path, journal: J
         ("except OURS:", 3),
         ("except own.RuntimeError:", 3),
         ("except Exception:", 3),
+        pytest.param(
+            "except* RuntimeError:",
+            3,
+            marks=pytest.mark.skipif(sys.version_info < (3, 11), reason="except* came with 3.11"),
+        ),
     ],
 )
 def test_a_clause_that_names_the_errors_class_catches_it(
@@ -114,7 +118,7 @@ def test_a_clause_that_names_the_errors_class_catches_it(
     assert _handlers(tmp_path, journal, program) == [(line, "<module>")]
 
 
-@pytest.mark.parametrize("clause", ["KeyError", "(KeyError, OSError)", "make()"])
+@pytest.mark.parametrize("clause", ["(KeyError, OSError)", "make()", "unknown", "own[0]"])
 def test_a_clause_that_does_not_catch_it_is_passed_over(
     tmp_path: Path, journal: Journal, clause: str
 ) -> None:
@@ -122,54 +126,18 @@ def test_a_clause_that_does_not_catch_it_is_passed_over(
     def make():
         made.append(1)
         return KeyError
-    made = []
-    def inner():
+    made, own = [], object()
+    try:
         try:
             fail(RuntimeError())
         except {clause}:
             pass
-    try:
-        inner()
     except RuntimeError:
         assert len(made) == {int(clause == "make()")}  # by the program: nothing is run to find out
-    """
-    assert _handlers(tmp_path, journal, program) == [(12, "<module>")]
-
-
-@pytest.mark.parametrize("clause", ["unknown", "own.Error", "own[0]"])
-def test_a_clause_that_is_an_error_itself_is_passed_over(
-    tmp_path: Path, journal: Journal, clause: str
-) -> None:
-    program = f"""\
-    try:
-        try:
-            fail(RuntimeError())
-        except {clause}:
-            pass
-    except RuntimeError:
-        pass
-    except (NameError, AttributeError, TypeError):
+    except (NameError, TypeError):
         pass
     """
-    assert _handlers(tmp_path, journal, "own = object()\n" + textwrap.dedent(program)) == [
-        (7, "<module>")
-    ]
-
-
-def test_the_innermost_try_comes_first(tmp_path: Path, journal: Journal) -> None:
-    program = """\
-    try:
-        try:
-            fail(RuntimeError())
-        except ValueError:
-            pass
-        except RuntimeError:
-            pass
-        fail(RuntimeError())
-    except RuntimeError:
-        pass
-    """
-    assert _handlers(tmp_path, journal, program) == [(6, "<module>"), (9, "<module>")]
+    assert _handlers(tmp_path, journal, program) == [(10, "<module>")]
 
 
 def test_only_the_body_of_a_try_is_guarded_by_it(tmp_path: Path, journal: Journal) -> None:
@@ -229,24 +197,6 @@ def test_a_try_around_a_functions_definition_does_not_guard_its_calls(
     assert _handlers(tmp_path, journal, program) == [(11, "main")] * 2
 
 
-def test_a_try_around_a_comprehension_guards_it(tmp_path: Path, journal: Journal) -> None:
-    program = """\
-    def main():
-        try:
-            return [fail(RuntimeError()) for _ in range(2)]
-        except RuntimeError:
-            pass
-    main()
-    """
-    assert _handlers(tmp_path, journal, program) == [(4, "main")]
-
-
-def test_an_error_that_nobody_catches_has_no_handler(tmp_path: Path, journal: Journal) -> None:
-    with pytest.raises(RuntimeError):
-        _run(tmp_path, journal, "fail(RuntimeError())\n")
-    assert [r["handler"] for r in journal.records] == [None]
-
-
 @pytest.mark.parametrize("file", ["<stdin>", "/absent/generated.py"])
 def test_code_without_a_source_has_no_handler(journal: Journal, file: str) -> None:
     linecache.clearcache()
@@ -254,14 +204,6 @@ def test_code_without_a_source_has_no_handler(journal: Journal, file: str) -> No
     (record,) = _run_file(file, source, journal)
     assert record["handler"] is None
     assert record["raised"][0] == [file, 2, "<module>", 1]
-
-
-def test_a_file_that_is_no_longer_python_has_no_handler(tmp_path: Path, journal: Journal) -> None:
-    path = tmp_path / "program.py"
-    path.write_text("this is no Python")
-    source = "try:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
-    (record,) = _run_file(str(path), source, journal)
-    assert record["handler"] is None
 
 
 def test_what_python_warns_of_in_a_program_is_not_repeated(
@@ -280,51 +222,18 @@ def test_what_python_warns_of_in_a_program_is_not_repeated(
     assert [str(w.message) for w in told] == [r"invalid escape sequence '\d'"]
 
 
-def test_what_the_program_was_warned_of_once_it_is_not_warned_of_again(
-    tmp_path: Path, journal: Journal
-) -> None:
-    program = """\
-    import warnings
-    for _ in range(3):
-        warnings.warn("once a line is enough")
-        try:
-            fail(RuntimeError())
-        except RuntimeError:
-            pass
-    """
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("default")
-        assert _handlers(tmp_path, journal, program) == [(6, "<module>")] * 3
-    assert [str(w.message) for w in told] == ["once a line is enough"]
-
-
 @pytest.mark.parametrize(
     "line",
     [
         r"text = 'it\'s'",
-        r"text = 'ends with \\'",
-        r"text = r'\d\''",
         r"text = f'\N{EM DASH} {1} \x41'",
-        r"text = rf'\{1}'",
         "text = 'goes \\\non'",
         "total = 1 + \\\n    2",
-        r"# a comment \\",
     ],
 )
 def test_escapes_of_all_kinds_hide_no_handler(tmp_path: Path, journal: Journal, line: str) -> None:
     program = f"{line}\ntry:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
     assert _handlers(tmp_path, journal, program) == [(line.count("\n") + 4, "<module>")]
-
-
-def test_an_error_for_want_of_a_device_is_journalled(journal: Journal) -> None:
-    recorder = ErrorRecorder(journal)  # type: ignore[arg-type]
-    recorder.install()
-    try:
-        for message in ("Cannot assign a device for operation x: ...", "x must be at least 1"):
-            tf.errors.InvalidArgumentError(None, None, message)
-    finally:
-        recorder.uninstall()
-    assert [record["where"] for record in journal.records] == ["no_device"]
 
 
 def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) -> None:
@@ -338,12 +247,6 @@ def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) ->
     found = _run(tmp_path, journal, program)
     assert sum(r["kind"] == "error" for r in found) == 100
     assert {r.get("id") for r in found} == {None, "errors_left_out"}
-
-
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="except* came with Python 3.11")
-def test_an_exception_groups_clause_catches_it(tmp_path: Path, journal: Journal) -> None:
-    program = "try:\n    fail(RuntimeError())\nexcept* RuntimeError:\n    pass\n"
-    assert _handlers(tmp_path, journal, program) == [(3, "<module>")]
 
 
 def test_the_error_that_ends_a_program_is_journalled_with_its_lines(

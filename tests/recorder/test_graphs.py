@@ -12,9 +12,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from google.protobuf import text_format
+from tensorflow.core.framework import graph_pb2
 
 from traceanalyzer.recorder import graphs
-from traceanalyzer.recorder.graphs import Dumps, _functions_of, _instantiated, _time_of
+from traceanalyzer.recorder.graphs import Dumps
 from traceanalyzer.recorder.journal import Journal
 
 if TYPE_CHECKING:
@@ -125,12 +127,6 @@ class TestResting:
             assert _is_on(variables)
         _wait(lambda: not _is_on(variables))
 
-    def test_nor_when_that_fails(self, dumps: Dumps, variables: dict[str, str]) -> None:
-        dumps.ask((2, 21))
-        with pytest.raises(KeyError), dumps.first_call():
-            raise KeyError
-        _wait(lambda: not _is_on(variables))
-
     def test_not_before_the_functions_of_datasets_have_come(
         self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
@@ -141,25 +137,21 @@ class TestResting:
         _write(tmp_path / "graphs", _whole("__inference_Dataset_map_parse_7", "job:x_device:CPU:0"))
         _wait(lambda: not _is_on(variables))
 
-    @pytest.mark.parametrize("missing", sorted(WHOLE))
     def test_not_before_a_function_has_all_its_stages(
-        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str], missing: str
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
     ) -> None:
-        only = _whole("__inference_f_91", "job:localhost_device:GPU:0")
+        missing = "__inference_f_91.0012.main.before_post_placement_passes.pb"
         dumps.ask((2, 21))
-        _write(tmp_path / "graphs", (WHOLE if "device:GPU" not in missing else only) - {missing})
+        _write(tmp_path / "graphs", WHOLE - {missing})
         dumps.expect()
         time.sleep(1.0)
-        # A partition less is no sign: there is one for each device that has nodes.
-        assert _is_on(variables) == ("device:CPU" not in missing)
+        assert _is_on(variables)
 
-    @pytest.mark.parametrize("kind", ["a session", "an old TensorFlow"])
     def test_never_where_nothing_tells_what_may_come(
-        self, dumps: Dumps, variables: dict[str, str], kind: str
+        self, dumps: Dumps, variables: dict[str, str]
     ) -> None:
-        dumps.ask((2, 12) if kind == "an old TensorFlow" else (2, 21))
-        if kind == "a session":
-            dumps.has_session()
+        dumps.ask((2, 21))
+        dumps.has_session()
         dumps.expect()
         time.sleep(1.0)
         assert _is_on(variables)
@@ -254,25 +246,6 @@ print(os.waitstatus_to_exitcode(os.wait()[1]))
     assert subprocess.check_output(command, text=True) == "3\n"
 
 
-@pytest.mark.parametrize(
-    ("given", "asked"), [(None, "placer=3"), ("executor=1", "executor=1,placer=3")]
-)
-def test_an_old_tensorflow_is_asked_by_its_log_level(
-    dumps: Dumps,
-    variables: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    given: str | None,
-    asked: str,
-) -> None:
-    if given is not None:
-        monkeypatch.setenv("TF_CPP_VMODULE", given)
-    dumps.ask((2, 12))
-    assert set(variables) == {"TF_DUMP_GRAPH_PREFIX", "TF_CPP_VMODULE"}
-    assert variables["TF_CPP_VMODULE"] == asked
-    dumps.taken()  # programs that the script starts are not to log
-    assert variables.get("TF_CPP_VMODULE") == given
-
-
 def test_a_program_that_wants_its_own_dumps_has_them(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,68 +272,46 @@ def test_too_many_bytes_end_the_dumps(
     assert _names(tmp_path / "graphs") == KEPT
 
 
-def test_without_being_asked_finishing_does_nothing(dumps: Dumps, tmp_path: Path) -> None:
-    dumps.finish({}, {})
-    assert not (tmp_path / "graphs").exists()
-    assert not (tmp_path / "journal").exists()
-
-
-def test_a_program_may_delete_the_folder(tmp_path: Path, dumps: Dumps) -> None:
-    dumps.ask((2, 21))
-    (tmp_path / "graphs").rmdir()
-    dumps.expect()
-    time.sleep(0.3)  # an error in the thread would fail this test (threading.excepthook)
-    dumps.finish({}, {})
-    assert not (tmp_path / "journal").exists()
-
-
-@pytest.mark.parametrize(
-    ("nodes", "functions"),
-    [
-        ({"x", "mm", "out"}, ["f", "f_again"]),
-        ({"x", "mm", "out", "added/by/inlining"}, ["f", "f_again"]),
-        ({"mm", "out"}, ["f", "f_again"]),  # without what nothing needs
-        ({"x"}, []),
-        ({"x", "y", "z", "sum"}, ["g"]),
-        ({"AddV2"}, []),
-        (set(), []),
-    ],
-)
-def test_a_graph_is_of_the_functions_whose_nodes_it_has(
-    nodes: set[str], functions: list[str]
-) -> None:
-    definitions: dict[str, frozenset[str]] = {
-        "f": frozenset({"x", "mm", "out"}),
-        "g": frozenset({"x", "y", "z", "sum"}),
-        "empty": frozenset(),
-        "f_again": frozenset({"x", "mm", "out"}),
+def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    start = 1_700_000_000
+    graphs = {
+        "first": ("x", "y"),
+        "again": ("x", "y"),
+        "op": ("Exp",),
+        "unplaced": ("a", "b"),
+        "session": ("v1",),
     }
-    assert _functions_of(nodes, definitions) == functions
-
-
-@pytest.mark.parametrize(
-    ("called_at", "time", "function"),
-    [
-        ({"g": 1.0, "h": 3.0}, 2.0, "g"),
-        ({"g": 1.0, "h": 3.0}, 4.0, "h"),
-        ({"f": 1.0}, 4.0, "f"),
-        ({}, 4.0, "h"),
-        ({"f": 5.0}, 4.0, "h"),
-    ],
-)
-def test_of_several_it_is_the_one_that_was_called_last(
-    called_at: dict[str, float], time: float, function: str
-) -> None:
-    assert _instantiated(["f", "g", "h"], called_at, time) == function
-    assert not _instantiated([], called_at, time)
-
-
-@pytest.mark.parametrize("joint", ["", "_"])  # 2.12.1 writes the one or the other
-def test_a_name_of_a_dump_tells_the_time(joint: str) -> None:
-    assert _time_of(f"pflr_optmz_vm-47c23c19-8708-660c9688b57fd{joint}placer_input.pbtxt") == (
-        1795268018.919421
+    for k, (label, nodes) in enumerate(graphs.items()):
+        graph = graph_pb2.GraphDef(node=[{"name": n, "op": "NoOp"} for n in nodes])
+        name = f"pflr_optmz_host-1a2b-77-{(start + k) * 10**6:x}placer_"
+        (folder / f"{name}input.pbtxt").write_text(text_format.MessageToString(graph))
+        if label != "unplaced":
+            for node in graph.node:
+                node.device = label
+            (folder / f"{name}output.pbtxt").write_text(text_format.MessageToString(graph))
+    journal = Journal(str(tmp_path / "journal"))
+    Dumps(str(folder), journal).finish(
+        {
+            "f_1": frozenset({"x", "y"}),
+            "f_2": frozenset({"x", "y"}),
+            "g": frozenset({"a", "b"}),
+            "": frozenset({"v1"}),
+        },
+        {"f_1": start - 0.5, "f_2": start + 0.5},
     )
-    assert _time_of("__inference_f_91placer_input.pbtxt") == 0
+    assert not (tmp_path / "journal").exists()
+    found = {
+        path.name.partition("placer_output")[0]: graph_pb2.GraphDef.FromString(path.read_bytes())
+        for path in folder.glob("*placer_output*.pb")
+    }
+    assert {name: graph.node[0].device for name, graph in found.items()} == {
+        "f_1": "first",
+        "f_2": "again",
+        "unknown_graph": "session",
+    }
+    assert len(list(folder.iterdir())) == 2 * len(found)
 
 
 def test_dumps_of_further_graphs_of_sessions_get_the_number_of_their_graph(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.emulator.oracle import the_oracle
 from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:
@@ -78,15 +77,19 @@ def sidecar(tmp_path_factory: pytest.TempPathFactory) -> Sidecar:
         ")\n" + _PROGRAM,
         encoding="utf-8",
     )
-    command = [sys.executable, "-m", "traceanalyzer", "capture", "--no-report"]
-    command += ["--logdir", str(folder / "logs"), str(folder / "program.py")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    assert done.returncode == 0, done.stderr
+    done = the_oracle().run(
+        "tests.labelled.captured_in_fork:capture",
+        str(folder / "program.py"),
+        str(folder / "logs"),
+        2,
+        gpus=0,
+    )
+    assert done.exit_code == 0, done.stderr
     (file,) = (folder / "logs").rglob("*.placement.json.gz")
     return read(file)
 
 
-def test_every_function_is_there_with_its_answer_and_what_ran(sidecar: Sidecar) -> None:
+def test_every_function_is_there_once_with_its_answer_and_what_ran(sidecar: Sidecar) -> None:
     found = Counter(
         re.sub(r"^__inference_|_\d+$", "", function.name)
         for function in sidecar.functions
@@ -94,8 +97,5 @@ def test_every_function_is_there_with_its_answer_and_what_ran(sidecar: Sidecar) 
         if all(instance.assigned) and instance.partitions
     )
     assert found == {"first": 2, "second": 1, "Dataset_map_lambda": 3}
-
-
-def test_what_runs_again_is_not_written_again(sidecar: Sidecar) -> None:
     counts = [i.count for f in sidecar.functions for i in f.instances]
     assert max(counts) <= 4, "of more than twenty epochs"

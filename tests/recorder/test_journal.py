@@ -21,41 +21,6 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def test_appends_a_line_for_each_record(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    path.write_text('{"kind":"earlier"}\n')
-    journal = Journal(str(path))
-    journal.write("attached", pid=1, text="zwei\nZeilen \udcff")
-    journal.write("finished", reason=None)
-    assert _lines(path) == [
-        {"kind": "earlier"},
-        {"kind": "attached", "pid": 1, "text": "zwei\nZeilen \udcff"},
-        {"kind": "finished", "reason": None},
-    ]
-
-
-def test_what_json_does_not_know_is_written_as_text(tmp_path: Path) -> None:
-    journal = Journal(str(tmp_path / "journal"))
-    journal.write("odd", path=tmp_path, raw=b"x", several={1: {2}, "c": 1j})
-    assert _lines(tmp_path / "journal") == [
-        {"kind": "odd", "path": str(tmp_path), "raw": "b'x'", "several": {"1": "{2}", "c": "1j"}}
-    ]
-
-
-def test_what_cannot_be_written_at_all_is_left_out(tmp_path: Path) -> None:
-    class Mute:
-        def __str__(self) -> str:
-            raise RuntimeError
-
-    endless: list[Any] = []
-    endless.append(endless)
-    journal = Journal(str(tmp_path / "journal"))
-    for value in (Mute(), endless, {(1, 2): 3}):
-        journal.write("odd", value=value)
-    journal.write("next")
-    assert _lines(tmp_path / "journal") == [{"kind": "next"}]
-
-
 def test_threads_do_not_write_into_each_others_lines(tmp_path: Path) -> None:
     journal = Journal(str(tmp_path / "journal"))
     text = "x" * 100_000

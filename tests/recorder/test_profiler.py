@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceanalyzer.recorder import profiler
-from traceanalyzer.recorder.descriptors import OwnDescriptor
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.profiler import (
     Native,
     Profiler,
     ProfilerError,
-    Sentinels,
-    effective_levels,
 )
 from traceanalyzer.recorder.rpc import Levels, ServiceError
 from traceanalyzer.recorder.settings import Settings
@@ -153,12 +150,6 @@ def test_the_service_where_the_api_does_not(make: Make, version: tuple[int, int]
     assert not journal.exists()
 
 
-def test_a_trace_without_options_is_believed_of_the_service(make: Make) -> None:
-    ours, place, _ = make((2, 20), content=trace())
-    ours.start()
-    assert ours.stop(str(place)).proof == "version"
-
-
 def test_no_level_is_claimed_that_was_not_in_force(make: Make) -> None:
     ours, place, journal = make((2, 21), error="it is tired")
     ours.start()
@@ -173,12 +164,6 @@ def test_says_so_where_the_trace_says_otherwise(make: Make) -> None:
     ours.start()
     assert ours.stop(str(place)).effective == Levels(2)
     assert '"profiler_levels_differ"' in journal.read_text()
-
-
-def test_tells_of_a_service_that_others_can_reach(make: Make) -> None:
-    ours, _, journal = make((2, 21), is_local=False, is_closed=False)
-    ours.start()
-    assert '"profiler_service_open","severity":"info"' in journal.read_text()
 
 
 @pytest.mark.parametrize(
@@ -198,55 +183,3 @@ def test_only_a_whole_trace_gets_its_name(make: Make, content: bytes | None, wor
         ours.stop(str(place))
     assert not place.exists()
     assert not [p for p in place.parents[3].glob("*") if p.name != "plugins"]
-
-
-def test_tells_when_another_session_is_active(make: Make) -> None:
-    def refuse(*_: object) -> None:
-        raise RuntimeError("Another profiling session active.")  # noqa: EM101, TRY003
-
-    ours, place, _ = make((2, 18), session=type("Busy", (Session,), {"start": refuse}))
-    with pytest.raises(ProfilerError, match="Another profiling session active"):
-        ours.start()
-    with pytest.raises(ProfilerError, match="no session"):
-        ours.stop(str(place))
-
-
-@pytest.mark.parametrize("version", [(2, 18), (2, 21)])
-def test_writes_nothing_that_is_dropped(make: Make, version: tuple[int, int]) -> None:
-    ours, place, _ = make(version)
-    ours.start()
-    ours.discard()
-    assert not place.parents[3].exists()
-    ours.start()
-    assert ours.stop(str(place)).path == str(place)
-
-
-def test_reads_the_options_off_a_trace(tmp_path: Path) -> None:
-    path = tmp_path / "host.xplane.pb"
-    path.write_bytes(trace(3))
-    assert effective_levels(str(path)) == Levels(3, 0, 1)
-    path.write_bytes(trace())
-    assert effective_levels(str(path)) is None
-
-
-def test_sentinels_stand_around(tmp_path: Path) -> None:
-    path = tmp_path / "stderr"
-    with path.open("wb") as file:
-        own = OwnDescriptor(file.fileno())
-        with Sentinels("abc", own).quiet():
-            os.write(file.fileno(), b"TensorFlow\n")
-        with Sentinels("", own).quiet():
-            pass
-    assert path.read_bytes() == (
-        b"\0traceanalyzer:abc:quiet\nTensorFlow\n\0traceanalyzer:abc:loud\n"
-    )
-
-
-def test_no_sentinel_gets_into_a_file_of_the_program(tmp_path: Path) -> None:
-    with (tmp_path / "stderr").open("wb") as stderr, (tmp_path / "theirs").open("wb") as theirs:
-        own = OwnDescriptor.duplicate(stderr.fileno())
-        os.dup2(theirs.fileno(), own.number)  # it had closed what it did not know, and opened this
-        with Sentinels("abc", own).quiet():
-            pass
-        os.close(own.number)
-    assert (tmp_path / "theirs").read_bytes() == b""

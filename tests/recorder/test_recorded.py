@@ -5,129 +5,20 @@ The program, `recorded_program.py`, runs once. The lines that are asked for bear
 
 from __future__ import annotations
 
-import base64
 import os
 import re
 import shutil
 import sys
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
-from tests.recorder.recorded import Recorder
-from traceanalyzer.trace.discovery import find_runs
-from traceanalyzer.trace.files import read_host
-
-Record = dict[str, Any]
-Place = tuple[str, int]
+from tests.recorder.recorded import Place, Record, Recorded, Recorder
 
 _PROGRAM = Path(__file__).with_name("recorded_program.py")
 _LIBRARY = Path(__file__).with_name("recorded_library.py")
 _MARK = re.compile(r"# at: (\w+)$", re.MULTILINE)
-_EAGER = "EagerLocalExecute: "
-_MARKER = "traceanalyzer:eager"
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
-_OTHERS = {-1: "another", -2: "machine"}
-_FIRST_OP = -3
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """What running the program has left."""
-
-    recorder: Recorder
-    output: str
-    marks: dict[Place, str]
-
-    @cached_property
-    def journal(self) -> list[Record]:
-        return self.recorder.journal()
-
-    def of_kind(self, kind: str) -> list[Record]:
-        return [record for record in self.journal if record["kind"] == kind]
-
-    @cached_property
-    def eager(self) -> Record:
-        return self.of_kind("eager")[-1]
-
-    def mark(self, frames: list[Any], number: int) -> str | None:
-        """Return the mark of a line; of a line without one, file and line."""
-        if number < 0:
-            return None
-        file, line = frames[number][:2]
-        return self.marks.get((file, line), f"{file}:{line}")
-
-    def at(self, mark: str) -> list[Record]:
-        """Return the signatures of the eager ops that ran, of those made on a marked line."""
-        ran = {s for sequence in self.sequences.values() for s in sequence}
-        return [
-            s
-            for k, s in enumerate(self.eager["signatures"])
-            if k in ran and self.mark(self.eager["frames"], s["frame"]) == mark
-        ]
-
-    @cached_property
-    def sequences(self) -> dict[int, list[int]]:
-        """The numbers of each thread's signatures, in order."""
-        return {
-            s["thread"]: np.repeat(_unpacked(s["signatures"]), _unpacked(s["counts"])).tolist()
-            for s in self.eager["sequences"]
-        }
-
-    def function(self, name: str) -> Record:
-        """Return the last function whose name, without its number, is `name`."""
-        return [f for f in self.of_kind("function") if re.sub(r"_\d+$", "", f["name"]) == name][-1]
-
-    def node(self, function: str, node: str) -> tuple[str | None, list[tuple[str, str | None]]]:
-        """Return a node's line, and its scopes: the devices asked for, and their lines."""
-        found = self.function(function)
-        k = found["nodes"].index(node)
-        frames = found["frames"]
-        within = [found["scope_pool"][n] for n in found["scopes"][k] or ()]
-        line = self.mark(frames, found["frame"][k])
-        return line, [(device, self.mark(frames, place)) for device, place, _ in within]
-
-    def origin(self, number: int | None) -> str | None:
-        """Return whose device a scope asks for: the name of a resource, an op, or what there is."""
-        if number is None or number < 0:
-            return None if number is None else _OTHERS.get(number) or self._maker(number)
-        name: str = self.eager["resources"][number]["name"]
-        return name
-
-    def _maker(self, number: int) -> str:
-        op: str = self.eager["signatures"][_FIRST_OP - number]["op"]
-        return op
-
-    @cached_property
-    def traced(self) -> dict[int, list[str | int]]:
-        """The ops that ran on each thread, in order; of a marker the position that it tells."""
-        (run,) = find_runs(str(self.recorder.logdir))
-        trace = read_host(run.hosts[0])
-        (plane,) = (p for p in trace.planes if p.name == "/host:CPU")
-        names = [plane.names[k] for k in plane.name_of]
-        threads, indices = (plane.integers(stat).values for stat in ("thread", "index"))
-        found: dict[int, list[str | int]] = {}
-        for begin, end in zip(
-            plane.lines.event_begin[:-1], plane.lines.event_begin[1:], strict=True
-        ):
-            order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
-            number = {int(threads[k]) for k in order if names[k] == _MARKER}
-            assert len(number) <= 1
-            for thread in number:
-                found[thread] = [
-                    int(indices[k]) if names[k] == _MARKER else names[k].removeprefix(_EAGER)
-                    for k in order
-                    if names[k].startswith((_EAGER, _MARKER))
-                ]
-        return found
-
-
-def _unpacked(text: str) -> np.ndarray[Any, Any]:
-    return np.frombuffer(base64.b64decode(text), "<u4")
 
 
 def _marks(path: Path, source: str) -> dict[Place, str]:
@@ -173,17 +64,11 @@ def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> Non
     [
         ("matmul", "MatMul", {"transpose_a": False, "transpose_b": True, "T": "float"}),
         ("cast", "Cast", {"SrcT": "float", "DstT": "int32", "Truncate": False}),
-        ("reshape", "Reshape", {"T": "float", "Tshape": "int32"}),
-        ("zeros", "Fill", {"T": "double", "index_type": "int32"}),
         ("split", "Split", {"num_split": 2, "T": "float"}),
-        ("max_pool", "MaxPool", {"ksize": [1, 2, 2, 1], "padding": {"s": "SAME"}, "T": "float"}),
         ("join", "StringJoin", {"separator": {"s": "-"}, "N": 2}),
-        ("squeeze", "Squeeze", {"squeeze_dims": [0], "T": "float"}),
-        ("add_n", "AddN", {"T": "float", "N": 3}),
         ("variable", "VarHandleOp", {"dtype": "float", "shape": {"shape": [2, 2]}}),
         ("mapped", "RangeDataset", {"output_types": ["int64"], "output_shapes": [{"shape": []}]}),
         ("table", "HashTableV2", {"key_dtype": "string", "value_dtype": "int32"}),
-        ("table", "LookupTableImportV2", {"Tin": "string", "Tout": "int32"}),
     ],
 )
 def test_attributes_given_and_those_that_inputs_decide(
@@ -199,7 +84,6 @@ def test_attributes_given_and_those_that_inputs_decide(
     [
         # The op's default comes before the type that an array has.
         ("sum_values", "Sum", {"T": "double", "Tidx": "int32"}, ["double", "int32"]),
-        ("argmax_values", "ArgMax", {"T": "double", "Tidx": "int32"}, ["double", "int32"]),
         ("where_values", "Where", {"T": "bool"}, ["bool"]),
         ("pack_values", "Pack", {"T": "float", "N": 2}, ["float", "float"]),
         (
@@ -208,9 +92,7 @@ def test_attributes_given_and_those_that_inputs_decide(
             {"T": ["double", "int64", "float"]},
             ["double", "int64", "float"],
         ),
-        ("is_nan_values", "IsNan", {"T": "double"}, ["double"]),
         ("tanh_list", "Tanh", {"T": "float"}, ["float"]),
-        ("shape_objects", "Shape", {"T": "string"}, ["string"]),
         ("zeros_like_objects", "ZerosLike", {"T": "string"}, ["string"]),
         ("py_function_values", "EagerPyFunc", {"Tin": ["double", "int32"]}, ["double", "int32"]),
     ],
@@ -230,22 +112,13 @@ def test_values_of_other_types_at_one_line_are_other_ops(recorded: Recorded) -> 
     assert [[t["dtype"] for t in s["inputs"]] for s in found] == [[t, t] for t in types]
 
 
-def test_a_function_among_the_attributes_is_named(recorded: Recorded) -> None:
-    (found,) = [s for s in recorded.at("mapped") if s["op"] == "MapDataset"]
-    assert found["attributes"]["f"]["func"].startswith("__inference_Dataset_map_lambda_")
-    assert recorded.function("__inference_Dataset_map_lambda")
-
-
 @pytest.mark.parametrize(
     ("mark", "op", "inputs", "outputs"),
     [
         ("matmul", "MatMul", [("float", [2, 2])] * 2, [("float", [2, 2])]),
-        ("reshape", "Reshape", [("float", [2, 2]), ("int32", [1])], [("float", [4])]),
         ("split", "Split", [("int32", None), ("float", [2, 2])], [("float", [1, 2])] * 2),
-        ("add_n", "AddN", [("float", [2, 2])] * 3, [("float", [2, 2])]),
         ("stack", "Pack", [("float", [2, 2])] * 10, [("float", [10, 2, 2])]),
         ("wrong_shapes", "MatMul", [("float", [2, 2]), ("float", [3, 3])], []),
-        ("square", "Square", [("int64", [])], [("int64", [])]),
         ("in_python", "Sigmoid", [("float", [2, 2])], [("float", [2, 2])]),
     ],
 )
@@ -268,11 +141,8 @@ def test_inputs_and_outputs(
     [
         ("stack", ["ReadVariableOp"] * 10 + ["Pack"]),  # a list of variables
         ("add_variables", ["ReadVariableOp"] * 2 + ["AddV2"]),
-        ("add_scalar", ["AddV2"]),
         ("maximum", ["ReadVariableOp", "Identity", "Maximum"]),  # by way of the fallback
-        ("minimum", ["ReadVariableOp", "ReadVariableOp", "Identity", "Minimum"]),
         ("stack_lazy", ["Mul"] + ["ReadVariableOp"] * 3 + ["Identity", "Pack"]),
-        ("raw", ["Tanh"]),
         ("negative", ["Neg"] * 2500),
         ("wrong_shapes", ["Fill", "MatMul"]),
         ("init_scope", ["VarHandleOp", "AssignVariableOp"]),
@@ -304,42 +174,12 @@ def test_the_sequences_are_those_of_the_trace(recorded: Recorded) -> None:
         assert {e for e in events if e not in ops and isinstance(e, str)} <= {"_EagerConst"}
 
 
-def test_a_marker_tells_how_many_ops_came_before(recorded: Recorded) -> None:
-    ops = {s["op"] for s in recorded.eager["signatures"]}
-    for events in recorded.traced.values():
-        told = [e for e in events if e in ops or isinstance(e, int)]
-        markers = [(k, e) for k, e in enumerate(told) if isinstance(e, int)]
-        assert [e for _, e in markers] == [k - n for n, (k, _) in enumerate(markers)]
-    main = [e for e in recorded.traced[0] if isinstance(e, int)]
-    assert len(main) == 3
-    assert np.diff(main).max() < 1100
-
-
 def test_threads_are_told_apart(recorded: Recorded) -> None:
     names = {s["thread"]: s["name"] for s in recorded.eager["sequences"]}
     assert names[0] == "MainThread"
-    assert {"waiting", "worker-0", "worker-1"} <= set(names.values())
+    assert {"worker-0", "worker-1"} <= set(names.values())
     assert {s["session"] for s in recorded.eager["sequences"]} == {0}
     assert {s["first_index"] for s in recorded.eager["sequences"]} == {0}
-
-
-@pytest.mark.parametrize(
-    ("mark", "device", "opened"),
-    [
-        ("exp_outer", _CPU, "outer_scope"),
-        ("exp_inner", _CPU, "inner_scope"),
-        ("exp_again", _CPU, "outer_scope"),
-        ("exp_library_call", _CPU, "library_scope"),
-        ("exp_helper", _CPU, "library_helper_scope"),
-        ("exp_bare", "", None),
-    ],
-)
-def test_the_scope_of_an_eager_op(
-    recorded: Recorded, mark: str, device: str, opened: str | None
-) -> None:
-    (found,) = recorded.at(mark)
-    assert found["scope"] == device
-    assert recorded.mark(recorded.eager["frames"], found["scope_frame"]) == opened
 
 
 @pytest.mark.parametrize(
@@ -352,47 +192,41 @@ def test_the_scope_of_an_eager_op(
         ("exp_lifted", [("", "lifting_scope"), (_CPU, "outer_scope")]),
         ("exp_bare", []),
         ("exp_completed", [(_CPU, "completed_scope")]),  # TensorFlow makes of it a CPU's
+        ("exp_library_call", [(_CPU, "library_scope")]),
+        ("exp_helper", [(_CPU, "library_helper_scope")]),
     ],
 )
 def test_all_scopes_around_an_eager_op(
     recorded: Recorded, mark: str, scopes: list[tuple[str, str]]
 ) -> None:
-    found = recorded.at(mark)[0]["scopes"]
+    (found,) = recorded.at(mark)
     frames = recorded.eager["frames"]
-    assert [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found] == scopes
+    told = [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found["scopes"]]
+    assert told == scopes
 
 
-@pytest.mark.parametrize(
-    ("mark", "owner"),
-    [
-        ("of_spelt", None),
-        ("of_variable", "kernel"),
-        ("of_beside_variable", "kernel"),
-        ("of_tensor", "machine"),
-        ("of_result", "Abs"),
-        ("of_spelt_in_full", None),
-    ],
-)
-def test_whose_device_an_eager_op_is_asked_for(
-    recorded: Recorded, mark: str, owner: str | None
-) -> None:
-    found = [s for s in recorded.at(mark) if s["op"] == "Exp"]
-    assert {recorded.origin(s["scopes"][0][2]) for s in found} == {owner}
+def test_the_scope_in_force_is_told_with_the_line_that_opened_it(recorded: Recorded) -> None:
+    (found,) = recorded.at("exp_inner")
+    opened = recorded.mark(recorded.eager["frames"], found["scope_frame"])
+    assert (found["scope"], opened) == (_CPU, "inner_scope")
 
 
-@pytest.mark.parametrize(
-    ("node", "owner"),
-    [
-        ("variable/Exp", "kernel"),
-        ("again/Exp", "kernel"),
-        ("beside/Exp", "kernel"),
-        ("short/Exp", None),
-    ],
-)
-def test_whose_device_a_node_is_asked_for(recorded: Recorded, node: str, owner: str | None) -> None:
-    found = recorded.function("__inference_in_scopes_of_others")
-    (first, *_) = found["scopes"][found["nodes"].index(node)]
-    assert recorded.origin(found["scope_pool"][first][2]) == owner
+def test_whose_device_an_op_or_a_node_is_asked_for(recorded: Recorded) -> None:
+    marks = {
+        "of_spelt": None,
+        "of_variable": "kernel",
+        "of_beside_variable": "kernel",
+        "of_tensor": "machine",
+        "of_result": "Abs",
+        "of_spelt_in_full": None,
+    }
+    for mark, owner in marks.items():
+        found = [s for s in recorded.at(mark) if s["op"] == "Exp"]
+        assert {recorded.origin(s["scopes"][0][2]) for s in found} == {owner}, mark
+    function = recorded.function("__inference_in_scopes_of_others")
+    for name, owner in {"variable": "kernel", "again": "kernel", "short": None}.items():
+        (first, *_) = function["scopes"][function["nodes"].index(f"{name}/Exp")]
+        assert recorded.origin(function["scope_pool"][first][2]) == owner, name
 
 
 def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_program(
@@ -402,13 +236,6 @@ def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_progr
     found = [s for s in recorded.at("lifted") if s["op"] == "VarHandleOp"]
     opened = {recorded.mark(recorded.eager["frames"], s["scope_frame"]) for s in found}
     assert ({s["scope"] for s in found}, opened) == ({_CPU}, {"lifted_scope"})
-
-
-def test_frames_tell_whether_they_are_the_users(recorded: Recorded) -> None:
-    is_users = {bool(f[3]) for f in recorded.eager["frames"] if f[0] == str(_PROGRAM)}
-    assert is_users == {True}
-    is_users = {bool(f[3]) for f in recorded.eager["frames"] if f[0] != str(_PROGRAM)}
-    assert is_users == {False}  # a library's: those that opened a scope, or made a resource
 
 
 def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> None:
@@ -433,24 +260,14 @@ def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> Non
     }
 
 
-def test_of_a_variable_that_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
+def test_of_what_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
     frames, signatures = recorded.eager["frames"], recorded.eager["signatures"]
-    libraries = {
-        r["name"]: recorded.mark(frames, signatures[r["signature"]]["library"])
-        for r in recorded.eager["resources"]
-    }
-    assert libraries["of_library"] == "library_variable"
-    assert libraries["kernel"] is None
-
-
-def test_of_an_eager_op_that_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
-    frames = recorded.eager["frames"]
+    made = {r["name"]: signatures[r["signature"]]["library"] for r in recorded.eager["resources"]}
+    assert recorded.mark(frames, made["of_library"]) == "library_variable"
+    assert recorded.mark(frames, made["kernel"]) is None
     (by_library,), (own,) = recorded.at("exp_library_call"), recorded.at("exp_helper")
     assert recorded.mark(frames, by_library["library"]) == "library_op"
     assert recorded.mark(frames, own["library"]) is None
-
-
-def test_of_a_node_that_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
     record = recorded.function("__inference_step")
     lines = dict(zip(record["nodes"], record["library"], strict=True))
     assert recorded.mark(record["frames"], lines["Exp"]) == "library_op"
@@ -469,30 +286,17 @@ def test_a_call_binds_what_the_function_has_captured(recorded: Recorded) -> None
         assert names == [None, None, "kernel", "counter", "hash_table", None]
 
 
-@pytest.mark.parametrize("mark", ["eager_lookup", "square", "iterated", "add_variables"])
-def test_an_op_names_the_resource_it_uses(recorded: Recorded, mark: str) -> None:
-    owner = {"eager_lookup": "hash_table", "iterated": "", "add_variables": "kernel"}.get(mark)
-    bound = {t["resource"] for s in recorded.at(mark) for t in s["inputs"]} - {None}
-    names = {recorded.eager["resources"][k]["name"] for k in bound}
-    assert names == (set() if owner is None else {owner})
-
-
 @pytest.mark.parametrize(
     ("function", "node", "mark"),
     [
         ("__inference_step", "MatMul", "graph_matmul"),
-        ("__inference_step", "MatMul/ReadVariableOp", "graph_matmul"),
         ("__inference_step", "Tanh", "graph_tanh"),
-        ("__inference_step", "Greater", "graph_condition"),
         ("__inference_step", "cond", "graph_condition"),
         ("__inference_step", "while", "graph_while"),
-        ("__inference_step", "AssignAddVariableOp", "graph_assign"),
         ("__inference_step", "Exp", "graph_library"),
         ("__inference_step", "None_Lookup/LookupTableFindV2", "graph_lookup"),
         ("cond_true", "cond/Sqrt", "graph_branch"),
         ("while_body", "while/add", "graph_body"),
-        ("while_cond", "while/Less", "graph_while"),
-        ("__inference_with_python", "EagerPyFunc", "py_function"),
         ("__inference_Dataset_map_lambda", "mul", "mapped"),
         ("", "y", "v1_sinh"),
     ],
@@ -514,9 +318,7 @@ def test_the_line_of_a_node(recorded: Recorded, function: str, node: str, mark: 
                 ("/CPU:0", "graph_scope"),
             ],
         ),
-        ("__inference_step", "Greater", []),
         ("__inference_step", "Exp", [("CPU:0", "library_scope")]),
-        ("cond_true", "cond/Sqrt", []),
         ("", "y", [("CPU:0", "v1_scope")]),
     ],
 )
@@ -534,13 +336,6 @@ def test_a_scope_that_tensorflow_opened_is_not_the_users(recorded: Recorded) -> 
     assert [f[3] for f in found["frames"] if f[0].endswith("script_ops.py")] == [0]
 
 
-def test_each_node_has_its_entries(recorded: Recorded) -> None:
-    for found in recorded.of_kind("function"):
-        assert len(found["nodes"]) == len(found["frame"]) == len(found["scopes"])
-        assert max(found["frame"]) < len(found["frames"])
-        assert -1 not in found["frame"]
-
-
 def test_an_error_of_tf_config_and_its_handler(recorded: Recorded) -> None:
     (error,) = [e for e in recorded.of_kind("error") if e["where"] == "tf.config"]
     assert (error["type"], error["call"]) == ("RuntimeError", "inter_op_parallelism_threads")
@@ -553,8 +348,9 @@ def test_memory_that_ran_out_and_its_handler(recorded: Recorded) -> None:
     (error,) = [e for e in recorded.of_kind("error") if e["where"] == "resource_exhausted"]
     assert error["type"] == "ResourceExhaustedError"
     assert "shape[4194304,4194304]" in error["message"]
-    assert [recorded.marks[f[0], f[1]] for f in error["raised"]] == ["exhausted", "allocating"]
-    assert [f[2:] for f in error["raised"]] == [["allocate", 1], ["too_large", 1]]
+    marks = [recorded.marks[f[0], f[1]] for f in error["raised"]]
+    assert marks == ["exhausted", "allocating", "running_out"]
+    assert [f[2:] for f in error["raised"][:2]] == [["allocate", 1], ["too_large", 1]]
     file, line, name = error["handler"]
     assert (recorded.marks[file, line], name) == ("exhausted_handler", "too_large")
 
@@ -568,23 +364,6 @@ def test_the_environment_is_told_without_its_secrets(recorded: Recorded) -> None
     assert found["script"] == str(_PROGRAM)
     assert "not to be told" not in recorded.recorder.work.joinpath("journal.jsonl").read_text()
     assert "--an-argument" not in str(found)
-
-
-def test_the_devices_as_the_program_left_them(recorded: Recorded) -> None:
-    (found,) = recorded.of_kind("devices")
-    assert found["context_made"]
-    assert {"name": "/physical_device:CPU:0", "type": "CPU"} in found["physical"]
-    assert found["soft_device_placement"] is True
-    assert found["strategies"] == ["OneDeviceStrategy"]
-    assert found["mixed_precision_policy"] == "float32"
-
-
-def test_a_session_without_a_configuration_has_that_of_the_program(recorded: Recorded) -> None:
-    (found,) = recorded.of_kind("session_config")
-    assert not found["is_own"]
-    assert (found["is_local"], found["soft_placement"]) == (True, True)
-    assert found["device_types"] == ["CPU"]
-    assert found["device_count"]["CPU"] == 1
 
 
 def test_the_dumps_that_are_kept_are_those_of_the_functions_that_ran(recorded: Recorded) -> None:

@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 import tensorflow as tf
 
-from traceanalyzer.recorder.frames import FramePool
-from traceanalyzer.recorder.journal import Journal
-from traceanalyzer.recorder.origins import Origins
 from traceanalyzer.recorder.repeated_functions import RepeatedFunctions
-from traceanalyzer.recorder.scopes import Scopes
-from traceanalyzer.recorder.signatures import Signatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     from typing import Any
 
 
@@ -78,41 +72,3 @@ def test_what_reads_another_variable_is_another_function() -> None:
         assert is_repeated is (number == 3)
     assert not found.is_repeated("__inference_Dataset_map_f_50", read_of(second))
     assert not found.is_repeated("__inference_Dataset_map_f_60", read_of(other_type))
-
-
-def test_what_computes_with_another_type_is_another_function() -> None:
-    repeated = RepeatedFunctions()
-    for number, to in enumerate([tf.float64] * 3 + [tf.int64]):
-        graph = graph_of(lambda x, to=to: tf.cast(x, to))
-        assert not repeated.is_repeated(f"__inference_Dataset_map_f_{number}", graph)
-
-
-def test_a_function_of_no_dataset_is_always_recorded(repeated: RepeatedFunctions) -> None:
-    for number in range(9):
-        assert not repeated.is_repeated(f"__inference_f_{number}", graph_of(double))
-
-
-def scopes_of(pool: FramePool) -> Scopes:
-    return Scopes(pool, Origins(lambda _: -1))
-
-
-def test_iterators_that_a_line_makes_over_and_over_are_told_as_one(tmp_path: Path) -> None:
-    pool = FramePool()
-    signatures = Signatures(Journal(str(tmp_path / "journal")), pool, scopes_of(pool))
-    dataset = tf.data.Dataset.range(3)
-    number = signatures.add_op("line", "AnonymousIteratorV3", None, "", (), ())
-    handles = [iter(dataset)._iterator_resource for _ in range(100)]  # noqa: SLF001
-    for handle in handles:
-        signatures.add_resources(number, handle, "")
-    assert len(signatures.to_json()["resources"]) < 10
-    assert signatures.alike[handles[-1]._id] == signatures.alike[handles[-2]._id]  # noqa: SLF001
-
-
-def test_variables_that_a_line_makes_are_told_apart(tmp_path: Path) -> None:
-    pool = FramePool()
-    signatures = Signatures(Journal(str(tmp_path / "journal")), pool, scopes_of(pool))
-    number = signatures.add_op("line", "VarHandleOp", None, "", (), ())
-    for _ in range(100):
-        signatures.add_resources(number, tf.Variable(1.0).handle, "")
-    assert len(signatures.to_json()["resources"]) == 100
-    assert not signatures.alike

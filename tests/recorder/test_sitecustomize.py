@@ -14,7 +14,7 @@ import pytest
 
 from tests.recorder.recorded import Recorder, run
 
-_VERSIONS = ("3.8", "3.9", "3.10", "3.11", "3.12", "3.13")
+_VERSIONS = ("3.8", "3.10", "3.12", "3.13")
 _PYENV = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
 
 _TELL = """
@@ -23,6 +23,7 @@ print(json.dumps({
     "path": sys.path, "environ": dict(os.environ), "argv": sys.argv, "name": __name__,
     "file": __file__, "meta_path": [f.__name__ for f in sys.meta_path if isinstance(f, type)],
     "own": getattr(sys.modules.get("sitecustomize"), "OWN", None),
+    "tensorflow": [name for name in sys.modules if "tensorflow" in name],
 }))
 """
 
@@ -77,72 +78,54 @@ def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("python_path", [None, "", "own", "own:", ":own", "absent:own"])
+@pytest.mark.parametrize("python_path", [None, "", ":own", "absent:own"])
 def test_the_program_finds_path_and_environment_as_without_us(
-    python: str,
-    recorder: Recorder,
-    variables: dict[str, str],
-    tmp_path: Path,
-    python_path: str | None,
+    recorder: Recorder, variables: dict[str, str], tmp_path: Path, python_path: str | None
 ) -> None:
     if python_path is not None:
         variables["PYTHONPATH"] = python_path.replace("own", str(tmp_path / "own"))
     recorder.write_settings(python_path=variables.get("PYTHONPATH"))
-    command = [python, _script(tmp_path, _TELL), "--an", "argument"]
+    command = [sys.executable, _script(tmp_path, _TELL), "--an", "argument"]
     plain = _told(run(command, variables, cwd=tmp_path))
     assert plain["environ"].get("PYTHONPATH") == variables.get("PYTHONPATH")
     assert _told(recorder.run(command, variables, cwd=tmp_path)) == plain
-    kinds = [record["kind"] for record in recorder.journal()]
-    assert kinds == ["started", "finished"]
 
 
-def test_the_users_own_sitecustomize_runs_once_and_sees_its_own_environment(
+def test_every_version_of_python_runs_the_recorder_and_the_users_own_sitecustomize_once(
     python: str, recorder: Recorder, variables: dict[str, str], tmp_path: Path
 ) -> None:
     variables["PYTHONPATH"] = str(tmp_path / "own")
     told = _told(recorder.run([python, _script(tmp_path, _TELL)], variables))
-    assert told["own"] == str(tmp_path / "own")
+    assert (told["own"], told["tensorflow"]) == (str(tmp_path / "own"), [])
     assert (tmp_path / "runs").read_text() == "run "
+    assert [record["kind"] for record in recorder.journal()] == ["started", "finished"]
 
 
 @pytest.mark.parametrize(
     "own", ["raise ValueError('mine')", "import not_installed_anywhere", "raise SystemExit(5)"]
 )
 def test_an_error_in_the_users_own_sitecustomize_is_as_without_us(
-    python: str, recorder: Recorder, variables: dict[str, str], tmp_path: Path, own: str
+    recorder: Recorder, variables: dict[str, str], tmp_path: Path, own: str
 ) -> None:
     (tmp_path / "own" / "sitecustomize.py").write_text(own)
     variables["PYTHONPATH"] = str(tmp_path / "own")
-    command = [python, _script(tmp_path, "print('runs')")]
+    command = [sys.executable, _script(tmp_path, "print('runs')")]
     plain, recorded = run(command, variables), recorder.run(command, variables)
     assert (recorded.returncode, recorded.stdout) == (plain.returncode, plain.stdout)
     # `ImportError` passes through `site`, with a traceback that has our lines in it.
     assert recorded.stderr.splitlines()[-1:] == plain.stderr.splitlines()[-1:]
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [
-        "raise SystemExit(7)",
-        "import sys; sys.exit('said at the end')",
-        "def f():\n    return 1 / 0\nf()",
-        "import os; os._exit(9)",
-        "import os, signal; os.kill(os.getpid(), signal.SIGTERM)",
-        "this is no Python",
-    ],
-)
-def test_exit_code_and_output_are_as_without_us(
-    python: str, recorder: Recorder, variables: dict[str, str], tmp_path: Path, ending: str
+def test_a_traceback_is_as_without_us_in_every_version_of_python(
+    python: str, recorder: Recorder, variables: dict[str, str], tmp_path: Path
 ) -> None:
-    command = [python, _script(tmp_path, f"print('begins', flush=True)\n{ending}\n")]
+    command = [python, _script(tmp_path, "print('begins')\ndef f():\n    return 1 / 0\nf()")]
     plain, recorded = run(command, variables), recorder.run(command, variables)
-    assert plain.returncode
-    assert recorded.returncode == plain.returncode
-    assert recorded.stdout == plain.stdout
-    assert recorded.stderr == plain.stderr
+    assert plain.returncode == recorded.returncode == 1
+    assert (recorded.stdout, recorded.stderr) == (plain.stdout, plain.stderr)
 
 
-@pytest.mark.parametrize("settings", [None, "", "{", "[]", '{"work": 1}'])
+@pytest.mark.parametrize("settings", [None, "{", '{"work": 1}'])
 def test_a_recorder_that_cannot_start_leaves_the_program_as_it_is(
     recorder: Recorder, variables: dict[str, str], tmp_path: Path, settings: str | None
 ) -> None:
@@ -168,11 +151,3 @@ def test_a_program_that_a_recorded_one_starts_is_not_recorded(
     done = recorder.run([sys.executable, script], variables, cwd=tmp_path)
     assert done.stdout.split() == ["True", "False"]
     assert len(recorder.journal()) == 2
-
-
-def test_tensorflow_is_not_imported_for_the_recorder(
-    python: str, recorder: Recorder, variables: dict[str, str], tmp_path: Path
-) -> None:
-    script = _script(tmp_path, "import sys\nprint([m for m in sys.modules if 'tensorflow' in m])\n")
-    done = recorder.run([python, script], variables)
-    assert (done.stdout, done.stderr) == ("[]\n", "")

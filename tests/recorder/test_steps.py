@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -96,33 +94,6 @@ def test_outside_of_sessions_the_class_is_tensorflows_after_a_while(
     assert marks.steps == ["train 3"]
 
 
-@pytest.mark.parametrize("is_counted", [False], ids=["free"], indirect=True)
-def test_what_was_looked_at_is_not_looked_at_again_when_put_back_in_place(steps: StepMarks) -> None:
-    _make_objects_of_other_ops(20_000)
-    steps.uninstall()
-    steps.install()
-    assert trace.Trace.__init__ is NATIVE
-
-
-@pytest.mark.parametrize("is_counted", [True], ids=["counted"], indirect=True)
-def test_where_sessions_are_counted_in_steps_each_is_seen(steps: StepMarks, marks: Marks) -> None:
-    _make_objects_of_other_ops(20_000)
-    with _own_step(0):
-        steps.session_started()
-        _call(steps, times=4)
-    assert not marks.open
-
-
-def test_once_the_program_marks_steps_the_class_is_tensorflows(steps: StepMarks) -> None:
-    assert trace.Trace.__init__ is not NATIVE
-    with _own_step(0):
-        pass
-    assert trace.Trace.__init__ is NATIVE
-    steps.session_started()
-    _call(steps, times=4)
-    assert trace.Trace.__init__ is NATIVE
-
-
 @pytest.mark.parametrize("before", [0, 20_000], ids=["at once", "after much else"])
 def test_a_session_that_begins_within_a_programs_step_marks_none(
     steps: StepMarks, marks: Marks, before: int
@@ -138,41 +109,12 @@ def test_a_session_that_begins_within_a_programs_step_marks_none(
     assert not marks.open
 
 
-def test_many_threads_switch_the_watch_off_once(steps: StepMarks) -> None:
-    def work() -> None:
-        for number in range(200):
-            steps.began(f"__inference_f_{number}", threading.get_ident())
-            trace.Trace("train", step_num=number)
-
-    with ThreadPoolExecutor(8) as pool:
-        for done in [pool.submit(work) for _ in range(8)]:
-            done.result()
-    assert trace.Trace.__init__ is NATIVE
-
-
 def test_steps_are_marked_from_the_third_call_on(steps: StepMarks, marks: Marks) -> None:
     steps.session_started()
     _call(steps, times=2)
     assert not marks.open
     _call(steps, times=3)
     assert (marks.steps, marks.open) == (["train 3", "train 4"], ["train 5"])
-
-
-def test_of_one_function_and_thread(steps: StepMarks, marks: Marks) -> None:
-    steps.session_started()
-    for _ in range(4):
-        _call(steps)
-        _call(steps, "__inference_evaluate_5")
-        _call(steps, thread=1)
-    assert (marks.steps, marks.open) == (["train 3"], ["train 4"])
-
-
-def test_a_step_under_way_at_the_end_is_no_step(steps: StepMarks, marks: Marks) -> None:
-    steps.session_started()
-    _call(steps, times=4)
-    steps.session_stopped()
-    _call(steps, times=3)
-    assert (marks.steps, marks.open) == (["train 3"], ["train 4"])
 
 
 @pytest.mark.parametrize(
@@ -192,16 +134,6 @@ def test_a_program_that_marks_its_steps_is_left_to_it(steps: StepMarks, marks: M
     steps.session_started()
     for number in range(6):
         with _own_step(number):
-            _call(steps)
-    assert not marks.steps
-    assert not marks.open
-
-
-def test_a_later_session_finds_that_the_program_marks_steps(steps: StepMarks, marks: Marks) -> None:
-    for number in range(6):
-        with _own_step(number):
-            if number == 3:
-                steps.session_started()  # as a session of some function's third call does
             _call(steps)
     assert not marks.steps
     assert not marks.open

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import tensorflow as tf
-from tensorflow.python.client import device_lib
 from tensorflow.python.eager import context
 
-from traceanalyzer.recorder.gpu_questions import GpuQuestions
 from traceanalyzer.recorder.journal import Journal
 from traceanalyzer.recorder.visibility import VisibilityRecorder, watch_variable
 
@@ -63,21 +61,6 @@ def test_a_variable_that_is_unset_again_has_no_value(
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
     assert os.environ.pop("CUDA_VISIBLE_DEVICES") == "-1"
     assert [record["value"] for record in written(tmp_path)] == ["-1", None]
-
-
-def test_a_list_of_devices_makes_them(
-    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(context, "_context", None)
-    watch_variable(journal)
-    questions = GpuQuestions()
-    questions.install()
-    try:
-        device_lib.list_local_devices()
-    finally:
-        questions.uninstall()
-    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    assert written(tmp_path) == []
 
 
 def test_a_variable_that_comes_too_late_is_not(journal: Journal, tmp_path: Path) -> None:

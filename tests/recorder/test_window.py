@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.recorder.asked_windows import StepsWindow, TimeWindow, WholeWindow, window_of
+from traceanalyzer.recorder.asked_windows import StepsWindow, window_of
 from traceanalyzer.recorder.auto_window import HEAP_BYTES, SET_UP_BYTES, AutoWindow
 from traceanalyzer.recorder.window import Begin, End, Load
 
@@ -61,72 +61,9 @@ def test_a_program_at_its_work_is_recorded_for_twenty_seconds(
     assert not call(auto, 1000)
 
 
-def test_steps_that_begin_late_are_recorded_for_some_seconds(
-    auto: AutoWindow, clock: Clock
-) -> None:
-    clock.now += 19
-    assert not call(auto, 3)
-    clock.now += 9
-    assert not call(auto, 30)
-    assert auto.looked(Load()) is None
-    clock.now += 1
-    assert auto.looked(Load()) == End("for 29 s")
-
-
-def test_slow_steps_are_recorded_until_there_are_some(auto: AutoWindow, clock: Clock) -> None:
-    for _ in range(6):
-        assert not call(auto, 1)
-        clock.now += 6
-        action = auto.looked(Load())
-        assert (action is None) == (clock.now < 136)
-    assert action == End("for 36 s")
-
-
-def test_eager_loops_are_work_too(auto: AutoWindow, clock: Clock) -> None:
-    assert auto.looked(Load(eager_ops=300, signatures=30)) is None
-    clock.now += 10
-    assert auto.looked(Load(eager_ops=1300, signatures=30)) is None
-    clock.now += 10
-    assert auto.looked(Load(eager_ops=2000, signatures=30)) == End("for 20 s")
-
-
 def test_an_eager_loop_of_tiny_ops_is_not_recorded_for_long(auto: AutoWindow) -> None:
     assert auto.looked(Load(eager_ops=49_999)) is None
     assert auto.looked(Load(eager_ops=50_000)) == End("for 50,000 eager ops")
-
-
-def test_eager_ops_that_differ_are_set_up(auto: AutoWindow, clock: Clock) -> None:
-    for number in range(100):
-        clock.now += 1
-        load = Load(eager_ops=100 * number, signatures=50 * number)
-        assert auto.looked(load) is None
-    assert auto.recording
-
-
-def test_a_long_set_up_is_dropped_where_a_function_repeats(auto: AutoWindow, clock: Clock) -> None:
-    clock.now += 60
-    assert auto.looked(Load(eager_ops=300)) is None
-    assert not call(auto, 2)
-    assert call(auto, 1) == [Begin("from call 3 of step")]
-    assert auto.recording
-    clock.now += 19
-    assert not call(auto, 20)
-    assert auto.looked(Load()) is None
-    clock.now += 1
-    assert auto.looked(Load()) == End("for 20 s")
-
-
-def test_steps_alone_end_after_a_hundred_calls_and_two_seconds(
-    auto: AutoWindow, clock: Clock
-) -> None:
-    clock.now += 60
-    auto.looked(Load())
-    call(auto, 3)
-    clock.now += 1
-    assert not call(auto, 1000)
-    assert auto.looked(Load()) is None
-    clock.now += 1
-    assert auto.looked(Load()) == End("for 2 s")
 
 
 @pytest.mark.parametrize(
@@ -140,12 +77,6 @@ def test_steps_alone_end_after_a_hundred_calls_and_two_seconds(
 def test_a_session_is_bounded(auto: AutoWindow, load: Load, words: str) -> None:
     call(auto, 10)
     assert auto.looked(load) == End(words)
-
-
-def test_a_session_does_not_wait_for_ever(auto: AutoWindow, clock: Clock) -> None:
-    clock.now += 300
-    assert auto.looked(Load()) == End("for 300 s, in which nothing repeated")
-    assert not auto.over
 
 
 # --------------------------------------------------------- set-up before the steps
@@ -177,21 +108,6 @@ def test_memory_that_the_program_itself_took_does_not_end_the_recording(
     assert auto.written(100 << 20) is None
 
 
-def test_nor_does_that_of_its_steps(auto: AutoWindow) -> None:
-    """A step on large images keeps more than the bound until its gradients are computed."""
-    call(auto, 10)
-    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
-    assert isinstance(auto.written(1 << 20), Begin)
-    assert auto.looked(Load(heap_bytes=HEAP_BYTES)) is None
-
-
-def test_training_goes_on_after_a_recording_that_only_its_tensors_filled(auto: AutoWindow) -> None:
-    call(auto, 3, "__inference_train_function_7")
-    assert isinstance(auto.looked(Load(heap_bytes=HEAP_BYTES)), End)
-    assert isinstance(auto.written(1 << 20), Begin)
-    assert not auto.over
-
-
 def test_a_few_steps_at_the_end_do_not_replace_a_recording(auto: AutoWindow, clock: Clock) -> None:
     """As the one training step after the predictions of an agent."""
     call(auto, 10)
@@ -202,31 +118,6 @@ def test_a_few_steps_at_the_end_do_not_replace_a_recording(auto: AutoWindow, clo
     assert auto.is_too_short()
     clock.now += 2
     assert not auto.is_too_short()
-
-
-def test_short_steps_after_a_long_set_up_are_kept(auto: AutoWindow, clock: Clock) -> None:
-    fills(auto)
-    assert call(auto, 2)
-    clock.now += 1
-    assert not auto.is_too_short()
-
-
-def test_graphs_that_are_traced_do_not_count(auto: AutoWindow) -> None:
-    assert auto.looked(Load(heap_bytes=4 * SET_UP_BYTES, is_tracing=True)) is None
-    assert auto.looked(Load(heap_bytes=5 * SET_UP_BYTES - 1)) is None
-    assert isinstance(auto.looked(Load(heap_bytes=5 * SET_UP_BYTES)), End)
-
-
-def test_nor_what_the_first_call_of_a_function_makes_of_them(auto: AutoWindow) -> None:
-    call(auto, 1)
-    assert auto.looked(Load(heap_bytes=4 * SET_UP_BYTES)) is None
-    assert isinstance(auto.looked(Load(eager_ops=1, heap_bytes=5 * SET_UP_BYTES)), End)
-
-
-def test_a_set_up_with_a_large_trace_is_left_alone(auto: AutoWindow) -> None:
-    fills(auto)
-    assert auto.written(32 << 20) is None
-    assert not auto.recording
 
 
 def test_after_such_a_set_up_an_eager_loop_is_recorded(auto: AutoWindow, clock: Clock) -> None:
@@ -250,17 +141,6 @@ def test_a_function_that_repeats_after_an_eager_loop_is_recorded_too(
     assert call(auto, 1) == [Begin("from call 2 of step")]
 
 
-def test_a_function_of_the_set_up_is_not_taken_for_the_steps(
-    auto: AutoWindow, clock: Clock
-) -> None:
-    clock.now += 30
-    call(auto, 4, "__inference_resize_7")
-    assert auto.recording
-    clock.now += 20
-    assert auto.looked(Load()) is None
-    assert call(auto, 3) == [Begin("from call 3 of step")]
-
-
 def test_training_is_recorded_although_another_function_was(clock: Clock) -> None:
     is_training = False
     window = AutoWindow(clock, lambda: is_training)
@@ -278,13 +158,6 @@ def test_training_is_recorded_although_another_function_was(clock: Clock) -> Non
     call(window, 50, "__inference_one_step_on_iterator_9")
     assert window.looked(Load()) == End("for 20 s")
     assert window.over
-
-
-def test_retracing_does_not_hide_that_a_function_repeats(auto: AutoWindow, clock: Clock) -> None:
-    for number in range(10):
-        auto.called(f"__inference_step_{number}")
-    clock.now += 20
-    assert auto.looked(Load()) == End("for 20 s")
 
 
 # ------------------------------------------------------------------------ steps
@@ -310,58 +183,7 @@ def test_steps_that_the_program_marks_count(clock: Clock) -> None:
     assert window.stepped() == End("to step 2")
 
 
-def test_tells_how_far_the_steps_came(clock: Clock) -> None:
-    window = StepsWindow(clock, 10, 20)
-    assert "no function was called" in window.why_nothing()
-    call(window, 3)
-    assert window.why_nothing() == "step was called most often, 3 times: step 10 was not reached"
-    window.stepped()
-    assert window.why_nothing() == "the program marked 1 steps: step 10 was not reached"
-
-
-# ------------------------------------------------------------------------- time
-
-
-def test_time_counts_from_the_import(clock: Clock) -> None:
-    window = TimeWindow(clock, 30, 10)
-    assert window.next_look_s() is None
-    assert window.opened() is None
-    assert window.next_look_s() == 30
-    clock.now += 29
-    assert window.looked(Load()) is None
-    assert window.next_look_s() == 1
-    clock.now += 1
-    assert window.looked(Load()) == Begin("from 30 s after the import of TensorFlow")
-    assert window.next_look_s() == 0.25
-    clock.now += 9.9
-    assert window.looked(Load()) is None
-    assert window.next_look_s() == pytest.approx(0.1)
-    clock.now += 0.1
-    assert window.looked(Load()) == End("for 10 s")
-    assert window.over
-    assert window.next_look_s() is None
-
-
-def test_time_from_the_beginning(clock: Clock) -> None:
-    assert isinstance(TimeWindow(clock, 0, 5).opened(), Begin)
-
-
 # ---------------------------------------------------------------- any of them
-
-
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [
-        ({"kind": "auto"}, AutoWindow),
-        ({"kind": "steps", "first": 10, "last": 20}, StepsWindow),
-        ({"kind": "time", "after_s": 30.0, "for_s": 10.0}, TimeWindow),
-        ({"kind": "whole"}, WholeWindow),
-    ],
-)
-def test_settings_name_the_window(clock: Clock, asked: dict[str, object], kind: type) -> None:
-    window = window_of(asked, clock)
-    assert type(window) is kind
-    assert window.why_nothing()
 
 
 @pytest.mark.parametrize("asked", [{"kind": "whole"}, {"kind": "steps", "first": 1, "last": 10**9}])
@@ -370,33 +192,3 @@ def test_no_window_outgrows_the_machine(clock: Clock, asked: dict[str, object]) 
     assert isinstance(window.used() or window.called(STEP), Begin)
     assert window.looked(Load(eager_ops=10**7)) is None
     assert isinstance(window.looked(Load(heap_bytes=2 << 30)), End)
-
-
-# --------------------------------------------------- what the program does later
-
-
-def is_called_later(auto: AutoWindow, clock: Clock, name: str, seconds: int) -> None:
-    """Record a training, and have a function be called after that for some seconds."""
-    auto.opened()
-    call(auto, 10, "__inference_train_function_7")
-    clock.now += 30
-    assert isinstance(auto.looked(Load()), End)
-    for _ in range(seconds + 1):
-        call(auto, 1, name)
-        clock.now += 1
-
-
-def test_work_after_the_recording_is_told(auto: AutoWindow, clock: Clock) -> None:
-    is_called_later(auto, clock, "__inference_predict_function_9", 90)
-    assert auto.missed() == (
-        "not recorded: predict_function, which the program then called 91 times in 90 s; "
-        "--after 30s records from there"
-    )
-
-
-@pytest.mark.parametrize(("name", "seconds"), [("train", 90), ("predict", 20)])
-def test_more_of_the_same_is_nothing_missed_nor_is_little(
-    auto: AutoWindow, clock: Clock, name: str, seconds: int
-) -> None:
-    is_called_later(auto, clock, f"__inference_{name}_function_7", seconds)
-    assert auto.missed() is None
