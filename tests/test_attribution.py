@@ -6,30 +6,34 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.causes.examples import Example, blocker, cpu_op, line
 from tests.sidecars import Book
 from traceanalyzer.attribution import attribute
+from traceanalyzer.causes import all_causes
 from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.cases import Case
-from traceanalyzer.evidence.examples import held, line, subject
-from traceanalyzer.rules import CapturedExample, Example, all_rules
+from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.findings import Finding
 
 
-def scoped(op_id: str, number: int) -> Subject:
+def scoped(op_id: str, number: int) -> CpuOp:
     """An op on the CPU by a scope of `train_step` that a line opens."""
-    asks = held("request", "Exp", asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(number))
-    case = Case(type="Exp", held=(asks,), basis="replay", certainty="certain", is_complete=True)
-    return subject("Exp", op_id=op_id, line=number + 1, case=case)
+    asks = blocker(
+        "request", "Exp", requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(number)
+    )
+    explanation = PlacementExplanation(
+        type="Exp", blockers=(asks,), basis="replay", certainty="certain", is_complete=True
+    )
+    return cpu_op("Exp", op_id=op_id, line=number + 1, explanation=explanation)
 
 
-def findings_of(*subjects: Subject) -> dict[tuple[str, ...], Finding]:
+def findings_of(*cpu_ops: CpuOp) -> dict[tuple[str, ...], Finding]:
     run = Example(title="", ops=({"name": "Exp", "type": "Exp"},)).run()
-    found, failed = attribute(Analysis(run=run, machine=None, subjects=subjects), all_rules())
+    found, failed = attribute(Analysis(run=run, machine=None, cpu_ops=cpu_ops), all_causes())
     assert not failed
     return {finding.op_ids: finding for finding in found}
 
@@ -51,18 +55,24 @@ def test_findings_of_several_scopes_keep_their_ids_when_lines_move() -> None:
     assert findings_of(scoped("early", 6))["early",].id == before["early",].id
 
 
-def doubly_held(first: Held) -> Finding:
+def doubly_held(first: RecordedBlocker) -> Finding:
     """What is said of an op that a scope keeps on the CPU too."""
-    asks = held("request", first.type, asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(3))
-    case = Case(
-        type=first.type, held=(first, asks), basis="replay", certainty="certain", is_complete=True
+    asks = blocker(
+        "request", first.type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)
     )
-    (found,) = findings_of(subject(first.type, case=case)).values()
+    explanation = PlacementExplanation(
+        type=first.type,
+        blockers=(first, asks),
+        basis="replay",
+        certainty="certain",
+        is_complete=True,
+    )
+    (found,) = findings_of(cpu_op(first.type, explanation=explanation)).values()
     return found
 
 
 def test_what_several_things_hold_moves_when_all_are_changed_and_that_is_said() -> None:
-    found = doubly_held(held("attributes", "MatMul", attributes={"T": "int32"}))
+    found = doubly_held(blocker("attributes", "MatMul", attributes={"T": "int32"}))
 
     needed, *each = found.fixes
     assert "all of them" in needed.text
@@ -72,7 +82,7 @@ def test_what_several_things_hold_moves_when_all_are_changed_and_that_is_said() 
 
 
 def test_no_scope_is_to_be_left_by_an_op_that_has_no_gpu_kernel() -> None:
-    found = doubly_held(held("no_kernel", "Eig"))
+    found = doubly_held(blocker("no_kernel", "Eig"))
 
     assert not any("tf.device" in (fix.code or "") for fix in found.fixes)
 
@@ -80,11 +90,15 @@ def test_no_scope_is_to_be_left_by_an_op_that_has_no_gpu_kernel() -> None:
 def test_an_op_that_a_library_keeps_on_the_cpu_is_left_to_it() -> None:
     """Nobody moves the strings of a checkpoint into an input pipeline."""
     saver = line(9, is_user=False, file="/site-packages/tensorflow/python/checkpoint/checkpoint.py")
-    asks = held("request", "StringJoin", asked="/device:CPU:0", scope="/cpu:0", scope_frame=saver)
-    none = held("no_kernel", "StringJoin")
-    case = Case(type="StringJoin", held=(none, asks), basis="replay", certainty="certain")
+    asks = blocker(
+        "request", "StringJoin", requested_device="/device:CPU:0", scope="/cpu:0", scope_frame=saver
+    )
+    none = blocker("no_kernel", "StringJoin")
+    explanation = PlacementExplanation(
+        type="StringJoin", blockers=(none, asks), basis="replay", certainty="certain"
+    )
 
-    (found,) = findings_of(subject("StringJoin", case=case)).values()
+    (found,) = findings_of(cpu_op("StringJoin", explanation=explanation)).values()
 
     assert not any("pipeline" in fix.text for fix in found.fixes)
     assert any("CheckpointOptions" in (fix.code or "") for fix in found.fixes)
@@ -92,18 +106,26 @@ def test_an_op_that_a_library_keeps_on_the_cpu_is_left_to_it() -> None:
 
 @pytest.mark.parametrize("is_complete", [True, False])
 def test_a_scope_is_to_be_left_only_if_a_replay_moves_the_op_then(*, is_complete: bool) -> None:
-    asks = held("request", "Exp", asked="/device:CPU:0", scope="/CPU:0", scope_frame=line(3))
-    case = Case(type="Exp", held=(asks,), basis="replay", is_complete=is_complete)
+    asks = blocker(
+        "request", "Exp", requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)
+    )
+    explanation = PlacementExplanation(
+        type="Exp", blockers=(asks,), basis="replay", is_complete=is_complete
+    )
 
-    (found,) = findings_of(subject("Exp", case=case)).values()
+    (found,) = findings_of(cpu_op("Exp", explanation=explanation)).values()
 
     assert any("tf.device" in (fix.code or "") for fix in found.fixes) is is_complete
 
 
 def test_the_argument_that_names_the_device_is_what_to_change() -> None:
-    asks = held("request", "Exp", asked="/device:CPU:0")  # by a device function, on no known line
-    case = Case(type="Exp", held=(asks,), basis="replay", certainty="certain", is_complete=True)
-    run = CapturedExample(
+    asks = blocker(
+        "request", "Exp", requested_device="/device:CPU:0"
+    )  # by a device function, on no known line
+    explanation = PlacementExplanation(
+        type="Exp", blockers=(asks,), basis="replay", certainty="certain", is_complete=True
+    )
+    run = Example(
         title="",
         ops=({"name": "Exp", "type": "Exp"},),
         sidecar=Book().sidecar(command=("traceanalyzer", "capture", "train.py", "--device=cpu")),
@@ -111,7 +133,8 @@ def test_the_argument_that_names_the_device_is_what_to_change() -> None:
     ).run()
 
     (found,), _ = attribute(
-        Analysis(run=run, machine=None, subjects=(subject("Exp", case=case),)), all_rules()
+        Analysis(run=run, machine=None, cpu_ops=(cpu_op("Exp", explanation=explanation),)),
+        all_causes(),
     )
 
     assert found.certainty == "likely"
@@ -123,21 +146,26 @@ def test_all_that_writes_a_summary_is_of_its_cause_and_ops_with_like_blockers_ar
 ):
     """Encoding, joining texts and the like: nothing but the summary asks for them."""
     file = "/site-packages/tensorflow/python/ops/summary_ops_v2.py"
-    asks = {"asked": "/device:CPU:0", "scope_frame": line(792, is_user=False, file=file)}
+    asks = {"requested_device": "/device:CPU:0", "scope_frame": line(792, is_user=False, file=file)}
     holds = {
         "Shape": (),
-        "EncodePng": (held("no_kernel", "EncodePng"),),
-        "AsString": (held("no_kernel", "AsString"),),
-        "Pack": (held("attributes", "Pack", attributes={"T": "string"}),),
+        "EncodePng": (blocker("no_kernel", "EncodePng"),),
+        "AsString": (blocker("no_kernel", "AsString"),),
+        "Pack": (blocker("attributes", "Pack", attributes={"T": "string"}),),
     }
-    cases = {
-        op: Case(
-            type=op, held=(*own, held("request", op, **asks)), basis="replay", certainty="certain"
+    explanations = {
+        op: PlacementExplanation(
+            type=op,
+            blockers=(*own, blocker("request", op, **asks)),
+            basis="replay",
+            certainty="certain",
         )
         for op, own in holds.items()
     }
 
-    found = findings_of(*(subject(op, op_id=op, case=case) for op, case in cases.items()))
+    found = findings_of(
+        *(cpu_op(op, op_id=op, explanation=explanation) for op, explanation in explanations.items())
+    )
 
     assert {ids: {b.cause for b in f.blockers} for ids, f in found.items()} == {
         ("Shape",): set(),

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.causes.examples import Example
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.reasoning import reason
-from traceanalyzer.rules import Example
 from traceanalyzer.trace.tfevents import TfVersion
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.causes.examples import Example, captured
+from traceanalyzer.causes import Cause
 from traceanalyzer.diagnosis import cpu_ops, diagnose
-from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.views import nothing_on_the_cpu
-from traceanalyzer.rules import Example, Rule
 from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
 
 if TYPE_CHECKING:
@@ -36,13 +36,12 @@ def rule_of(
     name: str,
     check: Callable[[Run], Iterable[Finding]],
     not_applicable: Callable[[Run], str | None] = lambda _: None,
-) -> Rule:
-    return Rule(
+) -> Cause:
+    return Cause(
         id=name,
         title=name,
         documentation="",
         check=check,
-        examples=(),
         not_applicable=not_applicable,
     )
 
@@ -109,7 +108,7 @@ class TestRules:
         assert found.outcomes[0].reason == "KeyError: 'oh dear'"
         assert [f.cause for f in found.findings] == ["good"]
         assert found.explained == {"op1": "likely"}
-        assert "rule bad failed" in caplog.text
+        assert "cause bad failed" in caplog.text
 
 
 class TestExplained:

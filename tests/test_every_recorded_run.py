@@ -17,7 +17,7 @@ from tests.report.false_causes import lies_of, lies_on
 from traceanalyzer.copy_graph.graph import device_graph
 from traceanalyzer.copy_graph.traffic import traffic
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.evidence.cases import case_by_registry
+from traceanalyzer.evidence.explanations import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
@@ -149,4 +149,4 @@ def check_report(run: Run, report: Report) -> None:
             assert cause.cause not in BY_KERNELS or cause.certainty != "certain"
         assert not BY_KERNELS & {out.cause for out in found.ruled_out}
     for op_type in {str(t) for t in run.ops["type"]}:
-        assert case_by_registry(op_type, None, version).certainty != "certain", op_type
+        assert explanation_by_registry(op_type, None, version).certainty != "certain", op_type

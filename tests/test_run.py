@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import traceanalyzer as ta
+from tests.causes.examples import examples_of
 from tests.performance.synthetic import synthetic_trace
 from tests.tables.reading import rows
 from tests.traces import (
@@ -30,7 +31,6 @@ from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
-from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.schema import SCHEMAS
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class TestRefusals:
 
 
 def test_rows_that_no_file_gave_have_no_events(tmp_path: Path) -> None:
-    made = next(rule for rule in all_rules() if rule.examples).examples[0].run()
+    made = examples_of("custom_op")[0][0].run()
 
     with pytest.raises(TraceFormatError, match="not read from a file"):
         _ = made.events

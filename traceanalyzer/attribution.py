@@ -1,4 +1,4 @@
-"""From what keeps each op from a GPU to findings: ops that are kept alike make one."""
+"""Groups ops into findings: ops with the same blockers share one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from traceanalyzer.evidence.device_arguments import argument_note
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker, Evidence, Fix
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from traceanalyzer.evidence.analysis import Analysis, Subject
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.causes import Cause, CauseMatch, FindingText
+    from traceanalyzer.evidence.analysis import Analysis, CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Certainty
-    from traceanalyzer.rules import Mark, Rule, Words
     from traceanalyzer.run import Run
 
 __all__ = ["attribute", "cause_of"]
@@ -27,21 +27,23 @@ __all__ = ["attribute", "cause_of"]
 _log = logging.getLogger("traceanalyzer")
 
 
-class _Cause(NamedTuple):
-    """What marks of one cause have in common."""
+class _Key(NamedTuple):
+    """The cause of a blocker, as findings are grouped by."""
 
-    rule: str
+    cause: str
     scope: str
     line: tuple[str, int]
 
 
-_Key: TypeAlias = tuple[_Cause, ...]  # the causes that keep an op, in order
+_Keys: TypeAlias = tuple[_Key, ...]  # of an op's blockers, in order
 
 _ORDER: Final[tuple[Certainty, ...]] = ("certain", "likely", "possible")
 _MEMORY: Final = "memory_pressure"
 _LIBRARY: Final = "library_cpu_placement"
 _UNKNOWN_CODE: Final = "other"  # of a library
-_BY_DEVICE: Final = frozenset({Hold.REQUEST, Hold.DEFAULT_DEVICE, Hold.ASSIGNED, Hold.RESOURCE})
+_BY_DEVICE: Final = frozenset(
+    {BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE, BlockerKind.ASSIGNED, BlockerKind.RESOURCE}
+)
 _STAYS: Final = Fix(
     text=(
         "No change is known that moves these ops: a replay without the requested device still puts "
@@ -55,164 +57,164 @@ _MOST_EVIDENCE: Final = 20  # of one finding; each op of it has more of the same
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Recognised:
-    rule: Rule
-    held: Held
-    mark: Mark
+class _Matched:
+    """A blocker of an op, and the cause it belongs to."""
+
+    cause: Cause
+    blocker: RecordedBlocker
+    match: CauseMatch
 
     @property
-    def cause(self) -> _Cause:
-        return _Cause(self.rule.id, self.mark.scope, self.mark.line or ("", 0))
+    def key(self) -> _Key:
+        return _Key(self.cause.id, self.match.scope, self.match.line or ("", 0))
 
 
-def attribute(analysis: Analysis, rules: Sequence[Rule]) -> tuple[list[Finding], dict[str, str]]:
-    """Make findings of what keeps the ops of an analysis from a GPU.
+def attribute(analysis: Analysis, causes: Sequence[Cause]) -> tuple[list[Finding], dict[str, str]]:
+    """Make findings from the blockers of ops.
 
-    Each op is in one finding at most: that of the cause which bites first. Ops that the same things
-    keep are in the same one. An op with something that no rule knows stays unexplained, and so does
-    one of which the replay says something else than was seen.
+    Each op is in at most one finding: that of its first blocker's cause. Ops with the same blockers
+    share a finding. An op stays unexplained if one of its blockers belongs to no cause, or if the
+    replay contradicts what was recorded.
 
     Args:
-        analysis: The ops.
-        rules: The rules that say which cause something is of.
+        analysis: The ops with their blockers.
+        causes: The causes to match them with.
 
     Returns:
-        The findings; and the rules that raised, with the reason: they have no findings.
+        The findings, and the causes that raised an error, with the reason: they have no findings.
     """
     failed: dict[str, str] = {}
-    groups: dict[_Key, list[tuple[Subject, list[_Recognised]]]] = {}
-    for subject in analysis.subjects:
-        if subject.case.contradiction:
-            continue  # what the replay says of it is not what happened
-        known: list[_Recognised] = []
-        for held in subject.case.held:
-            found = _recognise(subject, held, rules, failed)
+    groups: dict[_Keys, list[tuple[CpuOp, list[_Matched]]]] = {}
+    for cpu_op in analysis.cpu_ops:
+        if cpu_op.explanation.contradiction:
+            continue
+        known: list[_Matched] = []
+        for blocker in cpu_op.explanation.blockers:
+            found = _match(cpu_op, blocker, causes, failed)
             if found is None:
                 break
             known.append(found)
         else:
             if known:
-                known, key = _led(known)
-                groups.setdefault(key, []).append((subject, known))
+                known, keys = _led(known)
+                groups.setdefault(keys, []).append((cpu_op, known))
     dragged = _dragged_along(analysis)
     scopes = _scopes(groups)
     findings = []
-    for key, members in groups.items():
+    for keys, members in groups.items():
         try:
-            finding = _finding(scopes[key], members, dragged)
+            finding = _finding(scopes[keys], members, dragged)
             finding = _with_memory(finding, analysis.run, members)
             findings.append(_with_argument(finding, analysis.run, members))
-        except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
-            failed[key[0].rule] = _log_failure(key[0].rule, error)
+        except Exception as error:  # noqa: BLE001 - a failing cause must not affect the others
+            failed[keys[0].cause] = _log_failure(keys[0].cause, error)
     return [f for f in findings if f.cause not in failed], failed
 
 
-def _led(known: list[_Recognised]) -> tuple[list[_Recognised], _Key]:
-    """Put a mark that leads ahead of the others; return them, and what their finding goes by.
+def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
+    """Move a match that leads to the front; return all, and the keys to group by.
 
-    Ops of one finding have blockers of the same rules: beside one that leads, that is enough.
+    Beside a leading match, ops share a finding if their other blockers have the same causes.
     """
-    leading = next((each for each in known if each.mark.leads), None)
+    leading = next((each for each in known if each.match.leads), None)
     if leading is None:
-        return known, tuple(dict.fromkeys(each.cause for each in known))
+        return known, tuple(dict.fromkeys(each.key for each in known))
     others = [each for each in known if each is not leading]
-    rules = sorted({each.rule.id for each in others})
-    key = (leading.cause, *(_Cause(rule, "", ("", 0)) for rule in rules))
-    return [leading, *others], key
+    causes = sorted({each.cause.id for each in others})
+    return [leading, *others], (leading.key, *(_Key(cause, "", ("", 0)) for cause in causes))
 
 
 def cause_of(
-    subject: Subject, held: Held, rules: Sequence[Rule]
-) -> tuple[Rule, Mark, Words] | None:
-    """Return the rule that knows what keeps an op from a GPU, and what it says of that op alone.
+    cpu_op: CpuOp, blocker: RecordedBlocker, causes: Sequence[Cause]
+) -> tuple[Cause, CauseMatch, FindingText] | None:
+    """Return the cause of a blocker, with the text for this op alone.
 
     Returns:
-        None where no rule knows it, or the one that does raised.
+        None if the blocker belongs to no cause, or if the cause raised an error.
     """
-    found = _recognise(subject, held, rules, {})
-    if found is None or found.rule.words is None:
+    found = _match(cpu_op, blocker, causes, {})
+    if found is None or found.cause.describe is None:
         return None
     try:
-        return found.rule, found.mark, found.rule.words([(subject, held)])
-    except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
-        _log_failure(found.rule.id, error)
+        return found.cause, found.match, found.cause.describe([(cpu_op, blocker)])
+    except Exception as error:  # noqa: BLE001 - a failing cause must not affect the others
+        _log_failure(found.cause.id, error)
         return None
 
 
-def _recognise(
-    subject: Subject, held: Held, rules: Sequence[Rule], failed: dict[str, str]
-) -> _Recognised | None:
-    for rule in rules:
-        if rule.id in failed:
+def _match(
+    cpu_op: CpuOp, blocker: RecordedBlocker, causes: Sequence[Cause], failed: dict[str, str]
+) -> _Matched | None:
+    for cause in causes:
+        if cause.id in failed:
             continue
         try:
-            mark = rule.recognises(subject, held)
-        except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is its own
-            failed[rule.id] = _log_failure(rule.id, error)
+            match = cause.match(cpu_op, blocker)
+        except Exception as error:  # noqa: BLE001 - a failing cause must not affect the others
+            failed[cause.id] = _log_failure(cause.id, error)
             continue
-        if mark is not None:
-            return _Recognised(rule=rule, held=held, mark=mark)
+        if match is not None:
+            return _Matched(cause=cause, blocker=blocker, match=match)
     return None
 
 
-def _log_failure(rule: str, error: Exception) -> str:
-    """Tell the log of a rule that raised; the others go on."""
-    _log.exception("rule %s failed", rule)
+def _log_failure(cause: str, error: Exception) -> str:
+    _log.exception("cause %s failed", cause)
     return f"{type(error).__name__}: {error}"
 
 
 def _dragged_along(analysis: Analysis) -> dict[str, list[str]]:
-    """Return, for each op that holds others through a group or as their neighbour, these."""
-    op_of_node = {s.node: s.op_id for s in analysis.subjects if s.node[1]}
+    """Return the ops that each op drags along, by colocation or as its neighbors."""
+    op_of_node = {s.node: s.op_id for s in analysis.cpu_ops if s.node[1]}
     found: dict[str, list[str]] = {}
-    for subject in analysis.subjects:
-        for held in subject.case.held:
-            holder = op_of_node.get((held.function, held.name))
-            if held.link in {"class", "follows"} and holder is not None:
-                found.setdefault(holder, []).append(subject.op_id)
+    for cpu_op in analysis.cpu_ops:
+        for blocker in cpu_op.explanation.blockers:
+            holder = op_of_node.get((blocker.function, blocker.name))
+            if blocker.link in {"class", "follows"} and holder is not None:
+                found.setdefault(holder, []).append(cpu_op.op_id)
     return found
 
 
-def _scopes(keys: Iterable[_Key]) -> dict[_Key, str]:
-    """Return what tells the findings apart, the same when the program is recorded again.
+def _scopes(groups: Iterable[_Keys]) -> dict[_Keys, str]:
+    """Return the scope of each finding, the same when the program is recorded again.
 
-    An edit moves lines, but not their order: those that nothing but the line tells apart are
-    numbered, all but the first, which has the scope alone.
+    An edit moves lines but keeps their order. So findings that differ only by their line are
+    numbered from the second on.
     """
-    scopes: dict[_Key, str] = {}
+    scopes: dict[_Keys, str] = {}
     taken: Counter[str] = Counter()
-    for key in sorted(keys, key=lambda key: [cause.line for cause in key]):
-        scope = "\0".join(f"{cause.rule}\1{cause.scope}" for cause in key)
+    for keys in sorted(groups, key=lambda keys: [key.line for key in keys]):
+        scope = "\0".join(f"{key.cause}\1{key.scope}" for key in keys)
         taken[scope] += 1
-        scopes[key] = scope if taken[scope] == 1 else f"{scope}\0{taken[scope]}"
+        scopes[keys] = scope if taken[scope] == 1 else f"{scope}\0{taken[scope]}"
     return scopes
 
 
 def _finding(
     scope: str,
-    members: Sequence[tuple[Subject, list[_Recognised]]],
+    members: Sequence[tuple[CpuOp, list[_Matched]]],
     dragged: Mapping[str, Sequence[str]],
 ) -> Finding:
-    rule = members[0][1][0].rule
-    mark = members[0][1][0].mark
-    if rule.words is None:
-        msg = f"{rule.id} recognises a cause and has no words for it"
+    first = members[0][1][0]
+    cause = first.cause
+    if cause.describe is None:
+        msg = f"{cause.id} matches blockers and does not describe them"
         raise TypeError(msg)
-    words = rule.words([(subject, known[0].held) for subject, known in members])
-    op_ids = tuple(subject.op_id for subject, _ in members)
-    by_cause: dict[_Cause, list[tuple[Subject, _Recognised]]] = {}
-    for subject, known in members:
+    text = cause.describe([(cpu_op, known[0].blocker) for cpu_op, known in members])
+    op_ids = tuple(cpu_op.op_id for cpu_op, _ in members)
+    by_key: dict[_Key, list[tuple[CpuOp, _Matched]]] = {}
+    for cpu_op, known in members:
         for each in known:
-            by_cause.setdefault(each.cause, []).append((subject, each))
-    blockers = tuple(_blocker(of_cause) for of_cause in by_cause.values())
+            by_key.setdefault(each.key, []).append((cpu_op, each))
+    blockers = tuple(_blocker(of_key) for of_key in by_key.values())
     return Finding(
-        cause=rule.id,
-        sub_reason=mark.sub_reason,
+        cause=cause.id,
+        sub_reason=first.match.sub_reason,
         scope=scope,
         certainty=_least([b.certainty for b in blockers]),
-        harm=words.harm,
-        title=words.title,
-        why=words.why,
+        harm=text.harm,
+        title=text.title,
+        why=text.why,
         op_ids=op_ids,
         dragged_along=tuple(
             op_id
@@ -221,43 +223,50 @@ def _finding(
         ),
         evidence=(*blockers[0].evidence, *_choices(s for s, _ in members)),
         blockers=blockers if len(blockers) > 1 else (),
-        modifiers=words.modifiers,
-        fixes=_fixes(words, list(by_cause.values())),
+        modifiers=text.modifiers,
+        fixes=_fixes(text, list(by_key.values())),
     )
 
 
-def _choices(subjects: Iterable[Subject]) -> tuple[Evidence, ...]:
+def _choices(cpu_ops: Iterable[CpuOp]) -> tuple[Evidence, ...]:
     """Return why ops are only possibly on the CPU: the program may choose another device."""
-    doubts = (s.case.doubt for s in subjects if s.case.certainty == "possible")
+    found = (op.explanation for op in cpu_ops)
+    doubts = (each.doubt for each in found if each.certainty == "possible")
     return tuple(Evidence(kind="choice", text=doubt) for doubt in dict.fromkeys(doubts) if doubt)
 
 
 def _fixes(
-    words: Words, blockers: Sequence[Sequence[tuple[Subject, _Recognised]]]
+    text: FindingText, blockers: Sequence[Sequence[tuple[CpuOp, _Matched]]]
 ) -> tuple[Fix, ...]:
-    """Return what to change about what keeps ops on the CPU, all of it, if that moves them."""
-    by_device = all(each.held.hold in _BY_DEVICE for blocker in blockers for _, each in blocker)
-    cases = [subject.case for blocker in blockers for subject, _ in blocker]
-    if by_device and words.harm == "harmful" and not any(case.is_complete for case in cases):
+    """Return the fixes that together move the ops to the GPU."""
+    by_device = all(each.blocker.kind in _BY_DEVICE for group in blockers for _, each in group)
+    explanations = [cpu_op.explanation for group in blockers for cpu_op, _ in group]
+    if (
+        by_device
+        and text.harm == "harmful"
+        and not any(explanation.is_complete for explanation in explanations)
+    ):
         return (_STAYS,)
-    return words.fixes if len(blockers) == 1 else _all_fixes(blockers)
+    return text.fixes if len(blockers) == 1 else _all_fixes(blockers)
 
 
-def _all_fixes(blockers: Sequence[Sequence[tuple[Subject, _Recognised]]]) -> tuple[Fix, ...]:
-    """Return what to change about several blockers, each of which keeps the ops by itself.
+def _all_fixes(blockers: Sequence[Sequence[tuple[CpuOp, _Matched]]]) -> tuple[Fix, ...]:
+    """Return the fixes of several blockers, each of which alone keeps the ops on the CPU.
 
-    Where a library's code asks for the CPU, only that code's user can do something. Where an op has
-    no GPU kernel, or works on what is on the host by design, the others do not matter.
+    If a library's code asks for the CPU, only the fixes around that code help. If an op has no GPU
+    kernel, or its data is on the host by design, the other blockers do not matter.
     """
     each = [
-        (blocker[0][1], rule_words([(subject, by.held) for subject, by in blocker]))
-        for blocker in blockers
-        if (rule_words := blocker[0][1].rule.words) is not None
+        (group[0][1], describe([(cpu_op, matched.blocker) for cpu_op, matched in group]))
+        for group in blockers
+        if (describe := group[0][1].cause.describe) is not None
     ]
-    lasting = [words for by, words in each if by.rule.id == _LIBRARY] or [
-        words for by, words in each if by.held.hold is Hold.NO_KERNEL or words.harm == "by_design"
+    lasting = [text for matched, text in each if matched.cause.id == _LIBRARY] or [
+        text
+        for matched, text in each
+        if matched.blocker.kind is BlockerKind.NO_KERNEL or text.harm == "by_design"
     ]
-    fixes = [fix for words in lasting or [w for _, w in each] for fix in words.fixes]
+    fixes = [fix for text in lasting or [text for _, text in each] for fix in text.fixes]
     distinct = list({fix.code or fix.text: fix for fix in reversed(fixes)}.values())[::-1]
     if len(distinct) > 1 and not lasting:
         return (_EACH_NEEDED, *(replace(fix, checked=False) for fix in distinct))
@@ -265,13 +274,13 @@ def _all_fixes(blockers: Sequence[Sequence[tuple[Subject, _Recognised]]]) -> tup
 
 
 def _with_memory(
-    finding: Finding, run: Run, members: Sequence[tuple[Subject, list[_Recognised]]]
+    finding: Finding, run: Run, members: Sequence[tuple[CpuOp, list[_Matched]]]
 ) -> Finding:
-    """Add to a finding whether what the program keeps on the CPU would fit the GPU.
+    """Add whether the data that the program keeps on the CPU would fit the GPU.
 
-    It is no blocker: the scope alone decides, whatever made its author write it.
+    Memory is not a blocker: the scope alone decides, whatever its author's reason.
     """
-    note = memory_note(run, [(subject, known[0].held) for subject, known in members])
+    note = memory_note(run, [(cpu_op, known[0].blocker) for cpu_op, known in members])
     if note is None:
         return finding
     modifiers = finding.modifiers if note.certainty is None else (*finding.modifiers, _MEMORY)
@@ -285,13 +294,13 @@ def _with_memory(
 
 
 def _with_argument(
-    finding: Finding, run: Run, members: Sequence[tuple[Subject, list[_Recognised]]]
+    finding: Finding, run: Run, members: Sequence[tuple[CpuOp, list[_Matched]]]
 ) -> Finding:
-    """Add to a finding the argument of the command line that likely chose the device."""
+    """Add the command-line argument that likely chose the device."""
     if finding.cause == _LIBRARY and finding.sub_reason != _UNKNOWN_CODE:
         return finding
     sidecars = [host.sidecar for host in run.hosts if host.sidecar is not None]
-    note = argument_note([known[0].held for _, known in members], sidecars)
+    note = argument_note([known[0].blocker for _, known in members], sidecars)
     if note is None:
         return finding
     evidence, fix = note
@@ -299,16 +308,16 @@ def _with_argument(
     return replace(finding, evidence=(*finding.evidence, evidence), fixes=(fix, *others))
 
 
-def _blocker(of_cause: Sequence[tuple[Subject, _Recognised]]) -> Blocker:
+def _blocker(of_key: Sequence[tuple[CpuOp, _Matched]]) -> Blocker:
     certainties: list[Certainty] = []
     evidence: dict[Evidence, None] = {}
-    for subject, each in of_cause:
-        certainties += (subject.case.certainty, each.mark.certainty)
-        evidence.update(dict.fromkeys(each.mark.evidence))
+    for cpu_op, each in of_key:
+        certainties += (cpu_op.explanation.certainty, each.match.certainty)
+        evidence.update(dict.fromkeys(each.match.evidence))
     return Blocker(
-        cause=of_cause[0][1].rule.id,
+        cause=of_key[0][1].cause.id,
         certainty=_least(certainties),
-        sufficient=True,  # with all others gone, each still keeps the op: see `Case.held`
+        sufficient=True,  # each alone keeps the op: see `PlacementExplanation.blockers`
         evidence=tuple(evidence)[:_MOST_EVIDENCE],
     )
 

@@ -383,8 +383,8 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
 
     CAUSE is an id from a report, e.g. no_gpu_kernel. Without one, the causes are listed.
     """
+    from traceanalyzer.causes import all_causes
     from traceanalyzer.report import explain_text
-    from traceanalyzer.rules import all_rules
 
     if terms:
         if cause is not None:
@@ -397,16 +397,17 @@ def explain(cause: str | None, *, terms: bool, as_data: bool) -> None:
         with _console() as console:
             explain_text.print_terms(glossary, console)
         return
-    rules = all_rules()
-    rule = None if cause is None else explain_text.find_cause(cause, rules)
+    causes = all_causes()
+    found = None if cause is None else explain_text.find_cause(cause, causes)
     if as_data:
-        _echo_json(explain_text.list_json(rules) if rule is None else explain_text.page_json(rule))
+        data = explain_text.list_json(causes) if found is None else explain_text.page_json(found)
+        _echo_json(data)
         return
     with _console() as console:
-        if rule is None:
-            explain_text.print_causes(rules, console)
+        if found is None:
+            explain_text.print_causes(causes, console)
         else:
-            explain_text.print_cause(rule, console)
+            explain_text.print_cause(found, console)
 
 
 @cli.command(context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [-m]")

@@ -1,4 +1,4 @@
-"""Runs the rules over a run, and counts what they leave unexplained."""
+"""Finds the causes of a run's CPU-placed ops, and counts the ops left unexplained."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.attribution import attribute
+from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.no_gpu_visible import hidden_there
 from traceanalyzer.costs import Costs
 from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.placement.devices import GPU, parse_device
-from traceanalyzer.rules import all_rules
-from traceanalyzer.rules.no_gpu_visible import hidden_there
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 from traceanalyzer.wording import counted
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.cases import Case
+    from traceanalyzer.causes import Cause
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.explanations import PlacementExplanation
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, RuleState
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.rules import Rule
     from traceanalyzer.run import Run
 
-__all__ = ["RAN_ONCE", "Diagnosis", "OnAGpu", "RuleOutcome", "cpu_ops", "diagnose"]
+__all__ = ["RAN_ONCE", "CauseOutcome", "Diagnosis", "OnAGpu", "cpu_ops", "diagnose"]
 
 _log = logging.getLogger("traceanalyzer")
 RAN_ONCE: Final = "ran_once"  # a modifier of findings
@@ -39,8 +39,8 @@ _ORDER: tuple[Certainty, ...] = ("certain", "likely", "possible")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleOutcome:
-    """What became of one rule: whether it fired, and if not, why not."""
+class CauseOutcome:
+    """Whether a cause was found in a run, and if not, why."""
 
     cause: str
     status: RuleState
@@ -49,7 +49,7 @@ class RuleOutcome:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnAGpu:
-    """What the rules find where a machine with GPUs is assumed.
+    """The findings for an assumed machine with GPUs.
 
     Attributes:
         machine: The machine.
@@ -71,8 +71,8 @@ class OnAGpu:
     findings: tuple[Finding, ...]
     unexplained: tuple[str, ...]
     program_differs: tuple[str, ...]
-    subjects: dict[str, Subject]
-    on_host: dict[str, Subject]
+    cpu_ops: dict[str, CpuOp]
+    on_host: dict[str, CpuOp]
     replayed: int
     not_replayed: frozenset[str]
     hides_gpus: bool
@@ -91,36 +91,36 @@ class OnAGpu:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Diagnosis:
-    """What the rules found.
+    """The findings of a run.
 
     Attributes:
         run: The run.
         findings: Those for which devices waited longest first, then those that took the most host
             time.
-        outcomes: One for each rule.
+        outcomes: One for each cause.
         explained: The best certainty with which each op is explained, by op id.
         unexplained: Rows of the op table, placed on the CPU, that no finding names; the most
             expensive first.
         subjects: The ops on the CPU, by op id, with what is known of each; empty where no GPU was
             used.
-        on_a_gpu: What the rules find for a machine with a GPU, where the run's own had none and a
-            capture tells enough to say; or None.
+        on_a_gpu: The findings for a machine with a GPU, if the run's own had none and a capture
+            holds enough to predict them; or None.
         costs: What ops cost per step.
     """
 
     run: Run
     findings: tuple[Finding, ...]
-    outcomes: tuple[RuleOutcome, ...]
+    outcomes: tuple[CauseOutcome, ...]
     explained: dict[str, Certainty]
     unexplained: pd.DataFrame
-    subjects: dict[str, Subject]
+    cpu_ops: dict[str, CpuOp]
     on_a_gpu: OnAGpu | None
     costs: Costs
 
     @property
-    def cases(self) -> dict[str, Case]:
+    def explanations(self) -> dict[str, PlacementExplanation]:
         """What is known to keep each op on the CPU, by op id."""
-        return {op_id: subject.case for op_id, subject in self.subjects.items()}
+        return {op_id: cpu_op.explanation for op_id, cpu_op in self.cpu_ops.items()}
 
 
 def cpu_ops(run: Run) -> pd.DataFrame:
@@ -129,34 +129,34 @@ def cpu_ops(run: Run) -> pd.DataFrame:
     return ops[(ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)]
 
 
-def diagnose(run: Run, rules: Sequence[Rule] | None = None) -> Diagnosis:
+def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     """Explain the CPU-placed ops of a run.
 
     Args:
         run: The run.
-        rules: The rules to apply; all by default.
+        causes: The causes to look for. Default: all.
     """
-    applied = all_rules() if rules is None else rules
+    applied = all_causes() if causes is None else causes
     findings: list[Finding] = []
-    outcomes: dict[str, RuleOutcome] = {}
-    for rule in applied:
-        found, outcomes[rule.id] = _apply(rule, run)
+    outcomes: dict[str, CauseOutcome] = {}
+    for each in applied:
+        found, outcomes[each.id] = _apply(each, run)
         findings += found
     named = {op_id for finding in findings for op_id in finding.op_ids}
     analysis = analyse(run)
-    rest = replace(analysis, subjects=tuple(s for s in analysis.subjects if s.op_id not in named))
+    rest = replace(analysis, cpu_ops=tuple(s for s in analysis.cpu_ops if s.op_id not in named))
     attributed, failed = attribute(rest, applied)
     rare = _rare(run)
     attributed = [_without_harm(finding, rare) for finding in attributed]
     findings = [_redirected(finding, run) for finding in (*findings, *attributed)]
     outcomes |= {
-        cause: RuleOutcome(cause=cause, status="failed", reason=reason)
+        cause: CauseOutcome(cause=cause, status="failed", reason=reason)
         for cause, reason in failed.items()
     }
     named_causes = {c for f in attributed for c in (f.cause, *(b.cause for b in f.blockers))}
     for cause in named_causes:
         if outcomes[cause].status != "failed":
-            outcomes[cause] = RuleOutcome(cause=cause, status="fired")
+            outcomes[cause] = CauseOutcome(cause=cause, status="fired")
     explained = _explained(findings)
     on_cpu = cpu_ops(run)
     costs = Costs(run)
@@ -167,20 +167,20 @@ def diagnose(run: Run, rules: Sequence[Rule] | None = None) -> Diagnosis:
         outcomes=tuple(outcomes.values()),
         explained=explained,
         unexplained=left.sort_values("host_self_ps", ascending=False, kind="stable"),
-        subjects={subject.op_id: subject for subject in analysis.subjects},
+        cpu_ops={cpu_op.op_id: cpu_op for cpu_op in analysis.cpu_ops},
         on_a_gpu=_on_a_gpu(run, applied, rare, costs),
         costs=costs,
     )
 
 
 def _on_a_gpu(
-    run: Run, rules: Sequence[Rule], rare: Mapping[str, str], costs: Costs
+    run: Run, causes: Sequence[Cause], rare: Mapping[str, str], costs: Costs
 ) -> OnAGpu | None:
     analysis = analyse_on_a_gpu(run)
     if analysis is None or analysis.machine is None:
         return None
-    every = (*analysis.subjects, *analysis.on_host)
-    findings, _ = attribute(replace(analysis, subjects=every), rules)
+    every = (*analysis.cpu_ops, *analysis.on_host)
+    findings, _ = attribute(replace(analysis, cpu_ops=every), causes)
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     sidecars = [host.sidecar for host in run.hosts if host.sidecar is not None]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), sidecars)
@@ -192,7 +192,7 @@ def _on_a_gpu(
         replayed=analysis.replayed,
         not_replayed=analysis.not_replayed,
         hides_gpus=hidden is not None and hidden.certainty != "possible",
-        unexplained=tuple(s.op_id for s in analysis.subjects if s.op_id not in explained),
+        unexplained=tuple(s.op_id for s in analysis.cpu_ops if s.op_id not in explained),
         program_differs=tuple(
             dict.fromkeys(
                 (
@@ -201,8 +201,8 @@ def _on_a_gpu(
                 )
             )
         ),
-        subjects={subject.op_id: subject for subject in analysis.subjects},
-        on_host={subject.op_id: subject for subject in analysis.on_host},
+        cpu_ops={cpu_op.op_id: cpu_op for cpu_op in analysis.cpu_ops},
+        on_host={cpu_op.op_id: cpu_op for cpu_op in analysis.on_host},
         replaced=analysis.replaced,
         unsure=analysis.unsure,
     )
@@ -271,20 +271,20 @@ def _most_expensive_first(
     )
 
 
-def _apply(rule: Rule, run: Run) -> tuple[list[Finding], RuleOutcome]:
-    """Apply one rule; one that raises costs its own findings, not those of the others."""
+def _apply(cause: Cause, run: Run) -> tuple[list[Finding], CauseOutcome]:
+    """Look for one cause. An error loses the findings of this cause only."""
     try:
-        reason = rule.not_applicable(run)
-        if reason is None and not rule.looks_at_runs and not run.gpu_used:
+        reason = cause.not_applicable(run)
+        if reason is None and not cause.examines_runs and not run.gpu_used:
             reason = "TensorFlow used no GPU: see what would be on the CPU with one"
         if reason is not None:
-            return [], RuleOutcome(cause=rule.id, status="not_applicable", reason=reason)
-        found = list(rule.check(run))
-    except Exception as error:  # noqa: BLE001 - whatever a rule does wrong is reported as its own
-        _log.exception("rule %s failed", rule.id)
+            return [], CauseOutcome(cause=cause.id, status="not_applicable", reason=reason)
+        found = list(cause.check(run))
+    except Exception as error:  # noqa: BLE001 - a failing cause must not affect the others
+        _log.exception("cause %s failed", cause.id)
         reason = f"{type(error).__name__}: {error}"
-        return [], RuleOutcome(cause=rule.id, status="failed", reason=reason)
-    return found, RuleOutcome(cause=rule.id, status="fired" if found else "silent")
+        return [], CauseOutcome(cause=cause.id, status="failed", reason=reason)
+    return found, CauseOutcome(cause=cause.id, status="fired" if found else "silent")
 
 
 def _explained(findings: Iterable[Finding]) -> dict[str, Certainty]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 __all__ = [
-    "AcceptancesError",
     "NativeCodeError",
     "SidecarError",
     "TraceAnalyzerError",
@@ -31,10 +30,6 @@ class TraceTooLargeError(TraceFormatError):
 
 class SidecarError(TraceAnalyzerError):
     """The evidence beside a trace is of another version, or cannot be read."""
-
-
-class AcceptancesError(TraceAnalyzerError):
-    """A file of acceptances cannot be read, or says something that none can mean."""
 
 
 class NativeCodeError(TraceAnalyzerError, ImportError):

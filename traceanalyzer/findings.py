@@ -1,4 +1,4 @@
-"""What a rule reports: a cause, the ops it explains, and the evidence first of all."""
+"""The findings: why some ops ran on the CPU, with the evidence."""
 
 from __future__ import annotations
 

@@ -393,7 +393,7 @@ class UnexplainedOp(OpRef):
 
 @dataclass(frozen=True, kw_only=True)
 class Unexplained(_Record):
-    """The CPU-placed ops that no rule explains."""
+    """The CPU-placed ops without a known cause."""
 
     cpu_op_us: float
     ops: tuple[UnexplainedOp, ...]
@@ -402,7 +402,7 @@ class Unexplained(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class RuleStatus(_Record):
-    """What became of one rule."""
+    """Whether a cause was found in the run, and if not, why."""
 
     cause: str
     status: RuleState

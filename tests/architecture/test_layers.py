@@ -40,8 +40,9 @@ def copy(tmp_path: Path) -> Path:
         ("launch/command.py", "import traceanalyzer.recorder", RECORDER),
         ("utils.py", "", FLOW),
         ("run.py", "import tensorflow", WITHOUT_TENSORFLOW),
-        ("rules/python_callback.py", "from traceanalyzer.rules import host_pipeline", RULES),
-        ("diagnosis.py", "import jinja2", PAGES),
+        ("causes/python_callback.py", "from traceanalyzer.causes import host_pipeline", RULES)(
+            "diagnosis.py", "import jinja2", PAGES
+        ),
         ("run.py", "import click", TERMINAL),
         ("trace/columns.py", "import pandas as pd", READER),
     ],

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.causes.examples import Example, captured
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, read, tensor
 from traceanalyzer.evidence.after_model import after_the_model, away_from_the_input
-from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.model import Fix
-from traceanalyzer.rules import Example
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:

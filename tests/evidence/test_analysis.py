@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.causes.examples import Example
 from tests.sidecars import Book, node
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
-from traceanalyzer.rules import CapturedExample, Example
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
@@ -25,18 +25,18 @@ _NOWHERE: Final = OpRecord(
 
 
 @pytest.mark.parametrize(
-    ("input_types", "held"),
+    ("input_types", "blocker"),
     [("?;int32;int32", []), ("int16;int32;int32", ["attributes"]), ("float;int32;int32", [])],
 )
 def test_an_op_is_not_held_by_a_type_that_the_trace_does_not_tell(
-    input_types: str, held: list[str]
+    input_types: str, blocker: list[str]
 ) -> None:
     """No GPU kernel takes a type without a name; but that is none the op has."""
     gathers = {"name": "GatherV2", "type": "GatherV2", "input_types": input_types}
 
-    (subject,) = analyse(Example(title="", ops=(gathers,)).run()).subjects
+    (cpu_op,) = analyse(Example(title="", ops=(gathers,)).run()).cpu_ops
 
-    assert [h.hold.value for h in subject.case.held] == held
+    assert [h.kind.value for h in cpu_op.explanation.blockers] == blocker
 
 
 def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -> None:
@@ -44,7 +44,7 @@ def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -
     book = Book()
     book.function("__inference_f_1", node("x", "Relu", attributes=0))
     made = [("fused", "_MklLayerNorm"), ("mm", "_MklMatMul"), ("moved", "Transpose"), ("s", "Eig")]
-    run = CapturedExample(
+    run = Example(
         title="",
         ops=tuple({"name": name, "type": kind, "role": "compute"} for name, kind in made),
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
@@ -57,7 +57,7 @@ def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -
     found = analyse_on_a_gpu(run)
 
     assert found is not None
-    assert [s.type for s in found.subjects] == ["Eig"]
+    assert [s.type for s in found.cpu_ops] == ["Eig"]
     assert len(found.not_replayed) == len(made)
 
 
@@ -65,14 +65,14 @@ def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -
 def test_a_run_is_not_kept_for_that(analysed: Callable[[Run], Analysis]) -> None:
     facts = {} if analysed is analyse else {"gpu_used": False}
     eig = {"name": "Eig", "type": "Eig"}
-    run = CapturedExample(
+    run = Example(
         title="", ops=(eig,), facts=facts, sidecar=Book().sidecar(), record=_NOWHERE
     ).run()
-    subjects = analysed(run).subjects
+    cpu_ops = analysed(run).cpu_ops
     gone = weakref.ref(run)
 
     del run
     gc.collect()
 
     assert gone() is None
-    assert len(subjects) == 1
+    assert len(cpu_ops) == 1

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.causes.examples import Example, cpu_op
 from tests.sidecar.sidecars import sample
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.candidates import Candidates
-from traceanalyzer.evidence.cases import Case
-from traceanalyzer.evidence.examples import subject
+from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import supported
-from traceanalyzer.rules import Example
 from traceanalyzer.trace.tfevents import TfVersion
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def left_of(
     run = Example(title="", ops=(op, *others)).run()
     told = None if version is None else TfVersion(value=version, source="the test")
     run = replace(run, version=told)
-    (found,) = (s for s in analyse(run).subjects if s.name == op["name"])
+    (found,) = (s for s in analyse(run).cpu_ops if s.name == op["name"])
     return Candidates(run).of(found)
 
 
@@ -98,7 +97,10 @@ class TestExcluded:
 
     def test_nothing_is_said_where_the_replay_contradicts_or_nothing_is_known(self) -> None:
         run = Example(title="", ops=({"name": "op", "type": "MatMul"},)).run()
-        wrong = subject("MatMul", case=Case(type="MatMul", contradiction="it says otherwise"))
+        wrong = cpu_op(
+            "MatMul",
+            explanation=PlacementExplanation(type="MatMul", contradiction="it says otherwise"),
+        )
         assert Candidates(run).of(wrong) == ()
         assert Candidates(run).of(None) == ()
 
@@ -112,7 +114,7 @@ class TestExcluded:
 
         off, killed = with_devices({"optimizer_options": {}}), with_devices(None)
         on = with_devices({"optimizer_options": {"pin_to_host_optimization": True}})
-        op = analyse(run).subjects[0]
+        op = analyse(run).cpu_ops[0]
 
         def is_left(sidecar: Sidecar | None) -> bool:
             captured = replace(run, hosts=(replace(host, sidecar=sidecar),))
@@ -122,11 +124,13 @@ class TestExcluded:
 
     def test_what_was_recorded_excludes_requests_and_kernels(self) -> None:
         run = Example(title="", ops=({"name": "op", "type": "MatMul"},)).run()
-        case = Case(type="MatMul", kernels=("GPU", "CPU"), types_missing=("int32",))
-        found = Candidates(run).of(subject("MatMul", case=case, requested_device=""))
+        explanation = PlacementExplanation(
+            type="MatMul", kernels=("GPU", "CPU"), types_missing=("int32",)
+        )
+        found = Candidates(run).of(cpu_op("MatMul", explanation=explanation, requested_device=""))
         assert not {"explicit_cpu_placement", "library_cpu_placement"} & {*found}
         assert not {"dtype_unsupported", "attr_unsupported"} & {*found}
-        asked = Candidates(run).of(subject("MatMul", requested_device="/device:CPU:0"))
+        asked = Candidates(run).of(cpu_op("MatMul", requested_device="/device:CPU:0"))
         assert asked[0] == "explicit_cpu_placement"
 
 

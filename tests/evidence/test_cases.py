@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import pytest
 
+from tests.causes.examples import blocker
 from tests.placement.graphs import node
 from tests.placement.test_pinning import called as with_pinning
 from tests.placement.test_pinning import definition as pinned_definition
 from tests.placement.test_pinning import lengths
 from tests.placement.test_program import ONE_GPU, Program, tensor
-from traceanalyzer.evidence.cases import Case, ReplayedCases, without_copies
-from traceanalyzer.evidence.examples import held
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.evidence.explanations import (
+    PlacementExplanation,
+    ReplayedExplanations,
+    without_copies,
+)
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.joined import OpRecord
 
 
 def test_a_request_that_was_copied_is_gone_with_the_one_it_was_copied_from() -> None:
-    variable = held("resource", "VariableV2", "class", name="emb", asked="/device:CPU:0")
-    slot = held("resource", "VariableV2", "class", name="emb/Adam", copied_from="emb")
-    update = held("request", "Mul", name="update", copied_from="emb")
-    other = held("request", "Add", "class", name="other")
+    variable = blocker(
+        "resource", "VariableV2", "class", name="emb", requested_device="/device:CPU:0"
+    )
+    slot = blocker("resource", "VariableV2", "class", name="emb/Adam", copied_from="emb")
+    update = blocker("request", "Mul", name="update", copied_from="emb")
+    other = blocker("request", "Add", "class", name="other")
     assert without_copies([variable, slot, update, other]) == (variable, other)
 
 
@@ -34,9 +40,9 @@ def test_an_eager_op_whose_calls_are_held_alike_is_certain() -> None:
         program.eager("Tanh", *made, scope="/device:CPU:0", outputs=made, T="float")
         for _ in range(2)
     ]
-    case = ReplayedCases(program.sidecar(gpus=1)).of("Tanh", eager_record(*calls))
-    assert case is not None
-    assert (case.certainty, case.doubt) == ("certain", "")
+    explanation = ReplayedExplanations(program.sidecar(gpus=1)).of("Tanh", eager_record(*calls))
+    assert explanation is not None
+    assert (explanation.certainty, explanation.doubt) == ("certain", "")
 
 
 def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
@@ -45,8 +51,8 @@ def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
     floats, bools = (tensor("float"),), (tensor("int8"),)
     scoped = program.eager("Sqrt", *floats, scope="/device:CPU:0", outputs=floats, T="float")
     typed = program.eager("Abs", *bools, outputs=bools, T="int8")
-    cases = ReplayedCases(program.sidecar(gpus=1))
-    both = cases.of("Sqrt", eager_record(scoped, typed))
+    explanations = ReplayedExplanations(program.sidecar(gpus=1))
+    both = explanations.of("Sqrt", eager_record(scoped, typed))
     assert both is not None
     assert (both.certainty, both.doubt) == ("likely", "calls of it are not all held alike")
 
@@ -63,31 +69,35 @@ def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty
             assigned=("GPU:0", "CPU:0" if asked else "GPU:0"),
         )
     record = OpRecord(frame=None, requested_device=None, function="__f", node="y")
-    case = ReplayedCases(program.sidecar(gpus=1)).of("Tanh", record)
-    assert case is not None
-    assert case.certainty == certainty
+    explanation = ReplayedExplanations(program.sidecar(gpus=1)).of("Tanh", record)
+    assert explanation is not None
+    assert explanation.certainty == certainty
 
 
-def _pinned_case(*, has_shapes: bool) -> Case | None:
+def _pinned_case(*, has_shapes: bool) -> PlacementExplanation | None:
     name = "__inference_f_1"
     shapes = (pinned_definition(name),) if has_shapes else ()
     sidecar = with_pinning(lengths(name), definitions=shapes)
     record = OpRecord(frame=None, requested_device="", device=None, function=name, node="f")
-    return ReplayedCases(sidecar, ONE_GPU).of("Cast", record)
+    return ReplayedExplanations(sidecar, ONE_GPU).of("Cast", record)
 
 
 def test_what_an_optimizer_takes_to_the_host_afterwards_is_foretold() -> None:
     known, unknown = (_pinned_case(has_shapes=has_shapes) for has_shapes in (True, False))
     assert known is not None
     assert unknown is not None
-    assert [h.hold for h in known.held] == [h.hold for h in unknown.held] == [Hold.OPTIMIZER]
+    assert (
+        [h.kind for h in known.blockers]
+        == [h.kind for h in unknown.blockers]
+        == [BlockerKind.OPTIMIZER]
+    )
     assert (known.certainty, unknown.certainty) == ("likely", "possible")
     assert "optimizers" in known.doubt
     assert "shapes" in unknown.doubt
 
 
-def _on_host(program: Program, record: OpRecord) -> Case | None:
-    return ReplayedCases(program.sidecar(), ONE_GPU).on_host(record)
+def _on_host(program: Program, record: OpRecord) -> PlacementExplanation | None:
+    return ReplayedExplanations(program.sidecar(), ONE_GPU).on_host(record)
 
 
 def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
@@ -95,15 +105,17 @@ def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
     program = Program()
     number = program.eager("AddV2", tensor("int32"), tensor("int32"))
 
-    case = _on_host(program, eager_record(number))
+    explanation = _on_host(program, eager_record(number))
 
-    assert case is not None
-    (held_by,) = case.held
-    assert (held_by.hold, held_by.attributes, case.certainty) == (
-        Hold.HOST_MEMORY,
+    assert explanation is not None
+    (held_by,) = explanation.blockers
+    assert (held_by.kind, held_by.attributes, explanation.certainty) == (
+        BlockerKind.HOST_MEMORY,
         {"T": "int32"},
         "certain",
     )
     assert held_by.kernel is not None
     assert held_by.kernel.host_memory_args == ("x", "y", "z")
-    assert ReplayedCases(program.sidecar(), ONE_GPU).of("AddV2", eager_record(number)) is None
+    assert (
+        ReplayedExplanations(program.sidecar(), ONE_GPU).of("AddV2", eager_record(number)) is None
+    )

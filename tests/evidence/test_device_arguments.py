@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.causes.examples import blocker, line
 from traceanalyzer.evidence.device_arguments import argument_note
-from traceanalyzer.evidence.examples import held, line
 from traceanalyzer.sidecar.document import Sidecar
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
 
 _COMPUTED = replace(line(6), text="with tf.device(args.device):")
 
 
-def request(scope: str = "/device:CPU:0", **more: Any) -> Held:  # noqa: ANN401 - fields of `Held`
-    fields = {"asked": "/device:CPU:0", "scope": scope, "scope_frame": _COMPUTED, **more}
-    return held("request", "MatMul", **fields)
+def request(scope: str = "/device:CPU:0", **more: Any) -> RecordedBlocker:  # noqa: ANN401 - fields of `RecordedBlocker`
+    fields = {"requested_device": "/device:CPU:0", "scope": scope, "scope_frame": _COMPUTED, **more}
+    return blocker("request", "MatMul", **fields)
 
 
-def noted(each: Held, *arguments: str, is_computed: bool = True) -> tuple[str, str | None] | None:
+def noted(
+    each: RecordedBlocker, *arguments: str, is_computed: bool = True
+) -> tuple[str, str | None] | None:
     """The words about an argument of a program that was captured with these, and the code."""
     frames = () if each.scope_frame is None else (each.scope_frame,)
     sidecar = Sidecar(

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.causes.examples import Example, captured
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.failure import failure
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import CaughtError, Frame, Scope, SessionConfig, Sidecar
 from traceanalyzer.wording import counted
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.evidence.cases import Case
+from tests.causes.examples import blocker, line
 from traceanalyzer.evidence.differences import differences
-from traceanalyzer.evidence.examples import held, line
+from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, CaughtError, Scope, Sidecar
 
@@ -27,21 +27,21 @@ ERROR = CaughtError(
 )
 
 
-def case(hold: str = "request", **more: Any) -> Case:  # noqa: ANN401 - fields of `Held`
-    return Case(
+def explanation(hold: str = "request", **more: Any) -> PlacementExplanation:  # noqa: ANN401 - fields of `RecordedBlocker`
+    return PlacementExplanation(
         type="MatMul",
         certainty="certain",
-        held=(held(hold, "MatMul", scope_frame=LINE, **more),),
+        blockers=(blocker(hold, "MatMul", scope_frame=LINE, **more),),
     )
 
 
 def test_what_the_program_spells_out_is_as_sure_as_it_was() -> None:
-    assert FreeChoices(CAPTURED).weighed(case()) == case()
+    assert FreeChoices(CAPTURED).weighed(explanation()) == explanation()
 
 
 def test_a_line_that_may_ask_for_another_device_is_named() -> None:
     captured = replace(CAPTURED, chosen=frozenset({0}))
-    weighed = FreeChoices(captured).weighed(case())
+    weighed = FreeChoices(captured).weighed(explanation())
     assert "train.py:6" in weighed.doubt
     assert weighed.certainty == "likely"
     (said,) = differences(captured)
@@ -56,10 +56,10 @@ def test_a_program_that_goes_by_the_gpus_there_are_may_do_otherwise(
 ) -> None:
     choices = FreeChoices(replace(CAPTURED, **more))
     for hold in ("request", "attributes"):
-        weighed = choices.weighed(case(hold))
+        weighed = choices.weighed(explanation(hold))
         assert words in weighed.doubt
         assert weighed.certainty == "likely"
-    assert choices.weighed(case("no_kernel")) == case("no_kernel")  # wherever it runs
+    assert choices.weighed(explanation("no_kernel")) == explanation("no_kernel")  # wherever it runs
 
 
 def test_a_computed_request_of_a_program_that_asks_for_gpus_is_only_possible() -> None:
@@ -69,14 +69,14 @@ def test_a_computed_request_of_a_program_that_asks_for_gpus_is_only_possible() -
         "(train.py:6) is computed or conditional; on a machine with a GPU it may request the GPU "
         "instead"
     )
-    weighed = FreeChoices(captured).weighed(case())
+    weighed = FreeChoices(captured).weighed(explanation())
     assert (weighed.certainty, weighed.doubt) == ("possible", f"t{words}")
     assert [*differences(captured)] == [f"T{words}."]
 
 
 def test_an_error_that_ended_the_program_was_not_handled() -> None:
     ended = replace(CAPTURED, errors=(replace(ERROR, where="program"),))
-    assert FreeChoices(ended).weighed(case()) == case()
+    assert FreeChoices(ended).weighed(explanation()) == explanation()
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,6 @@ def test_why_an_op_may_stay_on_the_cpu_is_said(origin: int, words: str) -> None:
     )
     choices = FreeChoices(captured)
     assert choices.is_any_unsure
-    why = choices.why_unsure(case())
+    why = choices.why_unsure(explanation())
     assert "train.py:6" in why
     assert words in why

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.causes.examples import Example
 from tests.tables.reading import tables_of
 from tests.traces import allocation, host, line, us
 from traceanalyzer.evidence.gpu_memory import OtherProcess, gpu_memory
-from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import Sidecar
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def driver(index: int, total: int, *others: tuple[str, int | None]) -> dict[str,
         "index": index,
         "memory_total_bytes": total,
         "other_processes": [
-            {"pid": 7, "name": name, "memory_bytes": held} for name, held in others
+            {"pid": 7, "name": name, "memory_bytes": blocker} for name, blocker in others
         ],
     }
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, only, tensor
-from traceanalyzer.evidence.held import HeldFinder
-from traceanalyzer.placement.blockers import BlockerFinder, Hold
-from traceanalyzer.placement.eager_blockers import EagerBlocker
+from traceanalyzer.evidence.recorded_blockers import BlockerRecords
+from traceanalyzer.placement.blockers import BlockerFinder, BlockerKind
+from traceanalyzer.placement.eager_blockers import Blocker
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.sidecar.document import Definition, Frame, Resource, Scope, Sidecar
 
@@ -81,9 +81,11 @@ def test_each_scope_around_a_call_holds(around: tuple[int, ...], lines: list[int
     program = place_program(sidecar)
     way = only(program, "__f")
     (blocker,) = BlockerFinder(way.placement).of(0).found
-    found = list(HeldFinder(sidecar, program.kernels.registry).of_node(way, 0, blocker))
+    found = list(BlockerRecords(sidecar, program.kernels.registry).of_node(way, 0, blocker))
     assert [h.scope_frame and h.scope_frame.line for h in found] == lines
-    assert {(h.hold, h.call) for h in found} == {(Hold.DEFAULT_DEVICE, sidecar.signatures[1])}
+    assert {(h.kind, h.call) for h in found} == {
+        (BlockerKind.DEFAULT_DEVICE, sidecar.signatures[1])
+    }
 
 
 def made_in_scopes(*around: int) -> tuple[Sidecar, Resource]:
@@ -107,8 +109,8 @@ def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
         scopes=(),
         inputs=(replace(tensor("resource"), device="/device:CPU:0", resource=0),),
     )
-    finder = HeldFinder(sidecar, place_program(sidecar).kernels.registry)
-    blocker = EagerBlocker(hold=Hold.RESOURCE, input=0, asked="/device:CPU:0")
+    finder = BlockerRecords(sidecar, place_program(sidecar).kernels.registry)
+    blocker = Blocker(kind=BlockerKind.RESOURCE, input=0, requested_device="/device:CPU:0")
 
     found = list(finder.of_eager(reads, blocker))
 
@@ -131,5 +133,5 @@ def test_each_scope_that_asks_by_itself_holds(own: tuple[int, ...], asking: list
     program = place_program(sidecar)
     way = only(program, "__outer")
     (blocker,) = BlockerFinder(way.placement).of(1).found
-    found = list(HeldFinder(sidecar, program.kernels.registry).of_node(way, 1, blocker))
-    assert [held.called_in for held in found] == asking
+    found = list(BlockerRecords(sidecar, program.kernels.registry).of_node(way, 1, blocker))
+    assert [blocker.called_in for blocker in found] == asking

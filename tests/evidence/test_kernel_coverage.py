@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.causes.examples import Example
 from traceanalyzer.evidence.kernel_coverage import coverage_text
-from traceanalyzer.rules import Example
 
 
 def said(version: str | None, **times_ps: int) -> str:

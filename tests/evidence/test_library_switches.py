@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from traceanalyzer.evidence.examples import line
+from tests.causes.examples import line
 from traceanalyzer.evidence.library_switches import around, switch_of
 
 

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.causes.examples import Example, blocker, captured, cpu_op, line
 from traceanalyzer.attribution import attribute
+from traceanalyzer.causes import all_causes
 from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.captured_examples import captured
-from traceanalyzer.evidence.cases import Case
-from traceanalyzer.evidence.examples import held, line, subject
+from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.pinned import memory_note
-from traceanalyzer.rules import Example, all_rules
 from traceanalyzer.sidecar.document import Resource, Sidecar, Signature, Tensor
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Run
 
@@ -84,15 +83,19 @@ def run_of(
     return captured(run, sidecar, (record,))
 
 
-def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[Subject, Held]:  # noqa: ANN401
-    hold = held("request", op_type, asked="/device:CPU:0", scope="/CPU:0", scope_frame=frame)
-    case = Case(type=op_type, held=(hold,), basis="replay", certainty="certain")
-    return subject(op_type, case=case, requested_device="/device:CPU:0"), hold
+def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, RecordedBlocker]:  # noqa: ANN401
+    hold = blocker(
+        "request", op_type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=frame
+    )
+    explanation = PlacementExplanation(
+        type=op_type, blockers=(hold,), basis="replay", certainty="certain"
+    )
+    return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), hold
 
 
-def finding(run: Run, member: tuple[Subject, Held]) -> Finding:
-    analysis = Analysis(run=run, machine=None, subjects=(member[0],))
-    (found,), failed = attribute(analysis, all_rules())
+def finding(run: Run, member: tuple[CpuOp, RecordedBlocker]) -> Finding:
+    analysis = Analysis(run=run, machine=None, cpu_ops=(member[0],))
+    (found,), failed = attribute(analysis, all_causes())
     assert not failed
     return found
 

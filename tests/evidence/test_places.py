@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.evidence.cases import Case
-from traceanalyzer.evidence.examples import held, line, subject
+from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.places import (
     asks_for_cpu,
+    blocker_text,
     borne_out,
-    hold_text,
 )
 from traceanalyzer.model import Fix
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
 
 SPELLINGS = [
     "CPU", "cpu:0", "CPU:0", "/CPU", "/cpu:0", "/device:CPU:0", "/device:CPU:*", "device:cpu:0",
@@ -33,19 +33,23 @@ def test_a_request_is_read_as_tensorflow_reads_it() -> None:
     assert [kind == "CPU" for kind in outcome.value] == [asks_for_cpu(d) for d in SPELLINGS]
 
 
-@pytest.mark.parametrize("hold", list(Hold), ids=lambda hold: hold.value)
-def test_everything_that_can_hold_an_op_has_words(hold: Hold) -> None:
-    text = hold_text(held(hold.value, "Add", asked="/device:CPU:0", frame=line(5)))
+@pytest.mark.parametrize("hold", list(BlockerKind), ids=lambda hold: hold.value)
+def test_everything_that_can_hold_an_op_has_words(hold: BlockerKind) -> None:
+    text = blocker_text(blocker(hold.value, "Add", requested_device="/device:CPU:0", frame=line(5)))
 
     assert text.endswith("(train.py:5)")
     assert "job:" not in text
 
 
-@pytest.mark.parametrize(("others", "checked"), [((), True), ((held("request", "MatMul"),), False)])
+@pytest.mark.parametrize(
+    ("others", "checked"), [((), True), ((blocker("request", "MatMul"),), False)]
+)
 def test_a_fix_is_checked_only_where_nothing_else_holds_the_op(
-    others: tuple[Held, ...], *, checked: bool
+    others: tuple[RecordedBlocker, ...], *, checked: bool
 ) -> None:
-    first = held("attributes", "MatMul", attributes={"T": "int32"})
-    case = Case(type="MatMul", held=(first, *others))
-    (fix,) = borne_out([Fix(text="cast", checked=True)], [(subject("MatMul", case=case), first)])
+    first = blocker("attributes", "MatMul", attributes={"T": "int32"})
+    explanation = PlacementExplanation(type="MatMul", blockers=(first, *others))
+    (fix,) = borne_out(
+        [Fix(text="cast", checked=True)], [(cpu_op("MatMul", explanation=explanation), first)]
+    )
     assert fix.checked is checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg
-from traceanalyzer.evidence.cases import ReplayedCases
+from traceanalyzer.evidence.explanations import ReplayedExplanations
 from traceanalyzer.evidence.variable_uses import VariableUses
 from traceanalyzer.tables.joined import OpRecord
 
@@ -46,7 +46,9 @@ def test_an_op_that_the_variable_keeps_on_the_cpu_knows_them() -> None:
     sidecar = program(multiplies=True).sidecar()
     record = OpRecord(function="__inference_f_1", node="add", frame=None, requested_device="")
 
-    case = ReplayedCases(sidecar, ONE_GPU).of("AssignAddVariableOp", record)
+    explanation = ReplayedExplanations(sidecar, ONE_GPU).of("AssignAddVariableOp", record)
 
-    assert case is not None
-    assert {held.types for held in case.held if held.link == "resource"} == {("float", "double")}
+    assert explanation is not None
+    assert {blocker.types for blocker in explanation.blockers if blocker.link == "resource"} == {
+        ("float", "double")
+    }

@@ -237,7 +237,7 @@ def _on_cpu_by_kind(run: Run, assumed: OnAGpu | None) -> dict[tuple[int, str], b
     ops = run.ops[(run.ops["role"] == "compute") & run.ops["source_line"].notna()]
     found: dict[tuple[int, str], bool] = {}
     for row in ops.itertuples():
-        is_there = row.placement == "cpu" if assumed is None else row.op_id in assumed.subjects
+        is_there = row.placement == "cpu" if assumed is None else row.op_id in assumed.cpu_ops
         kind = (int(row.source_line), str(row.type))
         found[kind] = found.get(kind, False) or is_there
     return found
@@ -284,8 +284,8 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
         if true is None:
             continue  # an op that a label cannot be tied to
         finding = by_op.get(str(row.op_id))
-        subject = found.subjects.get(str(row.op_id))
-        told = frozenset(candidates.of(subject)) if finding is None else _causes(finding)
+        cpu_op = found.cpu_ops.get(str(row.op_id))
+        told = frozenset(candidates.of(cpu_op)) if finding is None else _causes(finding)
         ops += 1
         named += len(told)
         is_among = len(told) <= _MOST_NAMED and bool(told & true)

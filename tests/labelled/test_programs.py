@@ -20,7 +20,7 @@ from tests.labelled.scoring import (
     score_on_a_gpu,
     total,
 )
-from traceanalyzer.rules import all_rules
+from traceanalyzer.causes import all_causes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ each_set = pytest.mark.parametrize(
 
 def test_each_cause_has_labels_and_users_asked_thirty_of_the_questions() -> None:
     causes = Counter(c for p in _ALL for c in {i for label in p.labels for i in label.ids})
-    known = {rule.id for rule in all_rules()}
+    known = {rule.id for rule in all_causes()}
     assert causes.keys() <= known
     assert {cause for cause in known - _NOT_LABELLED if causes[cause] < 2} == set()
     assert sum(any(len(label.ids) > 1 for label in p.labels) for p in _ALL) >= 10

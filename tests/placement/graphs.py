@@ -237,7 +237,7 @@ class Placed:
         """What took devices away: (in which way, the member it comes from, which)."""
         names = self.written.graph.names
         return [
-            (r.by.value, names[r.node], [short(d) for d in r.devices])
+            (r.kind.value, names[r.node], [short(d) for d in r.devices])
             for r in self.why(name).removals
         ]
 
@@ -252,7 +252,7 @@ class Placed:
     def holds(self, name: str, device_type: str = "GPU") -> list[tuple[str, str]]:
         """What keeps it: (in which way, the node that it holds)."""
         names = self.written.graph.names
-        return [(b.hold.value, names[b.node]) for b in self.blockers(name, device_type).found]
+        return [(b.kind.value, names[b.node]) for b in self.blockers(name, device_type).found]
 
 
 def written(*lines: Node) -> Written:

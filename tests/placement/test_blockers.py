@@ -123,7 +123,7 @@ def test_members_of_a_group_are_held_by_what_holds_each_of_them() -> None:
     assert placed.placement.roots[1] == placed.placement.roots[2]
     assert placed.placement.ignored
     finder = BlockerFinder(placed.placement)
-    held = [{(b.hold.value, b.node) for b in finder.of(at).found} for at in range(3)]
+    held = [{(b.kind.value, b.node) for b in finder.of(at).found} for at in range(3)]
     assert held == [set(), {("attributes", 1)}, {("attributes", 1), ("attributes", 2)}]
 
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.placement.blockers import Hold, blockers
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blockers import blockers
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import describe
 from traceanalyzer.placement.placer import Setting, place
@@ -33,16 +34,16 @@ _ALWAYS: Final = {"resources:complex_update", "groups:beside_two_texts_in_scope"
 
 # How it holds; the last part of the node's name, in which `target` stands for the target's; the
 # attributes. TensorFlow names the argument that a variable becomes after its first use.
-Label: TypeAlias = tuple[Hold, str, tuple[str, ...]]
+Label: TypeAlias = tuple[BlockerKind, str, tuple[str, ...]]
 
-_TYPE: Final[Label] = (Hold.ATTRIBUTES, _TARGET, ("T",))
-_KERNEL: Final[Label] = (Hold.NO_KERNEL, _TARGET, ())
-_SCOPE: Final[Label] = (Hold.REQUEST, _TARGET, ())
-_CALLER: Final[Label] = (Hold.DEFAULT_DEVICE, _TARGET, ())
+_TYPE: Final[Label] = (BlockerKind.ATTRIBUTES, _TARGET, ("T",))
+_KERNEL: Final[Label] = (BlockerKind.NO_KERNEL, _TARGET, ())
+_SCOPE: Final[Label] = (BlockerKind.REQUEST, _TARGET, ())
+_CALLER: Final[Label] = (BlockerKind.DEFAULT_DEVICE, _TARGET, ())
 
 
 def _variable(argument: str) -> Label:
-    return (Hold.ASSIGNED, argument, ())
+    return (BlockerKind.ASSIGNED, argument, ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,10 +94,12 @@ CASES: Final = (
     _case("kernels:bicubic_resize_of_a_called_function", op=_KERNEL, scope=_SCOPE),
     _case(
         "kernels:length_of_a_list_of_strings_called_in_scope",
-        cast=(Hold.HOST_LIST, _TARGET, ()),
+        cast=(BlockerKind.HOST_LIST, _TARGET, ()),
         caller=_CALLER,
     ),
-    _case("kernels:pushed_string_in_scope", cast=(Hold.HOST_LIST, _TARGET, ()), scope=_SCOPE),
+    _case(
+        "kernels:pushed_string_in_scope", cast=(BlockerKind.HOST_LIST, _TARGET, ()), scope=_SCOPE
+    ),
     _case("scopes:explicit_scope", scope=_SCOPE),
     _case("scopes:callers_scope", caller=_CALLER),
     _case("scopes:scope_that_comes_twice", scope=_SCOPE, caller=_CALLER),
@@ -112,7 +115,7 @@ CASES: Final = (
     ),
     _case(
         "resources:complex_update",
-        cast=(Hold.ATTRIBUTES, _TARGET, ("dtype",)),
+        cast=(BlockerKind.ATTRIBUTES, _TARGET, ("dtype",)),
         variable=_variable("target_resource"),
     ),
     _case(
@@ -121,44 +124,46 @@ CASES: Final = (
     _case(
         "resources:find_in_a_table", table=frozenset({_KERNEL, _variable("target_table_handle")})
     ),
-    _case("groups:matmul_beside_text", colocation=(Hold.NO_KERNEL, "upper", ())),
+    _case("groups:matmul_beside_text", colocation=(BlockerKind.NO_KERNEL, "upper", ())),
     _case(
         "groups:int32_matmul_beside_text_called_in_scope",
         cast=_TYPE,
-        colocation=(Hold.NO_KERNEL, "upper", ()),
+        colocation=(BlockerKind.NO_KERNEL, "upper", ()),
         caller=_CALLER,
     ),
     _case(
         "groups:beside_an_op_in_scope",
         # What is colocated with an op in a scope is asked for what that is.
-        scope=frozenset((Hold.REQUEST, name, ()) for name in ("anchor", _TARGET, "add")),
+        scope=frozenset((BlockerKind.REQUEST, name, ()) for name in ("anchor", _TARGET, "add")),
     ),
     _case(
         "groups:beside_two_texts_in_scope",
-        upper=(Hold.NO_KERNEL, "upper", ()),
-        lower=(Hold.NO_KERNEL, "lower", ()),
+        upper=(BlockerKind.NO_KERNEL, "upper", ()),
+        lower=(BlockerKind.NO_KERNEL, "lower", ()),
         scope=_SCOPE,
     ),
-    _case("groups:beside_a_shuffle_in_scope", op=(Hold.NO_KERNEL, "anchor", ()), scope=_SCOPE),
-    _case("followers:constant_of_text", op=(Hold.NO_KERNEL, "follow", ())),
+    _case(
+        "groups:beside_a_shuffle_in_scope", op=(BlockerKind.NO_KERNEL, "anchor", ()), scope=_SCOPE
+    ),
+    _case("followers:constant_of_text", op=(BlockerKind.NO_KERNEL, "follow", ())),
     _case(
         "followers:constant_of_int32_matmul_in_scope",
-        cast=(Hold.ATTRIBUTES, "follow", ("T",)),
-        scope=(Hold.REQUEST, "follow", ()),
-        caller=(Hold.DEFAULT_DEVICE, "follow", ()),
+        cast=(BlockerKind.ATTRIBUTES, "follow", ("T",)),
+        scope=(BlockerKind.REQUEST, "follow", ()),
+        caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
-    _case("followers:identity_of_eigenvalues", op=(Hold.NO_KERNEL, "follow", ())),
+    _case("followers:identity_of_eigenvalues", op=(BlockerKind.NO_KERNEL, "follow", ())),
     _case(
         "followers:identity_of_an_identity_in_caller",
-        op=(Hold.NO_KERNEL, "follow", ()),
-        caller=(Hold.DEFAULT_DEVICE, "follow", ()),
+        op=(BlockerKind.NO_KERNEL, "follow", ()),
+        caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
-    _case("followers:identity_between_scopes", scope=(Hold.REQUEST, "follow", ())),
+    _case("followers:identity_between_scopes", scope=(BlockerKind.REQUEST, "follow", ())),
     _case("followers:identity_of_a_variable", variable=_variable("readvariableop_resource")),
     _case(
         "followers:shape_of_shuffled_in_caller",
-        op=(Hold.NO_KERNEL, "follow", ()),
-        caller=(Hold.DEFAULT_DEVICE, "follow", ()),
+        op=(BlockerKind.NO_KERNEL, "follow", ()),
+        caller=(BlockerKind.DEFAULT_DEVICE, "follow", ()),
     ),
     _case("sessions:int32_matmul_in_scope", cast=_TYPE, scope=_SCOPE),
     _case(
@@ -166,21 +171,25 @@ CASES: Final = (
         # All that makes and uses a variable in its scope is asked for there too.
         variable=frozenset(
             {
-                (Hold.RESOURCE, "weights", ()),
-                (Hold.REQUEST, "Assign", ()),
-                (Hold.REQUEST, "VarIsInitializedOp", ()),
-                (Hold.REQUEST, "ReadVariableOp", ()),
+                (BlockerKind.RESOURCE, "weights", ()),
+                (BlockerKind.REQUEST, "Assign", ()),
+                (BlockerKind.REQUEST, "VarIsInitializedOp", ()),
+                (BlockerKind.REQUEST, "ReadVariableOp", ()),
             }
         ),
     ),
     _case(
         "sessions:uses_of_a_variable_in_scopes",
-        variable=(Hold.RESOURCE, "handle", ()),
-        assignment=(Hold.REQUEST, "assign", ()),
+        variable=(BlockerKind.RESOURCE, "handle", ()),
+        assignment=(BlockerKind.REQUEST, "assign", ()),
         scope=_SCOPE,
     ),
-    _case("sessions:optional_of_a_value_in_scope", op=(Hold.PRIORITY, _TARGET, ()), scope=_SCOPE),
-    _case("sessions:optional_of_a_value", op=(Hold.PRIORITY, _TARGET, ())),
+    _case(
+        "sessions:optional_of_a_value_in_scope",
+        op=(BlockerKind.PRIORITY, _TARGET, ()),
+        scope=_SCOPE,
+    ),
+    _case("sessions:optional_of_a_value", op=(BlockerKind.PRIORITY, _TARGET, ())),
 )
 
 
@@ -254,7 +263,7 @@ def test_what_is_found_is_what_holds_it(case: Case) -> None:
     found = blockers(_placed(case, run), at)
     names = [run.graph.names[b.node].rpartition("/")[2] for b in found.found]
     labels = {
-        (b.hold, name.replace(target, _TARGET), b.attributes)
+        (b.kind, name.replace(target, _TARGET), b.attributes)
         for b, name in zip(found.found, names, strict=True)
     }
     assert _device(case, frozenset()) == _CPU

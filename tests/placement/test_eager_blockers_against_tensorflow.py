@@ -19,7 +19,7 @@ from tests.placement.eager_asking import (
     registry_of_oracle,
 )
 from tests.placement.eager_calls import CALLS, Call, choices, drawn
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.eager import (
     place_eager,
 )
@@ -28,7 +28,7 @@ from traceanalyzer.placement.eager_blockers import eager_blockers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.placement.eager_blockers import EagerBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +44,18 @@ class _Variant:
         """Return it as a question."""
         return drawn(self.call, self.types, self.places, self.scope)
 
-    def without(self, blocker: EagerBlocker) -> _Variant | None:
+    def without(self, blocker: Blocker) -> _Variant | None:
         """Return the call without what holds it; None where it would be no call of this op."""
-        if blocker.hold is Hold.REQUEST:
+        if blocker.kind is BlockerKind.REQUEST:
             return replace(self, scope="")
-        if blocker.hold is Hold.RESOURCE:
+        if blocker.kind is BlockerKind.RESOURCE:
             assert blocker.input is not None
             places = list(self.places)
             places[blocker.input] = "/GPU:0"
             moved = replace(self, places=tuple(places))
             made = op_of(moved.question(), plain_setting()).inputs[blocker.input]
             return moved if made.device == GPU else None
-        if blocker.hold is Hold.ATTRIBUTES:
+        if blocker.kind is BlockerKind.ATTRIBUTES:
             return self._of_other_types(blocker.attributes)
         return None
 
@@ -78,7 +78,7 @@ class _Variant:
         return None
 
 
-def _held_on_cpu(calls: Sequence[Call]) -> list[tuple[_Variant, tuple[EagerBlocker, ...]]]:
+def _held_on_cpu(calls: Sequence[Call]) -> list[tuple[_Variant, tuple[Blocker, ...]]]:
     """Return those that are on the CPU, with what holds them there."""
     found = []
     for call in calls:

@@ -46,7 +46,7 @@ def test_what_was_asked_and_not_heeded_is_told(
 ) -> None:
     placed = written(X, *lines).placed()
     names = placed.written.graph.names
-    assert [(r.by.value, names[r.node]) for r in placed.why("n").given_up] == given_up
+    assert [(r.kind.value, names[r.node]) for r in placed.why("n").given_up] == given_up
 
 
 # ---------------------------------------------------------------------------- what decided

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import traceanalyzer as ta
+from tests.causes.examples import Example
 from tests.sidecars import Book
 from tests.traces import (
     copy,
@@ -32,7 +33,6 @@ from tests.traces import (
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.origin import command, recorded_at
 from traceanalyzer.report.sources import line_texts, shown_files
-from traceanalyzer.rules import Example
 from traceanalyzer.sidecar import files
 from traceanalyzer.sidecar.document import Frame, Levels, Session, Sidecar
 from traceanalyzer.tables.eager_alignment import MARKER

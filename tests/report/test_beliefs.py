@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 
+from tests.causes.examples import Example
 from traceanalyzer.report.beliefs import beliefs
-from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import CaughtError, Sidecar
 from traceanalyzer.tables.schema import COPIES
 

@@ -12,18 +12,18 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.cli import main
 from traceanalyzer.report.explain_text import (
     print_cause,
     print_causes,
 )
-from traceanalyzer.rules import Rule, all_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RULES = all_rules()
-RULE = Rule(
+RULES = all_causes()
+CAUSE = Cause(
     id="some_cause",
     title="Some cause",
     documentation=(
@@ -49,7 +49,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 @pytest.mark.parametrize("width", [40])
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
-def test_a_page_holds_every_word_of_the_documentation(rule: Rule, width: int) -> None:
+def test_a_page_holds_every_word_of_the_documentation(rule: Cause, width: int) -> None:
     page = printed(lambda console: print_cause(rule, console), width)
     body = rule.documentation.partition("\n\n")[2].replace("## ", "")
     assert "".join(body.split()) in "".join(page.split())
@@ -80,7 +80,7 @@ def test_a_misspelt_cause_is_one_line_that_names_what_is_meant(
 def test_a_terminal_without_unicode() -> None:
     raw = io.BytesIO()
     console = Console(file=io.TextIOWrapper(raw, encoding="ascii", errors="strict"), width=80)
-    for rule in (*RULES, replace(RULE, title="Ä[bold]")):
+    for rule in (*RULES, replace(CAUSE, title="Ä[bold]")):
         print_cause(rule, console)
     print_causes(RULES, console)
     console.file.flush()

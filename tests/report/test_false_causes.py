@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 import traceanalyzer as ta
+from tests.causes.examples import examples_of
 from tests.corpus import CORPUS, needs_corpus
 from tests.report.examples import EXAMPLES
 from tests.report.false_causes import lies, lies_of, lies_on, texts
+from traceanalyzer.causes import all_causes
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.page import render_page
-from traceanalyzer.rules import all_rules
 
 if TYPE_CHECKING:
-    from traceanalyzer.rules import Rule
+    from traceanalyzer.causes import Cause
 
 GOLDEN: Final = sorted((Path(__file__).resolve().parents[2] / "reports").glob("*/report.json"))
 WITH_GPUS: Final = (
@@ -53,14 +54,15 @@ def test_no_page_lies(name: str) -> None:
     assert lies_on(render_page(EXAMPLES[name]())) == []
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
-def test_no_rule_lies(rule: Rule) -> None:
-    said = [rule.documentation]
-    for example in rule.examples:
-        said += texts(json.loads(dumps(assemble(diagnose(example.run(), [rule])))))
-    for example in rule.blocker_examples:
-        if example.fires and rule.words is not None:
-            words = rule.words([(example.subject, example.held)])
-            said += [words.title, words.why, *(fix.text for fix in words.fixes)]
+@pytest.mark.parametrize("cause", all_causes(), ids=lambda cause: cause.id)
+def test_no_cause_lies(cause: Cause) -> None:
+    said = [cause.documentation]
+    runs, blockers = examples_of(cause.id)
+    for example in runs:
+        said += texts(json.loads(dumps(assemble(diagnose(example.run(), [cause])))))
+    for each in blockers:
+        if each.fires and cause.describe is not None:
+            text = cause.describe([(each.cpu_op, each.blocker)])
+            said += [text.title, text.why, *(fix.text for fix in text.fixes)]
 
     assert [lie for text in said for lie in lies(text)] == []

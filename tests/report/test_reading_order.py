@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from traceanalyzer.rules import Rule
+    from traceanalyzer.causes import Cause
     from traceanalyzer.run import Run
 
 CALLBACK: Final = "PyFunc"
@@ -176,7 +176,7 @@ def test_what_is_by_design_is_never_named_first_by_the_verdict(tmp_path: Path) -
     assert f"first of all: {DEAREST} " in report.summary.verdict
 
 
-def order(run: Run, rules: Sequence[Rule] | None = None) -> list[tuple[str, str]]:
+def order(run: Run, rules: Sequence[Cause] | None = None) -> list[tuple[str, str]]:
     return [(f.cause, f.id) for f in diagnose(run, rules).findings]
 
 

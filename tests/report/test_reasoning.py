@@ -13,8 +13,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 import traceanalyzer as ta
+from tests.causes.examples import Example, blocker, cpu_op
+from tests.causes.examples import line as frame
 from tests.placement.test_program import Program, tensor
-from tests.samples import Case as Sample
+from tests.samples import PlacementExplanation as Sample
 from tests.traces import (
     eager,
     executor,
@@ -30,12 +32,9 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.cli import main
-from traceanalyzer.evidence.cases import Case
-from traceanalyzer.evidence.examples import held, subject
-from traceanalyzer.evidence.examples import line as frame
+from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.report.reasoning import NoSuchOpError, OpReasoning, reason
 from traceanalyzer.report.reasoning_text import print_reasonings
-from traceanalyzer.rules import CapturedExample
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
@@ -98,19 +97,27 @@ def test_an_op_whose_only_input_the_trace_leaves_out_is_not_said_to_have_none(
 def stacked(diagnosis: Diagnosis) -> Diagnosis:
     """The op `bad`, held by its type and by a scope, as a replay of a capture would tell."""
     (row,) = diagnosis.run.ops[diagnosis.run.ops["name"] == "bad"].itertuples()
-    case = Case(
+    explanation = PlacementExplanation(
         type="MatMul",
-        held=(
-            held("attributes", "MatMul", attributes={"T": "int32"}, frame=frame(7)),
-            held("request", "MatMul", asked="/device:CPU:0", scope="/CPU:0", scope_frame=frame(6)),
+        blockers=(
+            blocker("attributes", "MatMul", attributes={"T": "int32"}, frame=frame(7)),
+            blocker(
+                "request",
+                "MatMul",
+                requested_device="/device:CPU:0",
+                scope="/CPU:0",
+                scope_frame=frame(6),
+            ),
         ),
         basis="replay",
         certainty="certain",
         is_complete=True,
         kernels=("CPU",),
     )
-    its = subject("MatMul", op_id=row.op_id, case=case, requested_device="/device:CPU:0")
-    return replace(diagnosis, findings=(), subjects={row.op_id: its})
+    its = cpu_op(
+        "MatMul", op_id=row.op_id, explanation=explanation, requested_device="/device:CPU:0"
+    )
+    return replace(diagnosis, findings=(), cpu_ops={row.op_id: its})
 
 
 def of(diagnosis: Diagnosis, expression: str) -> tuple[OpReasoning, ...]:
@@ -156,10 +163,10 @@ def test_what_is_only_possible_on_a_gpu_is_said_to_be_no_more() -> None:
     diagnosis = without_a_gpu()
     assert diagnosis.on_a_gpu is not None
     opened = {
-        op_id: replace(each, case=replace(each.case, certainty="possible"))
-        for op_id, each in diagnosis.on_a_gpu.subjects.items()
+        op_id: replace(each, explanation=replace(each.explanation, certainty="possible"))
+        for op_id, each in diagnosis.on_a_gpu.cpu_ops.items()
     }
-    assumed = replace(diagnosis.on_a_gpu, subjects=opened)
+    assumed = replace(diagnosis.on_a_gpu, cpu_ops=opened)
     (found,) = of(replace(diagnosis, on_a_gpu=assumed), "^embedding_lookup$")
     assert found.on_a_gpu is not None
     assert found.on_a_gpu.said == "It may be on the CPU there too."
@@ -199,7 +206,7 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     program = Program()
     number = program.eager("AddV2", tensor("int32"), tensor("int32"))
     record = OpRecord(frame=None, requested_device="", signatures=(number,))
-    example = CapturedExample(
+    example = Example(
         title="",
         ops=({"name": "AddV2", "type": "AddV2", "function": None, "is_eager": True},),
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
@@ -217,7 +224,7 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     assert "T=int32 is registered with x, y, z in host memory" in text
     assert "the GPU computes AddV2 with int64 or float32" in text
     assert diagnosis.on_a_gpu is not None
-    assert not diagnosis.on_a_gpu.subjects  # it would not be on the CPU
+    assert not diagnosis.on_a_gpu.cpu_ops  # it would not be on the CPU
     assert not diagnosis.on_a_gpu.unexplained
 
 

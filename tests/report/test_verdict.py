@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import traceanalyzer as ta
+from tests.causes.examples import Example, captured
 from tests.traces import (
     eager,
     event,
@@ -29,9 +30,7 @@ from tests.traces import (
     xla_kernel,
     xspace,
 )
-from traceanalyzer.evidence.captured_examples import captured
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.rules import Example
 from traceanalyzer.sidecar.document import Note, Sidecar
 
 if TYPE_CHECKING:
@@ -204,8 +203,8 @@ def test_below_level_2_no_op_can_be_seen(report: Any) -> None:  # noqa: ANN401
 
 def test_memory_held_is_no_time_busy(report: Any) -> None:  # noqa: ANN401
     """CUPTI draws how long memory was held among the kernels."""
-    held = event("Memory Device", us(0, 5000), stats={"MemoryResidency_details": "x"})
-    made = report(host(), gpu(0)(stream(0)(held), stream(1)(kernel("k", us(0, 50), "a:Neg"))))
+    blocker = event("Memory Device", us(0, 5000), stats={"MemoryResidency_details": "x"})
+    made = report(host(), gpu(0)(stream(0)(blocker), stream(1)(kernel("k", us(0, 50), "a:Neg"))))
 
     (device,) = (d for d in made.run.devices if d.kind == "gpu")
     assert (device.kernels, device.busy_us) == (1, 50.0)

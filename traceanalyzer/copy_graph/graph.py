@@ -12,6 +12,7 @@ import pandas as pd
 from traceanalyzer.copy_graph.grouping import codes_of
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,6 @@ _UNSEEN_DEVICE: Final = "device"  # the far end of a copy that only the host tol
 _PEER: Final = "another device"  # a copy between devices is recorded on the one it leaves
 _FROM_HOST: Final = ("h2d", "h2h")
 _TO_HOST: Final = ("d2h", "h2h")
-_PS_PER_S: Final = 10**12
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -244,7 +244,7 @@ def _columns(
         "exposed_ps": sums.known(exposed, has_exposed),
         "hidden_ps": [None] * sums.size,
         "bytes_per_s": [
-            None if b is None or not t else b * _PS_PER_S / t
+            None if b is None or not t else b * PS_PER_S / t
             for b, t in zip(sums.known(size, both), sums.known(took, both), strict=True)
         ],
         "link_bytes_per_s": [None] * sums.size,

@@ -9,6 +9,7 @@ import numpy as np
 
 from traceanalyzer.copy_graph.graph import memory_ends, op_ends
 from traceanalyzer.copy_graph.grouping import codes_of, grouped
+from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,6 @@ _MANY_IN_A_TRACE: Final = 100  # where no steps are known
 _FAR: Final = 4  # so many times what their bytes would take
 _SLOWEST_BYTES_PER_S: Final = 1e9  # no GPU's link is slower: PCI Express 1 with four lanes
 _EDGES: Final = 5
-_PS_PER_S: Final = 1e12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +73,7 @@ def storms(copies: pd.DataFrame, traffic: Traffic, when: Occasions) -> tuple[Sto
     size = copies["bytes"].fillna(0).to_numpy(np.int64)
     took = copies["duration_ps"].fillna(0).to_numpy(np.int64)
     rates = np.array([*(link.bytes_per_s for link in traffic.links), np.nan])[traffic.link]
-    least_ps = size / np.where(np.isnan(rates), _SLOWEST_BYTES_PER_S, rates) * _PS_PER_S
+    least_ps = size / np.where(np.isnan(rates), _SLOWEST_BYTES_PER_S, rates) * PS_PER_S
     is_sized = copies["bytes"].notna().to_numpy()
     small = np.flatnonzero(is_sized & (took > 0) & (took > _FAR * least_ps))
     if len(small) < _MANY:

@@ -11,6 +11,7 @@ import pandas as pd
 from traceanalyzer.copy_graph.grouping import codes_of
 from traceanalyzer.copy_graph.links import Link
 from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ __all__ = ["LARGE_BYTES", "Traffic", "rows_of_devices", "traffic"]
 LARGE_BYTES: Final = 128 * 1024
 """Size from which what it takes to set a copy off matters little: a tenth at 10 GB/s."""
 
-_PS_PER_S: Final = 1e12
 _TOLERANCE: Final = 1.05  # clocks of devices tick in steps
 
 
@@ -107,7 +107,7 @@ def _fastest(copies: pd.DataFrame) -> dict[str, float]:
     for k, direction in enumerate(copies["direction"].cat.categories):
         of_it = large & (code == k)
         if of_it.any():
-            found[str(direction)] = float((size[of_it] / took[of_it]).max() * _PS_PER_S)
+            found[str(direction)] = float((size[of_it] / took[of_it]).max() * PS_PER_S)
     return found
 
 

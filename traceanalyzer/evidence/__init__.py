@@ -1,1 +1,1 @@
-"""What is known of each op that ran, or would run, on the CPU: facts that rules make causes of."""
+"""Facts about each op that ran, or would run, on the CPU, for the causes to match."""

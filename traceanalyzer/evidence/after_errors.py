@@ -9,11 +9,11 @@ from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.evidence.places import asks_for_cpu, device_text, line_evidence
 from traceanalyzer.model import SidecarWhere
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
     from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
@@ -41,7 +41,7 @@ class WentOn:
         evidence: Where the scopes are entered.
     """
 
-    members: tuple[tuple[Subject, Held], ...]
+    members: tuple[tuple[CpuOp, RecordedBlocker], ...]
     is_certain: bool
     evidence: tuple[Evidence, ...]
 
@@ -87,21 +87,22 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
     if host.sidecar is None:
         return None
     body = handler_lines(handler.file, handler.line)
-    members: list[tuple[Subject, Held]] = []
+    members: list[tuple[CpuOp, RecordedBlocker]] = []
     scopes: dict[Frame, str] = {}
-    for subject in analyse(run).subjects:
-        if subject.host != host.name:
+    for cpu_op in analyse(run).cpu_ops:
+        if cpu_op.host != host.name:
             continue
-        found = [_cpu_scope(host.sidecar, held) for held in subject.case.held]
+        found = [_cpu_scope(host.sidecar, blocker) for blocker in cpu_op.explanation.blockers]
         within = [f for f in found if f is not None and _is_within(f[0], handler, body)]
         if found and len(within) == len(found):
-            members.append((subject, subject.case.held[0]))
+            members.append((cpu_op, cpu_op.explanation.blockers[0]))
             scopes.update(dict(within))
     if not members:
         return None
     return WentOn(
         members=tuple(members),
-        is_certain=body is not None and all(s.case.certainty == "certain" for s, _ in members),
+        is_certain=body is not None
+        and all(s.explanation.certainty == "certain" for s, _ in members),
         evidence=tuple(
             line_evidence("requested_device", f'tf.device("{device}") is entered here', frame)
             for frame, device in scopes.items()
@@ -109,14 +110,14 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
     )
 
 
-def _cpu_scope(sidecar: Sidecar, held: Held) -> tuple[Frame, str] | None:
+def _cpu_scope(sidecar: Sidecar, blocker: RecordedBlocker) -> tuple[Frame, str] | None:
     """Return the scope for the CPU that holds an op, or its call, with its line; or None."""
-    if held.link != "own":
+    if blocker.link != "own":
         return None
-    frame, device = held.scope_frame, held.scope or held.asked
-    if held.hold is Hold.DEFAULT_DEVICE and held.call is not None:
-        frame, device = sidecar.frame(held.call.scope_frame), held.call.scope
-    elif held.hold is not Hold.REQUEST:
+    frame, device = blocker.scope_frame, blocker.scope or blocker.requested_device
+    if blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.call is not None:
+        frame, device = sidecar.frame(blocker.call.scope_frame), blocker.call.scope
+    elif blocker.kind is not BlockerKind.REQUEST:
         return None
     if frame is None or not asks_for_cpu(device):
         return None

@@ -8,8 +8,13 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from traceanalyzer.evidence.cases import Case, ReplayedCases, case_by_registry, doubted
 from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.evidence.explanations import (
+    PlacementExplanation,
+    ReplayedExplanations,
+    doubted,
+    explanation_by_registry,
+)
 from traceanalyzer.evidence.failure import gpus_required
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.evidence.swapped_functions import SwappedFunctions
@@ -28,11 +33,11 @@ if TYPE_CHECKING:
     from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import OpRecord
 
-__all__ = ["Analysis", "Subject", "analyse", "analyse_on_a_gpu"]
+__all__ = ["Analysis", "CpuOp", "analyse", "analyse_on_a_gpu"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class CpuOp:
     """An op on the CPU.
 
     Attributes:
@@ -59,7 +64,7 @@ class Subject:
     line: int | None
     host_self_ps: int
     requested_device: str | None
-    case: Case
+    explanation: PlacementExplanation
     node: tuple[str, str] = ("", "")
     is_eager: bool = False
 
@@ -84,9 +89,9 @@ class Analysis:
 
     run: Run
     machine: Machine | None
-    subjects: tuple[Subject, ...]
+    cpu_ops: tuple[CpuOp, ...]
     off_the_cpu: frozenset[str] = frozenset()
-    on_host: tuple[Subject, ...] = ()
+    on_host: tuple[CpuOp, ...] = ()
     replayed: int = 0
     not_replayed: frozenset[str] = frozenset()
     replaced: Mapping[str, str] = field(default_factory=dict)
@@ -96,7 +101,7 @@ class Analysis:
 
 _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
 # What was found of the runs that are still in use.
-_FOUND: WeakKeyDictionary[Run, tuple[Subject, ...]] = WeakKeyDictionary()
+_FOUND: WeakKeyDictionary[Run, tuple[CpuOp, ...]] = WeakKeyDictionary()
 # The fields of an analysis but for the run, which would keep itself in use.
 _ON_A_GPU: WeakKeyDictionary[Run, dict[str, Any] | None] = WeakKeyDictionary()
 
@@ -104,13 +109,13 @@ _ON_A_GPU: WeakKeyDictionary[Run, dict[str, Any] | None] = WeakKeyDictionary()
 def analyse(run: Run) -> Analysis:
     """Find what keeps the ops of a run from its GPU; nothing where it had none.
 
-    Rules ask for it too: a run is gone through but once.
+    The result is kept: causes ask for it too.
     """
-    subjects = _FOUND.get(run)
-    if subjects is None:
+    cpu_ops = _FOUND.get(run)
+    if cpu_ops is None:
         hosts = run.hosts if run.gpu_used else ()
-        subjects = _FOUND[run] = tuple(s for host in hosts for s in _on_cpu(run, host))
-    return Analysis(run=run, machine=None, subjects=subjects)
+        cpu_ops = _FOUND[run] = tuple(s for host in hosts for s in _on_cpu(run, host))
+    return Analysis(run=run, machine=None, cpu_ops=cpu_ops)
 
 
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
@@ -133,9 +138,9 @@ def analyse_on_a_gpu(run: Run) -> Analysis | None:
 class _Replayed:
     """The fields of an analysis of a machine that is assumed, while hosts are added."""
 
-    subjects: list[Subject] = field(default_factory=list)
+    cpu_ops: list[CpuOp] = field(default_factory=list)
     off_the_cpu: list[str] = field(default_factory=list)
-    on_host: list[Subject] = field(default_factory=list)
+    on_host: list[CpuOp] = field(default_factory=list)
     replaced: dict[str, str] = field(default_factory=dict)
     swapped: list[str] = field(default_factory=list)
     replayed: int = 0
@@ -144,39 +149,41 @@ class _Replayed:
 
     def add(self, host: Host, sidecar: Sidecar, machine: Machine, version: str | None) -> None:
         """Sort the ops of a host by where they would be."""
-        cases, choices = ReplayedCases(sidecar, machine), FreeChoices(sidecar)
+        explanations, choices = ReplayedExplanations(sidecar, machine), FreeChoices(sidecar)
         unsure = None
         if choices.is_any_unsure:
-            unsure = ReplayedCases(sidecar, machine, unsure_as_recorded=True)
-        swapped = SwappedFunctions(sidecar, cases.program)
+            unsure = ReplayedExplanations(sidecar, machine, unsure_as_recorded=True)
+        swapped = SwappedFunctions(sidecar, explanations.program)
         self.swapped += swapped.sentences()
-        self.off_the_cpu += _off_the_cpu(host, sidecar, cases.program)
+        self.off_the_cpu += _off_the_cpu(host, sidecar, explanations.program)
         for row, record in _rows(host):
             if row.role != Role.COMPUTE:
                 continue
-            case = None if record is None else cases.of(str(row.type), record)
-            if record is None or (case is not None and case.basis == "none"):
+            explanation = None if record is None else explanations.of(str(row.type), record)
+            if record is None or (explanation is not None and explanation.basis == "none"):
                 self.not_replayed.append(row.op_id)
-                case = case_by_registry(str(row.type), _types(row.input_types), version)
-                if case.held:
-                    self.subjects.append(_subject(row, record, doubted(case, _NOT_REPLAYED)))
+                explanation = explanation_by_registry(
+                    str(row.type), _types(row.input_types), version
+                )
+                if explanation.blockers:
+                    self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
                 continue
             self.replayed += 1
             gone = swapped.gone(record.function) or gone_on_a_gpu(sidecar, record.node)
             if gone:
                 self.replaced[row.op_id] = gone
                 continue
-            found = self.subjects if case is not None else self.on_host
-            if case is None and unsure is not None:
+            found = self.cpu_ops if explanation is not None else self.on_host
+            if explanation is None and unsure is not None:
                 on_cpu = unsure.of(str(row.type), record)
                 if on_cpu is not None:
                     self.unsure[row.op_id] = choices.why_unsure(on_cpu)
-            case = case or cases.on_host(record)
-            if case is not None:
+            explanation = explanation or explanations.on_host(record)
+            if explanation is not None:
                 doubt = swapped.doubt(record.function)
                 doubt = doubt or doubt_on_a_gpu(sidecar, record.function, record.node)
-                case = doubted(choices.weighed(case), doubt)
-                found.append(_subject(row, record, case))
+                explanation = doubted(choices.weighed(explanation), doubt)
+                found.append(_cpu_op(row, record, explanation))
 
 
 def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
@@ -192,7 +199,7 @@ def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
     return {
         **vars(found),
         "machine": machine,
-        "subjects": tuple(found.subjects),
+        "cpu_ops": tuple(found.cpu_ops),
         "off_the_cpu": frozenset(found.off_the_cpu),
         "on_host": tuple(found.on_host),
         "not_replayed": frozenset(found.not_replayed),
@@ -213,21 +220,21 @@ def _off_the_cpu(host: Host, sidecar: Sidecar, program: ProgramPlacement) -> Ite
     yield from ops.loc[(ops["function"] == TF_DATA) & ops["name"].isin(nodes), "op_id"]
 
 
-def _on_cpu(run: Run, host: Host) -> Iterator[Subject]:
-    replayed = None if host.sidecar is None else ReplayedCases(host.sidecar)
+def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
+    replayed = None if host.sidecar is None else ReplayedExplanations(host.sidecar)
     version = None if run.version is None else run.version.value
     for row, record in _rows(host):
         if row.placement != "cpu" or row.role != Role.COMPUTE:
             continue
-        case: Case | None = None
+        explanation: PlacementExplanation | None = None
         if replayed is not None and record is not None:
-            case = replayed.of(str(row.type), record) or Case(
+            explanation = replayed.of(str(row.type), record) or PlacementExplanation(
                 type=str(row.type),
                 contradiction="a replay of its placement does not put it on the CPU",
             )
-        if case is None or (case.basis == "none" and not case.contradiction):
-            case = case_by_registry(str(row.type), _types(row.input_types), version)
-        yield _subject(row, record, case)
+        if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
+            explanation = explanation_by_registry(str(row.type), _types(row.input_types), version)
+        yield _cpu_op(row, record, explanation)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
@@ -243,12 +250,12 @@ def _types(text: object) -> list[str] | None:
     return None if UNTOLD_TYPE in types else types
 
 
-def _subject(
+def _cpu_op(
     row: Any,  # noqa: ANN401 - a row of the op table
     record: OpRecord | None,
-    case: Case,
-) -> Subject:
-    return Subject(
+    explanation: PlacementExplanation,
+) -> CpuOp:
+    return CpuOp(
         op_id=row.op_id,
         host=str(row.host),
         name=str(row.name),
@@ -258,7 +265,7 @@ def _subject(
         line=None if pd.isna(row.source_line) else int(row.source_line),
         host_self_ps=int(row.host_self_ps),
         requested_device=row.requested_device if isinstance(row.requested_device, str) else None,
-        case=case,
+        explanation=explanation,
         node=("", "") if record is None else (record.function, record.node),
         is_eager=bool(row.is_eager),
     )

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
-    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
@@ -142,51 +142,51 @@ class Candidates:
             if definition is None or not _takes_resource(self._kernels.registry, definition):
                 self._with_gpu.add(function._replace(call=_call(name)))
 
-    def of(self, subject: Subject | None) -> tuple[str, ...]:
+    def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
         """Return the causes that are not excluded for an op, the likeliest first; four at most.
 
         Args:
-            subject: The op, on the CPU; or None, of which nothing is known.
+            cpu_op: The op, on the CPU; or None, of which nothing is known.
         """
-        if subject is None or subject.case.contradiction:
+        if cpu_op is None or cpu_op.explanation.contradiction:
             return ()
-        definition = self._kernels.registry.definition(subject.case.type)
+        definition = self._kernels.registry.definition(cpu_op.explanation.type)
         if definition is None:
             return ("custom_op",)
-        excluded = frozenset(self._excluded(subject))
-        left = dict.fromkeys(c for c in self._ranked(subject, definition) if c not in excluded)
+        excluded = frozenset(self._excluded(cpu_op))
+        left = dict.fromkeys(c for c in self._ranked(cpu_op, definition) if c not in excluded)
         return tuple(left)[:_MOST_NAMED]
 
-    def _excluded(self, subject: Subject) -> Iterator[str]:
+    def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk the causes that what is known of an op excludes."""
-        requested = subject.requested_device
+        requested = cpu_op.requested_device
         if requested is not None and not asks_for_cpu(requested):
             yield from ("explicit_cpu_placement", "library_cpu_placement")
-        if subject.case.kernels is not None and GPU in subject.case.kernels:
+        if cpu_op.explanation.kernels is not None and GPU in cpu_op.explanation.kernels:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
         if self._kernels.proof.excludes:
             yield "no_gpu_kernel"
-        if subject.host in self._not_pinning:
+        if cpu_op.host in self._not_pinning:
             yield "grappler_pin_to_host"
-        if subject.is_eager:
+        if cpu_op.is_eager:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
-    def _ranked(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
+    def _ranked(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
         """Walk what may be, in the order that the module explains."""
         if _takes_resource(self._kernels.registry, definition):
-            yield from self._of_resource(subject)
-            yield from self._young(subject)
+            yield from self._of_resource(cpu_op)
+            yield from self._young(cpu_op)
         else:
-            yield from self._seen(subject, definition)
-            yield from self._written(subject)
-            yield from self._allowed(subject)
-            yield from self._without_mark(subject, definition)
+            yield from self._seen(cpu_op, definition)
+            yield from self._written(cpu_op)
+            yield from self._allowed(cpu_op)
+            yield from self._without_mark(cpu_op, definition)
         if self._is_old():
             yield "no_gpu_kernel"
 
-    def _young(self, subject: Subject) -> Iterator[str]:
+    def _young(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk whether its GPU kernel came with a version later than the program's may be."""
-        if self._version is None and not _had_gpu_kernel_always(subject.case.type):
+        if self._version is None and not _had_gpu_kernel_always(cpu_op.explanation.type):
             yield "no_gpu_kernel"
 
     def _is_old(self) -> bool:
@@ -195,101 +195,103 @@ class Candidates:
             return False
         return last_minor(self._version) < versions.minor_of(supported()[0])
 
-    def _of_resource(self, subject: Subject) -> Iterator[str]:
+    def _of_resource(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk why what takes a resource is on the CPU: the resource is, or it has no kernel."""
-        if _function(subject.host, subject.function) in self._with_replicas:
+        if _function(cpu_op.host, cpu_op.function) in self._with_replicas:
             yield "distribution_strategy_cpu"
         yield "resource_on_cpu"
-        if self._library(subject):
+        if self._library(cpu_op):
             yield "library_cpu_placement"
-        if _USUAL & {*subject.case.types_missing}:
+        if _USUAL & {*cpu_op.explanation.types_missing}:
             yield "dtype_unsupported"
         yield "distribution_strategy_cpu"
-        if subject.case.types_missing:
+        if cpu_op.explanation.types_missing:
             yield "dtype_unsupported"
-        if self._is_colocating(subject):
+        if self._is_colocating(cpu_op):
             yield "colocation_group"
 
-    def _seen(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
+    def _seen(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
         """Walk what something tells of this very op."""
-        function = _function(subject.host, subject.function)
-        if self._library(subject):
+        function = _function(cpu_op.host, cpu_op.function)
+        if self._library(cpu_op):
             yield "library_cpu_placement"
         if function in self._with_replicas:
             yield "distribution_strategy_cpu"
-        if (function, subject.name) in self._gradients_on_cpu:
+        if (function, cpu_op.name) in self._gradients_on_cpu:
             yield "colocation_group"
         # A list of strings is kept on the host, whatever its handle; see `tensor_lists.py`.
-        if _USUAL & {*subject.case.types_missing} or "TensorList" in subject.case.type:
+        if _USUAL & {*cpu_op.explanation.types_missing} or "TensorList" in cpu_op.explanation.type:
             yield "dtype_unsupported"
-        if _has_values_without_gpu_kernel(self._kernels.registry, subject.case.type):
+        if _has_values_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
             yield "attr_unsupported"
         # In a function the default device, a GPU, comes before the priority of kernels.
-        if not _is_in_function(subject) and _prefers_cpu(self._kernels.registry, subject.case.type):
+        if not _is_in_function(cpu_op) and _prefers_cpu(
+            self._kernels.registry, cpu_op.explanation.type
+        ):
             yield "kernel_priority"
         if _follows_others(definition):
             yield "follows_neighbour"
 
-    def _written(self, subject: Subject) -> Iterator[str]:
+    def _written(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk what programs write."""
         yield "explicit_cpu_placement"
-        is_called = _is_in_function(subject) or bool(_call(subject.name))
-        if is_called and not self._is_beside_gpu(subject):
+        is_called = _is_in_function(cpu_op) or bool(_call(cpu_op.name))
+        if is_called and not self._is_beside_gpu(cpu_op):
             yield "caller_device_scope_cpu"
-        if self._is_colocating(subject):
+        if self._is_colocating(cpu_op):
             yield "colocation_group"
 
-    def _is_beside_gpu(self, subject: Subject) -> bool:
+    def _is_beside_gpu(self, cpu_op: CpuOp) -> bool:
         """Return whether ops of the same call are on a GPU."""
-        function = _function(subject.host, subject.function)
-        return function._replace(call=_call(subject.name)) in self._with_gpu
+        function = _function(cpu_op.host, cpu_op.function)
+        return function._replace(call=_call(cpu_op.name)) in self._with_gpu
 
-    def _may_be_small(self, subject: Subject, definition: OpDefinition) -> bool:
+    def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
         """Return whether all that an op takes may be what an optimizer takes from GPUs if small."""
-        types = self._types.get(subject.op_id)
+        types = self._types.get(cpu_op.op_id)
         told = {*types.split(";")} - {"", UNTOLD_TYPE} if isinstance(types, str) else frozenset()
         return told <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
 
-    def _is_colocating(self, subject: Subject) -> bool:
+    def _is_colocating(self, cpu_op: CpuOp) -> bool:
         """Return whether code that colocates made an op's graph.
 
         A session's graph is made by code for TensorFlow 1, whose optimizers and gradients do;
         `tf.gradients` does in functions, too.
         """
-        function = _function(subject.host, subject.function)
-        return not _is_in_function(subject) or function in self._with_gradients
+        function = _function(cpu_op.host, cpu_op.function)
+        return not _is_in_function(cpu_op) or function in self._with_gradients
 
-    def _allowed(self, subject: Subject) -> Iterator[str]:
+    def _allowed(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk what the op's kernels allow and few programs have."""
-        if subject.case.types_missing:
+        if cpu_op.explanation.types_missing:
             yield "dtype_unsupported"
-        yield from self._young(subject)
-        if _has_labels_without_gpu_kernel(self._kernels.registry, subject.case.type):
+        yield from self._young(cpu_op)
+        if _has_labels_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
             yield "attr_unsupported"
-        if _prefers_cpu(self._kernels.registry, subject.case.type):
+        if _prefers_cpu(self._kernels.registry, cpu_op.explanation.type):
             yield "kernel_priority"
 
-    def _without_mark(self, subject: Subject, definition: OpDefinition) -> Iterator[str]:
+    def _without_mark(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
         """Walk what leaves no mark in a trace."""
-        may_be_pinned = not subject.is_eager and self._may_be_small(subject, definition)
-        if may_be_pinned and self._is_beside_gpu(subject):
+        may_be_pinned = not cpu_op.is_eager and self._may_be_small(cpu_op, definition)
+        if may_be_pinned and self._is_beside_gpu(cpu_op):
             yield "grappler_pin_to_host"
         yield "distribution_strategy_cpu"
-        if may_be_pinned and _function(subject.host, subject.function) in self._sending:
+        if may_be_pinned and _function(cpu_op.host, cpu_op.function) in self._sending:
             yield "grappler_pin_to_host"
-        if not subject.is_eager:
+        if not cpu_op.is_eager:
             # The known habits of libraries would show in the names of a graph.
             yield from ("caller_device_scope_cpu", "colocation_group")
         yield "library_cpu_placement"
-        if subject.is_eager and _takes_small_integers(definition):
+        if cpu_op.is_eager and _takes_small_integers(definition):
             yield "small_int_pinning"
 
-    def _library(self, subject: Subject) -> bool:
-        return not subject.is_eager and bool(habit_of(subject.name, self._version))
+    def _library(self, cpu_op: CpuOp) -> bool:
+        return not cpu_op.is_eager and bool(habit_of(cpu_op.name, self._version))
 
 
-def _is_in_function(subject: Subject) -> bool:
-    return bool(subject.function) and not is_session_graph(subject.function)
+def _is_in_function(cpu_op: CpuOp) -> bool:
+    return bool(cpu_op.function) and not is_session_graph(cpu_op.function)
 
 
 def _function(host: object, function: object) -> _Function:

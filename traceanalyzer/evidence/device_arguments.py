@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.places import device_text
 from traceanalyzer.model import Evidence, Fix
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.sidecar.document import Frame, Sidecar
 
 __all__ = ["argument_note"]
@@ -25,14 +25,16 @@ __all__ = ["argument_note"]
 _CPU: Final = re.compile(r"/?(?:device:)?cpu(?::(?P<index>\d+))?", re.IGNORECASE)
 _OPTION: Final = re.compile(r"(?P<name>--?\w[\w.-]*)(?:=(?P<value>.*))?")
 _CAPTURE: Final = 2  # `traceanalyzer capture`
-_BY_SCOPE: Final = frozenset({Hold.REQUEST, Hold.DEFAULT_DEVICE})
+_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 
 
-def argument_note(held: Sequence[Held], sidecars: Iterable[Sidecar]) -> tuple[Evidence, Fix] | None:
+def argument_note(
+    blocker: Sequence[RecordedBlocker], sidecars: Iterable[Sidecar]
+) -> tuple[Evidence, Fix] | None:
     """Return which argument likely chose the CPU for some ops, and what to do about it.
 
     Args:
-        held: What keeps each of them there.
+        blocker: What keeps each of them there.
         sidecars: The evidence of the run.
 
     Returns:
@@ -40,9 +42,9 @@ def argument_note(held: Sequence[Held], sidecars: Iterable[Sidecar]) -> tuple[Ev
     """
     known = tuple(sidecars)
     chosen = {sidecar.frames[at] for sidecar in known for at in sidecar.chosen}
-    if not all(_is_open(each, chosen) for each in held):
+    if not all(_is_open(each, chosen) for each in blocker):
         return None
-    asked = {_device_of(each) for each in held}
+    asked = {_device_of(each) for each in blocker}
     for option, value in (a for sidecar in known for a in _arguments(sidecar.command or ())):
         if all(_names(value, device) for device in asked):
             shown = f"{option}{value}"
@@ -60,11 +62,11 @@ def argument_note(held: Sequence[Held], sidecars: Iterable[Sidecar]) -> tuple[Ev
     return None
 
 
-def _is_open(held: Held, chosen: set[Frame]) -> bool:
+def _is_open(blocker: RecordedBlocker, chosen: set[Frame]) -> bool:
     """Return whether a request may have its device from an argument: no line spells it out."""
-    if held.copied_from or (held.scope is None and held.hold not in _BY_SCOPE):
+    if blocker.copied_from or (blocker.scope is None and blocker.kind not in _BY_SCOPE):
         return False
-    frame = held.scope_frame
+    frame = blocker.scope_frame
     if frame is None:
         return True
     if frame.is_user:
@@ -73,10 +75,10 @@ def _is_open(held: Held, chosen: set[Frame]) -> bool:
     return "device(" in text and "cpu" not in text
 
 
-def _device_of(held: Held) -> str:
-    if held.scope is None and held.call is not None:
-        return device_text(held.call.scope)
-    return device_text(held.scope or held.asked)
+def _device_of(blocker: RecordedBlocker) -> str:
+    if blocker.scope is None and blocker.call is not None:
+        return device_text(blocker.call.scope)
+    return device_text(blocker.scope or blocker.requested_device)
 
 
 def _arguments(command: Sequence[str]) -> Iterator[tuple[str, str]]:

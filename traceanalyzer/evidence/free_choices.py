@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.cases import doubted
 from traceanalyzer.evidence.differences import choice_by_gpus, gpu_questions
+from traceanalyzer.evidence.explanations import doubted
 from traceanalyzer.evidence.failure import went_on_after_error
 from traceanalyzer.evidence.places import line_text
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.read_devices import unsure_scopes
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from traceanalyzer.evidence.cases import Case
+    from traceanalyzer.evidence.explanations import PlacementExplanation
     from traceanalyzer.sidecar.document import Frame, Sidecar
 
 __all__ = ["FreeChoices"]
@@ -36,44 +36,52 @@ class FreeChoices:
         """Whether the program requests a device that may or may not be the CPU with a GPU."""
         return bool(self._unsure)
 
-    def weighed(self, case: Case) -> Case:
+    def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
         """Return the case of an op as sure as it is on a machine with a GPU.
 
         An op without any GPU kernel is held wherever it runs.
         """
-        if case.held and all(held.hold is Hold.NO_KERNEL for held in case.held):
-            return case
-        at = _line(case, self._chosen)
+        if explanation.blockers and all(
+            blocker.kind is BlockerKind.NO_KERNEL for blocker in explanation.blockers
+        ):
+            return explanation
+        at = _line(explanation, self._chosen)
         if at and self._questions:
-            return doubted(case, choice_by_gpus(self._questions, [at]), "possible")
+            return doubted(explanation, choice_by_gpus(self._questions, [at]), "possible")
         if self._questions:
             return doubted(
-                case,
+                explanation,
                 "the program may do otherwise where there is a GPU: it asks for one at "
                 f"{listed(self._questions)}",
             )
         if self._went_on:
-            return doubted(case, "the program went on after an error that a GPU may spare it")
+            return doubted(
+                explanation, "the program went on after an error that a GPU may spare it"
+            )
         if at:
-            return doubted(case, f"the device is computed at {at}, or a condition is around it")
-        return case
+            return doubted(
+                explanation, f"the device is computed at {at}, or a condition is around it"
+            )
+        return explanation
 
-    def why_unsure(self, case: Case) -> str:
+    def why_unsure(self, explanation: PlacementExplanation) -> str:
         """Return why an op may be on the CPU that is expected on a GPU.
 
         Args:
-            case: Its case if every device of which this is unsure is the CPU.
+            explanation: Its case if every device of which this is unsure is the CPU.
         """
-        if at := _line(case, self._unsure & self._chosen):
+        if at := _line(explanation, self._unsure & self._chosen):
             return choice_by_gpus(self._questions, [at])
-        at = _line(case, self._unsure) or "a line that was not recorded"
+        at = _line(explanation, self._unsure) or "a line that was not recorded"
         return (
             f"{at} requests the device of a tensor, and the capture does not tell where that "
             "tensor would be"
         )
 
 
-def _line(case: Case, frames: Collection[Frame]) -> str:
+def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
     """Return the first line that requests the device of a case, of some lines; "" for none."""
-    found = (held.scope_frame for held in case.held if held.scope_frame in frames)
+    found = (
+        blocker.scope_frame for blocker in explanation.blockers if blocker.scope_frame in frames
+    )
     return next((line_text(frame) for frame in found if frame is not None), "")

@@ -2,7 +2,7 @@
 
 Such code runs in a name scope of its own, and the scope is in the name of each op of a graph. A
 name is no proof: a program can open a scope of that name, and a layer can be given another one.
-What the code is, is told by the `sub_reason` of a habit in `rules/library_cpu_placement.py`, or is
+The code is named by the `sub_reason` of a habit in `causes/library_cpu_placement.py`, or is
 `embedding`, which no version does that can be captured.
 """
 

@@ -12,7 +12,7 @@ from traceanalyzer.model import Fix
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.sidecar.document import Frame
 
 __all__ = ["MAP_AND_SERVE", "PREPROCESSING", "SERVING", "around", "fixes_of_variables", "switch_of"]
@@ -148,18 +148,18 @@ def _inside(frame: Frame) -> str:
     return f"{library_of(frame)} makes the op itself ({line_text(frame)}, in `{frame.code}`)."
 
 
-def fixes_of_variables(dtype: str, held: Iterable[Held]) -> Iterator[Fix]:
+def fixes_of_variables(dtype: str, blocker: Iterable[RecordedBlocker]) -> Iterator[Fix]:
     """Walk what to do about variables of a type that a GPU cannot hold, or not compute with.
 
     Variables that different types suit have a fix each, with the lines that make them.
 
     Args:
         dtype: Their type.
-        held: What holds ops with them: it tells who made them, and which types suit their users.
+        blocker: What holds ops with them: it tells who made them, and which types suit their users.
     """
-    alike: dict[tuple[str, ...] | None, list[Held]] = {}
+    alike: dict[tuple[str, ...] | None, list[RecordedBlocker]] = {}
     inside: dict[Frame, None] = {}
-    for each in held:
+    for each in blocker:
         if each.made_in is None:
             alike.setdefault(each.types, []).append(each)
         else:

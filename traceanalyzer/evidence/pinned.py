@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
-from traceanalyzer.evidence.held import scopes_of_making
 from traceanalyzer.evidence.places import asks_for_cpu, line_text
+from traceanalyzer.evidence.recorded_blockers import scopes_of_making
 from traceanalyzer.model import Evidence, Fix, RuledOut, SidecarWhere
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.gpu_memory import GpuMemory
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.run import Host, Run
     from traceanalyzer.sidecar.document import Frame, Resource, Sidecar, Signature, Tensor
 
@@ -66,7 +66,7 @@ class _Kept:
     saved_by_bfloat16: int
 
 
-def memory_note(run: Run, members: Sequence[tuple[Subject, Held]]) -> MemoryNote | None:
+def memory_note(run: Run, members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> MemoryNote | None:
     """Compare what the program keeps on the CPU with the memory of the GPU.
 
     Args:
@@ -181,12 +181,14 @@ def _fixes(kept: _Kept, gpu: GpuMemory) -> Iterator[Fix]:
     )
 
 
-def _kept(host: Host, sidecar: Sidecar, members: Sequence[tuple[Subject, Held]]) -> _Kept | None:
+def _kept(
+    host: Host, sidecar: Sidecar, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+) -> _Kept | None:
     """Return what is kept on the CPU: the resources that hold the ops, or are made in their scopes.
 
     Where there are none, it is what the largest op within the scopes takes and makes.
     """
-    scopes = {frame for _, held in members if (frame := _own_scope(held)) is not None}
+    scopes = {frame for _, blocker in members if (frame := _own_scope(blocker)) is not None}
     if not scopes:
         return None
     used = [h.resource for _, h in members if _own_scope(h) and h.resource and h.resource.bytes]
@@ -197,14 +199,14 @@ def _kept(host: Host, sidecar: Sidecar, members: Sequence[tuple[Subject, Held]])
     return _of_tensors(host, sidecar, members)
 
 
-def _own_scope(held: Held) -> Frame | None:
+def _own_scope(blocker: RecordedBlocker) -> Frame | None:
     """Return the line of the program's own scope that keeps an op, or its resource, on the CPU."""
-    frame = held.scope_frame
-    if frame is None or not frame.is_user or held.copied_from:
+    frame = blocker.scope_frame
+    if frame is None or not frame.is_user or blocker.copied_from:
         return None
-    if held.hold not in {Hold.REQUEST, Hold.RESOURCE, Hold.ASSIGNED}:
+    if blocker.kind not in {BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED}:
         return None
-    return frame if asks_for_cpu(held.scope or held.asked) else None
+    return frame if asks_for_cpu(blocker.scope or blocker.requested_device) else None
 
 
 def _lines_of_making(sidecar: Sidecar, resource: Resource) -> set[Frame | None]:
@@ -234,13 +236,13 @@ def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> _Kept:
 
 
 def _of_tensors(
-    host: Host, sidecar: Sidecar, members: Sequence[tuple[Subject, Held]]
+    host: Host, sidecar: Sidecar, members: Sequence[tuple[CpuOp, RecordedBlocker]]
 ) -> _Kept | None:
     """Return what the largest eager op within the scopes takes and makes."""
     joined = host.tables.joined
     if joined is None:
         return None
-    own = {subject.op_id for subject, held in members if _own_scope(held) is not None}
+    own = {cpu_op.op_id for cpu_op, blocker in members if _own_scope(blocker) is not None}
     numbers = [
         number
         for op_id, record in zip(host.tables.ops["op_id"], joined.records, strict=True)

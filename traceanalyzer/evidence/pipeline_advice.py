@@ -10,8 +10,8 @@ from traceanalyzer.model import Fix
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
 
 __all__ = ["FASTER", "all_in_pipelines"]
 
@@ -26,6 +26,6 @@ FASTER: Final = Fix(
 )
 
 
-def all_in_pipelines(members: Iterable[tuple[Subject, Held]]) -> bool:
+def all_in_pipelines(members: Iterable[tuple[CpuOp, RecordedBlocker]]) -> bool:
     """Return whether all of these ops run in functions that input pipelines call."""
-    return all(runs_for_dataset(subject, held) for subject, held in members)
+    return all(runs_for_dataset(cpu_op, blocker) for cpu_op, blocker in members)

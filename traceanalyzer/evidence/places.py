@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model import Evidence, SourceWhere
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import CPU, type_in_scope
 from traceanalyzer.tables.host_ops import TF_DATA
@@ -18,18 +18,18 @@ from traceanalyzer.wording import counted, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Fix, Where
     from traceanalyzer.sidecar.document import Frame
 
 __all__ = [
     "asks_for_cpu",
     "at_lines",
+    "blocker_text",
     "borne_out",
     "device_text",
     "function_text",
-    "hold_text",
     "is_alone",
     "is_of_call",
     "is_of_strategy",
@@ -52,7 +52,9 @@ _FLOW: Final = frozenset({"while", "cond", "body", "case"})
 _LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")
 _PACKAGES: Final = ("/site-packages/", "/dist-packages/")
 _STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
-_MADE_BY_STRATEGY: Final = frozenset({Hold.REQUEST, Hold.RESOURCE, Hold.ASSIGNED})
+_MADE_BY_STRATEGY: Final = frozenset(
+    {BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED}
+)
 _NAMES: Final = {"keras": "Keras", "tensorflow": "TensorFlow", "tf_keras": "Keras"}
 
 
@@ -67,50 +69,50 @@ def lines_text(frames: Sequence[Frame | None]) -> str:
     return listed(list(dict.fromkeys(text for _, _, text in known)))
 
 
-def at_lines(subjects: Iterable[Subject]) -> str:
+def at_lines(cpu_ops: Iterable[CpuOp]) -> str:
     """Return the lines that ask for some ops, for the end of a title; "" where none is known.
 
     The name of the file stands for its path: the evidence has that.
     """
-    subjects = list(subjects)
-    known = [(s.file, s.line) for s in subjects if s.file is not None and s.line is not None]
+    cpu_ops = list(cpu_ops)
+    known = [(s.file, s.line) for s in cpu_ops if s.file is not None and s.line is not None]
     found = list(dict.fromkeys(known))
     if not found:
         return ""
     file, line = found[0]
     more = f" and {counted(len(found) - 1, 'more line')}" if len(found) > 1 else ""
     name = file.replace("\\", "/").rpartition("/")[2]
-    return f" at {name}:{line}{more}{_in_library(subjects)}"
+    return f" at {name}:{line}{more}{_in_library(cpu_ops)}"
 
 
-def _in_library(subjects: Sequence[Subject]) -> str:
+def _in_library(cpu_ops: Sequence[CpuOp]) -> str:
     """Return where libraries make ops, if they make all of these; for the end of a title."""
-    lines = [subject.case.library for subject in subjects]
+    lines = [cpu_op.explanation.library for cpu_op in cpu_ops]
     known = [line for line in lines if line is not None]
     if len(known) < len(lines):
         return ""
-    scopes = list(dict.fromkeys(filter(None, (name_scope(s.name) for s in subjects))))
+    scopes = list(dict.fromkeys(filter(None, (name_scope(s.name) for s in cpu_ops))))
     within = f" in {scopes[0]}" if len(scopes) == 1 else ""
     return f", within {library_of(known[0])} ({lines_text(known)}{within})"
 
 
-def made_at(subject: Subject) -> tuple[Evidence, ...]:
+def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
     """Return the line that asks for an op as evidence, and the library's line that makes it.
 
     Returns:
         Nothing where the line is not known.
     """
-    if subject.file is None or subject.line is None:
+    if cpu_op.file is None or cpu_op.line is None:
         return ()
-    library = subject.case.library
-    where = SourceWhere(file=subject.file, line=subject.line)
+    library = cpu_op.explanation.library
+    where = SourceWhere(file=cpu_op.file, line=cpu_op.line)
     if library is None:
-        text = f"this line makes {subject.case.type}"
+        text = f"this line makes {cpu_op.explanation.type}"
         return (Evidence(kind="source_line", text=text, where=where),)
-    name, scope = library_of(library), name_scope(subject.name)
+    name, scope = library_of(library), name_scope(cpu_op.name)
     within = f" in the name scope {scope}" if scope else ""
-    calls = f"this line calls {name}, which makes {subject.case.type}"
-    makes = f"{name} makes {subject.case.type} here, in `{library.code}`{within}"
+    calls = f"this line calls {name}, which makes {cpu_op.explanation.type}"
+    makes = f"{name} makes {cpu_op.explanation.type} here, in `{library.code}`{within}"
     return (
         Evidence(kind="source_line", text=calls, where=where),
         line_evidence("library_line", makes, library),
@@ -127,9 +129,9 @@ def name_scope(node: str) -> str:
     return "/".join(named)
 
 
-def library_made(members: Iterable[tuple[Subject, Held]]) -> Frame | None:
+def library_made(members: Iterable[tuple[CpuOp, RecordedBlocker]]) -> Frame | None:
     """Return a library's line that made ops, if libraries made all of them."""
-    lines = [subject.case.library for subject, _ in members]
+    lines = [cpu_op.explanation.library for cpu_op, _ in members]
     return None if None in lines or not lines else lines[0]
 
 
@@ -170,70 +172,76 @@ def asks_for_cpu(device: str) -> bool:
     return type_in_scope(device) == CPU
 
 
-def is_of_strategy(held: Held) -> bool:
+def is_of_strategy(blocker: RecordedBlocker) -> bool:
     """Return whether a strategy of `tf.distribute` asks for what holds an op.
 
     The scope's line tells. The scope of an eager op says nothing of the resource that it uses.
     """
-    if held.hold not in _MADE_BY_STRATEGY or held.scope_frame is None:
+    if blocker.kind not in _MADE_BY_STRATEGY or blocker.scope_frame is None:
         return False
-    if held.hold is not Hold.REQUEST and held.scope is None:
+    if blocker.kind is not BlockerKind.REQUEST and blocker.scope is None:
         return False
-    return any(_is_below(held.scope_frame, folder) for folder in _STRATEGIES)
+    return any(_is_below(blocker.scope_frame, folder) for folder in _STRATEGIES)
 
 
-def function_text(subject: Subject, held: Held) -> str:
+def function_text(cpu_op: CpuOp, blocker: RecordedBlocker) -> str:
     """Return the function that was called, as the program calls it."""
-    called = held.called_in if held.call is None else held.call.op
+    called = blocker.called_in if blocker.call is None else blocker.call.op
     if not called:
-        return subject.function or "the function"
+        return cpu_op.function or "the function"
     match = _COUNTED.fullmatch(called)
     return match[1] if match else called
 
 
-def is_of_call(held: Held) -> bool:
+def is_of_call(blocker: RecordedBlocker) -> bool:
     """Return whether a request is that of the program's own scope around a function's call."""
-    frame = held.scope_frame
-    return bool(held.called_in) and frame is not None and frame.is_user
+    frame = blocker.scope_frame
+    return bool(blocker.called_in) and frame is not None and frame.is_user
 
 
-def runs_for_dataset(subject: Subject, held: Held) -> bool:
+def runs_for_dataset(cpu_op: CpuOp, blocker: RecordedBlocker) -> bool:
     """Return whether a default device is that of a function which tf.data calls for a pipeline."""
-    if held.call is not None or held.for_step:
+    if blocker.call is not None or blocker.for_step:
         return False
-    return subject.function == TF_DATA or is_of_dataset(held.function)
+    return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
 
 
-def is_alone(members: Sequence[tuple[Subject, Held]]) -> bool:
+def is_alone(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> bool:
     """Return whether a replay proves that, without what holds them, these ops move to a GPU."""
-    return all(s.case.held == (held,) and s.case.certainty == "certain" for s, held in members)
+    return all(
+        s.explanation.blockers == (blocker,) and s.explanation.certainty == "certain"
+        for s, blocker in members
+    )
 
 
-def borne_out(fixes: Iterable[Fix], members: Sequence[tuple[Subject, Held]]) -> tuple[Fix, ...]:
+def borne_out(
+    fixes: Iterable[Fix], members: Sequence[tuple[CpuOp, RecordedBlocker]]
+) -> tuple[Fix, ...]:
     """Return fixes as checked only where nothing else holds the ops: else they move none alone.
 
     A replay must put the ops on a GPU without what holds them.
     """
     is_enough = all(
-        len(subject.case.held) <= 1 and (subject.case.is_complete or subject.case.basis != "replay")
-        for subject, _ in members
+        len(cpu_op.explanation.blockers) <= 1
+        and (cpu_op.explanation.is_complete or cpu_op.explanation.basis != "replay")
+        for cpu_op, _ in members
     )
     return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
 
 
-def ops_text(members: Sequence[tuple[Subject, Held]]) -> str:
+def ops_text(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
     """Return which ops these are: one with its line, of more their types."""
-    subjects = [subject for subject, _ in members]
-    types = list(dict.fromkeys(subject.case.type for subject in subjects))
-    places = {(subject.file, subject.line) for subject in subjects}
+    cpu_ops = [cpu_op for cpu_op, _ in members]
+    types = list(dict.fromkeys(cpu_op.explanation.type for cpu_op in cpu_ops))
+    places = {(cpu_op.file, cpu_op.line) for cpu_op in cpu_ops}
     file, line = places.pop() if len(places) == 1 else (None, None)
     at = f" at {PurePosixPath(file).name}:{line}" if file and line is not None else ""
     return f"{listed(types)}{at}"
 
 
-def hold_text(held: Held) -> str:
+def blocker_text(blocker: RecordedBlocker) -> str:
     """Return what holds a node, as a clause: `StringJoin has no GPU kernel`."""
-    return f"{_OF_HOLD[held.hold](held)}{_made_at(held)}"
+    return f"{_OF_HOLD[blocker.kind](blocker)}{_made_at(blocker)}"
 
 
 def _shown(frame: Frame) -> str:
@@ -249,37 +257,45 @@ def _is_below(frame: Frame, folder: str) -> bool:
     return not frame.is_user and f"/{folder}" in f"/{_shown(frame)}"
 
 
-def _made_at(held: Held) -> str:
-    return "" if held.frame is None else f" ({line_text(held.frame)})"
+def _made_at(blocker: RecordedBlocker) -> str:
+    return "" if blocker.frame is None else f" ({line_text(blocker.frame)})"
 
 
-def _attributes(held: Held) -> str:
-    values = (f"{k}={v}" if isinstance(v, str) else k for k, v in held.attributes.items())
-    return f"no GPU kernel of {held.type} takes {listed(list(values)) or 'its attributes'}"
+def _attributes(blocker: RecordedBlocker) -> str:
+    values = (f"{k}={v}" if isinstance(v, str) else k for k, v in blocker.attributes.items())
+    return f"no GPU kernel of {blocker.type} takes {listed(list(values)) or 'its attributes'}"
 
 
-def _resource(held: Held) -> str:
-    where = device_text(held.asked or "") or "the CPU"
-    if held.resource is not None and held.resource.name:
-        return f"the resource {held.resource.name} lives on {where}"
-    return f"a resource that {held.type} has lives on {where}"
+def _resource(blocker: RecordedBlocker) -> str:
+    where = device_text(blocker.requested_device or "") or "the CPU"
+    if blocker.resource is not None and blocker.resource.name:
+        return f"the resource {blocker.resource.name} lives on {where}"
+    return f"a resource that {blocker.type} has lives on {where}"
 
 
-def _request(held: Held) -> str:
-    by = "" if held.scope_frame is None else f" at {line_text(held.scope_frame)}"
-    return f"{device_text(held.asked)} is asked for {held.type}{by}"
+def _request(blocker: RecordedBlocker) -> str:
+    by = "" if blocker.scope_frame is None else f" at {line_text(blocker.scope_frame)}"
+    return f"{device_text(blocker.requested_device)} is asked for {blocker.type}{by}"
 
 
-_OF_HOLD: Final[Mapping[Hold, Callable[[Held], str]]] = {
-    Hold.NO_KERNEL: lambda held: f"{held.type} has no GPU kernel",
-    Hold.ATTRIBUTES: _attributes,
-    Hold.HOST_LIST: lambda held: f"{held.type} takes a list that is always in host memory",
-    Hold.ASSIGNED: _resource,
-    Hold.RESOURCE: _resource,
-    Hold.REQUEST: _request,
-    Hold.DEFAULT_DEVICE: lambda held: f"the function was called on {device_text(held.asked)}",
-    Hold.PRIORITY: lambda held: f"TensorFlow prefers the CPU kernel of {held.type}",
-    Hold.SMALL_INPUTS: lambda held: f"{held.type} has few integers to work on",
-    Hold.OPTIMIZER: lambda held: f"an optimizer of the graph moves {held.type} to the host",
-    Hold.HOST_MEMORY: lambda held: f"the GPU kernel of {held.type} has its data in host memory",
+_OF_HOLD: Final[Mapping[BlockerKind, Callable[[RecordedBlocker], str]]] = {
+    BlockerKind.NO_KERNEL: lambda blocker: f"{blocker.type} has no GPU kernel",
+    BlockerKind.ATTRIBUTES: _attributes,
+    BlockerKind.HOST_LIST: lambda blocker: (
+        f"{blocker.type} takes a list that is always in host memory"
+    ),
+    BlockerKind.ASSIGNED: _resource,
+    BlockerKind.RESOURCE: _resource,
+    BlockerKind.REQUEST: _request,
+    BlockerKind.DEFAULT_DEVICE: lambda blocker: (
+        f"the function was called on {device_text(blocker.requested_device)}"
+    ),
+    BlockerKind.PRIORITY: lambda blocker: f"TensorFlow prefers the CPU kernel of {blocker.type}",
+    BlockerKind.SMALL_INPUTS: lambda blocker: f"{blocker.type} has few integers to work on",
+    BlockerKind.OPTIMIZER: lambda blocker: (
+        f"an optimizer of the graph moves {blocker.type} to the host"
+    ),
+    BlockerKind.HOST_MEMORY: lambda blocker: (
+        f"the GPU kernel of {blocker.type} has its data in host memory"
+    ),
 }

@@ -9,13 +9,13 @@ of them in place the node stays.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import ANYWHERE, CPU, GPU, DeviceName, parse_device
 from traceanalyzer.placement.neighbourhood import Neighbourhoods, trail
 from traceanalyzer.placement.placer import NO_CHANGES, Changes, Decision, place
-from traceanalyzer.placement.reasons import By, asked_for
+from traceanalyzer.placement.reasons import requested
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.placer import Placement
 
 __all__ = [
-    "Blocker",
     "BlockerFinder",
     "Blockers",
-    "Hold",
     "blockers",
     "moved",
     "moved_without",
@@ -34,64 +32,10 @@ __all__ = [
 ]
 
 
-class Hold(Enum):
-    """How something keeps a node from a device.
-
-    Attributes:
-        NO_KERNEL: The op has no kernel for the device.
-        ATTRIBUTES: None that takes the attributes.
-        HOST_LIST: It takes a list of strings or of resources, which are always in host memory.
-        ASSIGNED: It is an argument of the function, and lives elsewhere.
-        RESOURCE: It makes a resource, for which another device is asked.
-        REQUEST: Another device is asked for.
-        DEFAULT_DEVICE: The function's call was placed elsewhere, which is its default device.
-        PRIORITY: The kernel for another device has a higher priority.
-        SMALL_INPUTS: An eager op has few integers to work on, and the environment says that such
-            ops stay on the host.
-        OPTIMIZER: An optimizer of the graph, which the program has switched on, moves it to the
-            host after it was placed.
-        HOST_MEMORY: Nothing: it is on the device, but its kernel there has all of its data in host
-            memory, so that the host computes it.
-    """
-
-    NO_KERNEL = "no_kernel"
-    ATTRIBUTES = "attributes"
-    HOST_LIST = "host_list"
-    ASSIGNED = "assigned"
-    RESOURCE = "resource"
-    REQUEST = "request"
-    DEFAULT_DEVICE = "default_device"
-    PRIORITY = "priority"
-    SMALL_INPUTS = "small_inputs"
-    OPTIMIZER = "optimizer"
-    HOST_MEMORY = "host_memory"
-
-
 _MANY: Final = 32  # blockers that are alike
-_OF_KERNELS: Final = frozenset({Hold.NO_KERNEL, Hold.ATTRIBUTES, Hold.HOST_LIST, Hold.PRIORITY})
-_HOLDS: Final = {
-    By.ASSIGNED: Hold.ASSIGNED,
-    By.RESOURCE: Hold.RESOURCE,
-    By.REQUEST: Hold.REQUEST,
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocker:
-    """One thing that keeps a node from a device.
-
-    Attributes:
-        hold: In which way.
-        node: The node it holds: the one in question, a member of its colocation group, or one that
-            it follows. For the default device, the node that was put there.
-        attributes: Those that no kernel takes.
-        asked: What is asked, assigned or the default.
-    """
-
-    hold: Hold
-    node: int
-    attributes: tuple[str, ...] = ()
-    asked: str = ""
+_OF_KERNELS: Final = frozenset(
+    {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.HOST_LIST, BlockerKind.PRIORITY}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +98,8 @@ class BlockerFinder:
         if node not in found.alike:
             return None
         of_node = tuple(
-            replace(b, node=node) if b.hold is Hold.DEFAULT_DEVICE else b for b in found.blockers
+            replace(b, node=node) if b.kind is BlockerKind.DEFAULT_DEVICE else b
+            for b in found.blockers
         )
         return replace(found, blockers=of_node)
 
@@ -246,9 +191,11 @@ def _apart(found: Iterable[Blocker]) -> list[set[Blocker]]:
     Where hundreds of one group ask for the same, each holds it as the others do; to try each takes
     the square of their number.
     """
-    kinds: dict[tuple[Hold, tuple[str, ...], str], set[Blocker]] = {}
+    kinds: dict[tuple[BlockerKind, tuple[str, ...], str], set[Blocker]] = {}
     for blocker in found:
-        kinds.setdefault((blocker.hold, blocker.attributes, blocker.asked), set()).add(blocker)
+        kinds.setdefault((blocker.kind, blocker.attributes, blocker.requested_device), set()).add(
+            blocker
+        )
     return [
         some
         for alike in kinds.values()
@@ -278,11 +225,11 @@ def without(changes: Changes, taken_away: Iterable[Blocker], device: str) -> Cha
     requests, assigned = dict(changes.requests), dict(changes.assigned)
     default = changes.default_device
     for blocker in taken_away:
-        if blocker.hold in _OF_KERNELS:
+        if blocker.kind in _OF_KERNELS:
             kernels.add(blocker.node)
-        elif blocker.hold is Hold.ASSIGNED:
+        elif blocker.kind is BlockerKind.ASSIGNED:
             assigned[blocker.node] = device
-        elif blocker.hold is Hold.DEFAULT_DEVICE:
+        elif blocker.kind is BlockerKind.DEFAULT_DEVICE:
             default = device
         else:
             requests[blocker.node] = ""
@@ -324,17 +271,17 @@ def _bites(placement: Placement, node: int, device_type: str) -> list[Blocker]:
     if kernels:
         return kernels
     asked = [b for m in ordered if (b := _elsewhere(placement, m, device_type))]
-    for hold in (Hold.ASSIGNED, Hold.RESOURCE, Hold.REQUEST):
-        of_kind = [b for b in asked if b.hold is hold]
+    for kind in (BlockerKind.ASSIGNED, BlockerKind.RESOURCE, BlockerKind.REQUEST):
+        of_kind = [b for b in asked if b.kind is kind]
         if of_kind:
             return of_kind
     default = placement.changes.default_device
     default = placement.setting.default_device if default is None else default
     if default == placement.devices[node] and placement.decisions[node] is Decision.FIRST:
-        return [Blocker(hold=Hold.DEFAULT_DEVICE, node=node, asked=default)]
+        return [Blocker(kind=BlockerKind.DEFAULT_DEVICE, node=node, requested_device=default)]
     prioritised = [m for m in ordered if any(p for _, p in placement.nodes.support[m].types)]
     return [
-        Blocker(hold=Hold.PRIORITY, node=m)
+        Blocker(kind=BlockerKind.PRIORITY, node=m)
         for m in prioritised
         if m not in placement.changes.kernels
     ]
@@ -345,15 +292,15 @@ def _no_kernel(placement: Placement, node: int, device_type: str) -> Blocker | N
         return None
     for kind, attributes in placement.nodes.support[node].missing:
         if kind == device_type:
-            hold = Hold.ATTRIBUTES if attributes else Hold.NO_KERNEL
-            return Blocker(hold=hold, node=node, attributes=attributes)
+            why = BlockerKind.ATTRIBUTES if attributes else BlockerKind.NO_KERNEL
+            return Blocker(kind=why, node=node, attributes=attributes)
     if node in placement.nodes.host_lists and device_type != CPU:
-        return Blocker(hold=Hold.HOST_LIST, node=node)
+        return Blocker(kind=BlockerKind.HOST_LIST, node=node)
     return None
 
 
 def _elsewhere(placement: Placement, node: int, device_type: str) -> Blocker | None:
-    by, asked = asked_for(placement, node)
-    if asked is ANYWHERE or asked.type in {None, device_type}:
+    kind, device = requested(placement, node)
+    if device is ANYWHERE or device.type in {None, device_type}:
         return None
-    return Blocker(hold=_HOLDS[by], node=node, asked=str(asked))
+    return Blocker(kind=kind, node=node, requested_device=str(device))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU, DeviceName, parse_device
 from traceanalyzer.placement.eager import EagerDecision, EagerSetting, place_eager
 
@@ -18,24 +18,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.eager import EagerOp, EagerPlacement
 
-__all__ = ["EagerBlocker", "EagerBlockers", "eager_blockers"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EagerBlocker:
-    """One thing that keeps an eager op from a device.
-
-    Attributes:
-        hold: In which way.
-        attributes: Those that no kernel takes.
-        input: The position of the resource that lives elsewhere, or None.
-        asked: What the scope asks for, or where the resource is.
-    """
-
-    hold: Hold
-    attributes: tuple[str, ...] = ()
-    input: int | None = None
-    asked: str = ""
+__all__ = ["EagerBlockers", "eager_blockers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +30,14 @@ class EagerBlockers:
         is_complete: Whether the op moves without it.
     """
 
-    found: tuple[EagerBlocker, ...]
+    found: tuple[Blocker, ...]
     is_complete: bool
 
 
 def eager_blockers(op: EagerOp, setting: EagerSetting, device_type: str = GPU) -> EagerBlockers:
     """Find all that keeps an eager op from a type of device."""
     goal = next(iter(setting.machine.matching(DeviceName(type=device_type))), "")
-    found: list[EagerBlocker] = []
+    found: list[Blocker] = []
     current = _without(op, setting, found, goal)
     while goal and not _is_there(current, device_type):
         bite = _bite(op, current, found, device_type)
@@ -72,15 +55,15 @@ def eager_blockers(op: EagerOp, setting: EagerSetting, device_type: str = GPU) -
 
 
 def _without(
-    op: EagerOp, setting: EagerSetting, taken_away: Iterable[EagerBlocker], goal: str
+    op: EagerOp, setting: EagerSetting, taken_away: Iterable[Blocker], goal: str
 ) -> EagerPlacement:
     inputs, scope, has_kernels = list(op.inputs), op.scope, False
     for blocker in taken_away:
-        if blocker.hold in {Hold.NO_KERNEL, Hold.ATTRIBUTES, Hold.PRIORITY}:
+        if blocker.kind in {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.PRIORITY}:
             has_kernels = True
         elif blocker.input is not None:
             inputs[blocker.input] = replace(inputs[blocker.input], device=goal)
-        elif blocker.hold is Hold.SMALL_INPUTS:
+        elif blocker.kind is BlockerKind.SMALL_INPUTS:
             setting = replace(setting, pins_small=False)
         else:
             scope = ""
@@ -96,13 +79,13 @@ def _is_on(device: str, device_type: str) -> bool:
 
 
 def _bite(
-    op: EagerOp, current: EagerPlacement, found: Sequence[EagerBlocker], device_type: str
-) -> EagerBlocker | None:
+    op: EagerOp, current: EagerPlacement, found: Sequence[Blocker], device_type: str
+) -> Blocker | None:
     """Return what keeps the op from the device next."""
     for kind, attributes in current.support.missing:
         if kind == device_type:
-            hold = Hold.ATTRIBUTES if attributes else Hold.NO_KERNEL
-            return EagerBlocker(hold=hold, attributes=attributes)
+            why = BlockerKind.ATTRIBUTES if attributes else BlockerKind.NO_KERNEL
+            return Blocker(kind=why, attributes=attributes)
     if current.input is not None:
         moved = {blocker.input for blocker in found}
         left = (
@@ -113,10 +96,14 @@ def _bite(
         at = next(left, None)
         if at is None:
             return None
-        return EagerBlocker(hold=Hold.RESOURCE, input=at, asked=op.inputs[at].device)
+        return Blocker(kind=BlockerKind.RESOURCE, input=at, requested_device=op.inputs[at].device)
     if current.decision is EagerDecision.SMALL_INPUTS:
-        return EagerBlocker(hold=Hold.SMALL_INPUTS)
-    holds = {blocker.hold for blocker in found}
+        return Blocker(kind=BlockerKind.SMALL_INPUTS)
+    kinds = {blocker.kind for blocker in found}
     if current.decision is EagerDecision.FIRST:
-        return None if Hold.PRIORITY in holds else EagerBlocker(hold=Hold.PRIORITY)
-    return None if Hold.REQUEST in holds else EagerBlocker(hold=Hold.REQUEST, asked=op.scope)
+        return None if BlockerKind.PRIORITY in kinds else Blocker(kind=BlockerKind.PRIORITY)
+    return (
+        None
+        if BlockerKind.REQUEST in kinds
+        else Blocker(kind=BlockerKind.REQUEST, requested_device=op.scope)
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import (
     ANYWHERE,
     CPU,
@@ -21,27 +22,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.placer import Placement
 
-__all__ = ["By", "Preference", "Reasons", "Removal", "Why", "asked_for"]
-
-
-class By(Enum):
-    """What takes devices away from a colocation group.
-
-    Attributes:
-        NO_KERNEL: A member's op has no kernel for that type of device.
-        ATTRIBUTES: It has, but none that takes the member's attributes: a type, most often.
-        HOST_LIST: A member takes a list of strings or resources, always in host memory.
-        ASSIGNED: A member was assigned before the placer ran: an argument of the function.
-        RESOURCE: A device is asked for the op that makes a resource, which all its users follow.
-        REQUEST: A device is asked for a member.
-    """
-
-    NO_KERNEL = "no_kernel"
-    ATTRIBUTES = "attributes"
-    HOST_LIST = "host_list"
-    ASSIGNED = "assigned"
-    RESOURCE = "resource"
-    REQUEST = "request"
+__all__ = ["Preference", "Reasons", "Why", "requested"]
 
 
 class Preference(Enum):
@@ -69,25 +50,6 @@ class Preference(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Removal:
-    """What takes devices away from a node.
-
-    Attributes:
-        by: In which way.
-        node: The member of its colocation group that it comes from: itself, most often.
-        devices: The devices that it takes away.
-        attributes: Those that no kernel takes, for `ATTRIBUTES`.
-        asked: What is asked or assigned, for the last three ways.
-    """
-
-    by: By
-    node: int
-    devices: tuple[str, ...]
-    attributes: tuple[str, ...] = ()
-    asked: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
     """Why a node is on its device.
 
@@ -108,8 +70,8 @@ class Why:
     node: int
     device: str
     possible: tuple[str, ...]
-    removals: tuple[Removal, ...]
-    given_up: tuple[Removal, ...]
+    removals: tuple[Blocker, ...]
+    given_up: tuple[Blocker, ...]
     left: tuple[str, ...]
     preference: Preference
     followed: int | None
@@ -132,7 +94,7 @@ class Reasons:
         """Begin with nothing found."""
         self.placement = placement
         self._members: dict[int, list[int]] = {}
-        self._removals: dict[int, list[Removal]] = {}
+        self._removals: dict[int, list[Blocker]] = {}
         for at, root in enumerate(placement.roots):
             self._members.setdefault(root, []).append(at)
         self._doubts = doubts_of(placement)
@@ -172,7 +134,7 @@ class Reasons:
             doubt=self.doubt(node),
         )
 
-    def _of_group(self, root: int) -> list[Removal]:
+    def _of_group(self, root: int) -> list[Blocker]:
         """Return what the members of a group take away; most take nothing."""
         found = self._removals.get(root)
         if found is None:
@@ -180,7 +142,7 @@ class Reasons:
             self._removals[root] = found
         return found
 
-    def _by(self, member: int) -> Iterator[Removal]:
+    def _by(self, member: int) -> Iterator[Blocker]:
         """Walk what a member of a group takes away from it."""
         placement = self.placement
         machine, nodes = placement.setting.machine, placement.nodes
@@ -188,18 +150,18 @@ class Reasons:
             for kind, attributes in nodes.support[member].missing:
                 taken = tuple(machine.matching(DeviceName(type=kind)))
                 if taken:
-                    by = By.ATTRIBUTES if attributes else By.NO_KERNEL
-                    yield Removal(by=by, node=member, devices=taken, attributes=attributes)
+                    why = BlockerKind.ATTRIBUTES if attributes else BlockerKind.NO_KERNEL
+                    yield Blocker(kind=why, node=member, devices=taken, attributes=attributes)
             if member in nodes.host_lists:
                 taken = tuple(d for d in machine.devices if parse_device(d).type != CPU)
                 if taken:
-                    yield Removal(by=By.HOST_LIST, node=member, devices=taken)
-        by, asked = asked_for(placement, member)
-        if asked is not ANYWHERE:
-            kept = set(machine.matching(asked))
+                    yield Blocker(kind=BlockerKind.HOST_LIST, node=member, devices=taken)
+        why, device = requested(placement, member)
+        if device is not ANYWHERE:
+            kept = set(machine.matching(device))
             taken = tuple(d for d in machine.devices if d not in kept)
             if taken:
-                yield Removal(by=by, node=member, devices=taken, asked=str(asked))
+                yield Blocker(kind=why, node=member, devices=taken, requested_device=str(device))
 
     def _preference(self, node: int, left: tuple[str, ...]) -> Preference:
         placement = self.placement
@@ -217,15 +179,16 @@ class Reasons:
         return Preference.ORDER
 
 
-def asked_for(placement: Placement, node: int) -> tuple[By, DeviceName]:
-    """Return what is asked for a node, and in which way it binds."""
+def requested(placement: Placement, node: int) -> tuple[BlockerKind, DeviceName]:
+    """Return the device that is requested for a node, and how the request binds."""
     changes, setting = placement.changes, placement.setting
     assigned = changes.assigned.get(node, setting.assigned.get(node))
-    asked = changes.requests.get(node, placement.nodes.graph.devices[node])
-    by = By.RESOURCE if node in placement.nodes.resource_makers else By.REQUEST
+    device = changes.requests.get(node, placement.nodes.graph.devices[node])
+    is_maker = node in placement.nodes.resource_makers
+    kind = BlockerKind.RESOURCE if is_maker else BlockerKind.REQUEST
     if assigned is not None:
-        by, asked = By.ASSIGNED, assigned
+        kind, device = BlockerKind.ASSIGNED, assigned
     try:
-        return by, parse_device(asked)
+        return kind, parse_device(device)
     except DeviceNameError:
-        return by, ANYWHERE  # a failure of the placement tells of it
+        return kind, ANYWHERE  # reported as a failure of the placement

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.causes import all_causes
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.health import trace_health
@@ -48,10 +49,10 @@ from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
 from traceanalyzer.report.verdict import Shown, verdict
 from traceanalyzer.report.views import ranked
-from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import size_text
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
 
 __all__ = ["assemble"]
 
-_PS_PER_US: Final = 1e6
 _MAX_OPS: Final = 500  # ops of a finding
 _BULK_BYTES: Final = 3_200_000  # of what is packed: the page has 5 MB for everything
 _MAX_ROWS: Final = 500  # rows of the other tables, and edges of the copy graph
@@ -76,7 +76,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     devices = _devices(run)
     steps = steps_of(run)
     findings = ranked(_finding(f, run, diagnosis.costs) for f in diagnosis.findings)
-    titles = {rule.id: rule.title for rule in all_rules()}
+    titles = {cause.id: cause.title for cause in all_causes()}
     searched = all_ops(diagnosis)
     times = timeline(run)
     left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
@@ -122,7 +122,7 @@ def _run_info(run: Run, devices: tuple[DeviceInfo, ...], steps: Steps) -> RunInf
             value=run.version.value if run.version else None,
             source=run.version.source if run.version else None,
         ),
-        duration_us=run.duration_ps / _PS_PER_US,
+        duration_us=run.duration_ps / PS_PER_US,
         steps=steps.count or None,
         devices=devices,
         command=command(run),
@@ -152,7 +152,7 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
             kind="tpu" if "TPU" in name else "gpu",
             model=_recorded_model(host, name) or _model(host.device_properties.get(name, {})),
             kernels=int(ran.sum()),
-            busy_us=busy / _PS_PER_US,
+            busy_us=busy / PS_PER_US,
             busy_share=busy / run.duration_ps if run.duration_ps else None,
         )
     facts = host.tables.facts
@@ -238,7 +238,7 @@ def _summary(
             ),
         ),
         cpu_ops=len(on_cpu),
-        cpu_op_us=total_ps / _PS_PER_US,
+        cpu_op_us=total_ps / PS_PER_US,
         explained=ExplainedShares(**shares),
         explained_share=sum(s for s in known if s is not None)
         if run.gpu_used and total_ps
@@ -247,7 +247,7 @@ def _summary(
         step_us=None
         if steps.median_us is None
         else StepTime(median=steps.median_us, p95=steps.p95_us),
-        exposed_us_per_step=None if exposed is None else exposed / _PS_PER_US,
+        exposed_us_per_step=None if exposed is None else exposed / PS_PER_US,
     )
 
 
@@ -302,7 +302,7 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
             _finding(f, run, diagnosis.costs, is_measured=False) for f in assumed.findings
         ),
         unexplained=Unexplained(
-            cpu_op_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
+            cpu_op_us=int(rows["host_self_ps"].sum()) / PS_PER_US,
             ops=tuple(
                 UnexplainedOp(**ref, cost=op_cost(rows.iloc[k : k + 1], unmeasured, None))
                 for k, ref in enumerate(_refs(rows, run))
@@ -345,13 +345,13 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     captured = {h.name for h in diagnosis.run.hosts if h.sidecar is not None}
     recorded = [str(host) in captured for host in shown["host"]]
     return Unexplained(
-        cpu_op_us=int(left["host_self_ps"].sum()) / _PS_PER_US,
+        cpu_op_us=int(left["host_self_ps"].sum()) / PS_PER_US,
         ops=tuple(
             UnexplainedOp(
                 **ref,
                 occurrences=int(shown["occurrences"].iloc[k]),
                 cost=op_cost(shown.iloc[k : k + 1], unmeasured, diagnosis.costs),
-                candidates=candidates.of(diagnosis.subjects.get(shown["op_id"].iloc[k])),
+                candidates=candidates.of(diagnosis.cpu_ops.get(shown["op_id"].iloc[k])),
                 settled_by=None if recorded[k] else SETTLED_BY,
             )
             for k, ref in enumerate(_refs(shown, diagnosis.run))
@@ -416,7 +416,7 @@ def _in_us(table: pd.DataFrame, origin_ps: int = 0) -> pd.DataFrame:
     for name in table.columns:
         if str(name).endswith("_ps"):
             column = table[name] - origin_ps if name == "start_ps" else table[name]
-            out[f"{str(name).removesuffix('_ps')}_us"] = column / _PS_PER_US
+            out[f"{str(name).removesuffix('_ps')}_us"] = column / PS_PER_US
         else:
             out[str(name)] = table[name]
     return pd.DataFrame(out)

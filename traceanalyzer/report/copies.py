@@ -19,6 +19,7 @@ from traceanalyzer.model import (
     StormEdge,
 )
 from traceanalyzer.report.islands import MAX_ISLANDS
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_graph"]
 
-_PS_PER_US: Final = 1e6
 _MAX_EDGES: Final = 500
 _MAX_READ_BACKS: Final = 100
 _AS_THEY_ARE: Final = (
@@ -141,7 +141,7 @@ def _edge(source: str, target: str, direction: str, data: dict[str, Any]) -> dic
 
 
 def _us(time_ps: float | None) -> float | None:
-    return None if time_ps is None else time_ps / _PS_PER_US
+    return None if time_ps is None else time_ps / PS_PER_US
 
 
 def _plain(value: float | None) -> float | None:
@@ -157,8 +157,8 @@ def _storm(found: storms.Storm) -> CopyStorm:
         count=found.count,
         count_per_step=_plain(found.count_per_step),
         bytes_each=found.bytes_each,
-        each_us=found.time_each_ps / _PS_PER_US,
-        total_us=found.time_ps / _PS_PER_US,
+        each_us=found.time_each_ps / PS_PER_US,
+        total_us=found.time_ps / PS_PER_US,
         carrying_us=_us(found.carrying_ps),
         edges=tuple(StormEdge(source=a, target=b, count=n) for a, b, n in found.edges),
         edges_total=found.edges_total,

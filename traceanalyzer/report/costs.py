@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceanalyzer.model import Cost, Gain
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from traceanalyzer.costs import Costs, GainBounds
 
 __all__ = ["copies_of_unknown_size", "gain", "joint_cost", "op_cost", "path_us"]
-
-_PS_PER_US: Final = 1e6
 
 
 def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> Cost:
@@ -33,8 +32,8 @@ def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) ->
     across = touched.loc[touched["direction"].isin(["h2d", "d2h"]), "bytes"]
     copy_ps = _known_sum(touched["duration_ps"])
     return Cost(
-        host_us=int(rows["host_self_ps"].sum()) / _PS_PER_US,
-        copy_us=None if copy_ps is None else copy_ps / _PS_PER_US,
+        host_us=int(rows["host_self_ps"].sum()) / PS_PER_US,
+        copy_us=None if copy_ps is None else copy_ps / PS_PER_US,
         copy_bytes=_known_sum(across),
         exposed_us_per_step=_exposed_us(rows["op_id"], costs),
         host_us_per_step=_host_us(rows["op_id"], costs),
@@ -53,8 +52,8 @@ def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None)
     copy_ps = int(row["copy_ps"].sum())
     is_unknown = row["op_id"].iloc[0] in unmeasured
     return Cost(
-        host_us=int(row["host_self_ps"].sum()) / _PS_PER_US,
-        copy_us=None if is_unknown and not copy_ps else copy_ps / _PS_PER_US,
+        host_us=int(row["host_self_ps"].sum()) / PS_PER_US,
+        copy_us=None if is_unknown and not copy_ps else copy_ps / PS_PER_US,
         copy_bytes=None if is_unknown and not size else size,
         exposed_us_per_step=_exposed_us(row["op_id"], costs),
         host_us_per_step=_host_us(row["op_id"], costs),
@@ -67,8 +66,8 @@ def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
     if bounds is None:
         return None
     return Gain(
-        low=bounds.low_ps / _PS_PER_US,
-        high=bounds.high_ps / _PS_PER_US,
+        low=bounds.low_ps / PS_PER_US,
+        high=bounds.high_ps / PS_PER_US,
         basis="exposed",
         note=_note(bounds),
     )
@@ -77,7 +76,7 @@ def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
 def path_us(op_ids: Sequence[str], costs: Costs) -> float | None:
     """Return what of the critical path is in ops, per step; or None without steps."""
     found = costs.path_ps(op_ids)
-    return None if found is None else found / _PS_PER_US
+    return None if found is None else found / PS_PER_US
 
 
 def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
@@ -96,18 +95,18 @@ def _note(bounds: GainBounds) -> str | None:
         (bounds.own_ps, "that they are taken to cost on the device"),
         (bounds.beside_ps, "that the input pipeline or another device takes anyway"),
     ]
-    told = [f"{ps / _PS_PER_US:,.1f} µs {why}" for ps, why in reasons if ps >= _PS_PER_US]
+    told = [f"{ps / PS_PER_US:,.1f} µs {why}" for ps, why in reasons if ps >= PS_PER_US]
     return f"the lower bound leaves out {listed(told)}" if told and bounds.high_ps else None
 
 
 def _exposed_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
     exposed = None if costs is None else costs.exposed_ps(op_ids)
-    return None if exposed is None else exposed / _PS_PER_US
+    return None if exposed is None else exposed / PS_PER_US
 
 
 def _host_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
     took = None if costs is None else costs.host_ps(op_ids)
-    return None if took is None else took / _PS_PER_US
+    return None if took is None else took / PS_PER_US
 
 
 def _known_sum(column: pd.Series[int]) -> int | None:

@@ -13,6 +13,7 @@ from traceanalyzer.report.idle_gaps import idle_gaps
 from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.text import cut, op_label
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["event_timeline", "marked_findings"]
 
-_PS_PER_US: Final = 1e6
 _MOST_EVENTS: Final = 1_000_000
 _MOST_BYTES: Final = 1_900_000  # of base64, where the page has room for so many
 _MOST_NAMES: Final = 12_000
@@ -83,7 +83,7 @@ def event_timeline(diagnosis: Diagnosis, most_bytes: int = _MOST_BYTES) -> Event
     findings = list(dict.fromkeys(finding_of.values()))
     return EventTimeline(
         unit_ns=unit_ns,
-        end_us=int(events.end_ps.max()) / _PS_PER_US,
+        end_us=int(events.end_ps.max()) / PS_PER_US,
         lanes=tuple(
             _lane(found, origin_ps, rows, total)
             for found, rows, total in zip(
@@ -95,7 +95,7 @@ def event_timeline(diagnosis: Diagnosis, most_bytes: int = _MOST_BYTES) -> Event
         events=_packed(fitted, unit_ns, len(events.start_ps)),
         events_total=len(events.start_ps),
         merged_total=int(fitted.number[fitted.number > 1].sum()),
-        merged_below_us=None if below_ps is None else below_ps / _PS_PER_US,
+        merged_below_us=None if below_ps is None else below_ps / PS_PER_US,
         gaps=gaps,
         gaps_total=gaps_total,
     )
@@ -291,6 +291,6 @@ def _lane(found: _Found, origin_ps: int, rows: int, total: int) -> EventLane:
         is_program=lane.is_program,
         rows=int(rows),
         events_total=int(total),
-        busy_us=lane.busy_ps / _PS_PER_US,
-        begin_us=None if begin_ps is None else (begin_ps + lane.shift_ps - origin_ps) / _PS_PER_US,
+        busy_us=lane.busy_ps / PS_PER_US,
+        begin_us=None if begin_ps is None else (begin_ps + lane.shift_ps - origin_ps) / PS_PER_US,
     )

@@ -1,4 +1,4 @@
-"""The causes in the terminal: their list, and the page of one, which is its rule's docstring."""
+"""The causes in the terminal: their list, and the page of one, which is its module's docstring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.rules import Rule
+    from traceanalyzer.causes import Cause
 
 __all__ = [
     "NoDocumentationError",
@@ -51,18 +51,18 @@ class NoDocumentationError(TraceAnalyzerError):
     """Python has dropped the docstrings that the pages are."""
 
 
-def find_cause(name: str, rules: Sequence[Rule]) -> Rule:
-    """Return the rule of a cause.
+def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
+    """Return a cause by its name.
 
     Args:
         name: The cause's id, as reports have it: in any case, with hyphens or underscores, with or
             without its closer name (`no_gpu_visible/hidden_by_env`).
-        rules: Those there are.
+        causes: All causes.
 
     Raises:
         UnknownCauseError: None is called so; the message names those that are called alike.
     """
-    by_id = {rule.id: rule for rule in rules}
+    by_id = {cause.id: cause for cause in causes}
     wanted = re.sub(r"[\s-]+", "_", name.strip().lower()).partition("/")[0]
     if wanted in by_id:
         return by_id[wanted]
@@ -72,48 +72,49 @@ def find_cause(name: str, rules: Sequence[Rule]) -> Rule:
     raise UnknownCauseError(msg)
 
 
-def list_json(rules: Sequence[Rule]) -> list[dict[str, Any]]:
+def list_json(causes: Sequence[Cause]) -> list[dict[str, Any]]:
     """Return the list of causes as JSON holds it."""
-    return [{"cause": rule.id, "title": rule.title} for rule in rules]
+    return [{"cause": cause.id, "title": cause.title} for cause in causes]
 
 
-def page_json(rule: Rule) -> dict[str, Any]:
+def page_json(cause: Cause) -> dict[str, Any]:
     """Return the page of a cause as JSON holds it; the documentation is Markdown.
 
     Raises:
         NoDocumentationError: Python runs without docstrings.
     """
-    return {"cause": rule.id, "title": rule.title, "documentation": _documentation(rule).strip()}
+    documentation = _documentation(cause).strip()
+    return {"cause": cause.id, "title": cause.title, "documentation": documentation}
 
 
-def print_causes(rules: Sequence[Rule], console: Console) -> None:
+def print_causes(causes: Sequence[Cause], console: Console) -> None:
     """Print the list of causes with their titles.
 
     Args:
-        rules: Those there are.
+        causes: All causes.
         console: Where to print; its width decides how lines break.
     """
     words = Words(console)
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     grid.add_column("Cause", overflow="fold", no_wrap=console.width >= _TEXT_WIDTH // 2)
     grid.add_column("What it is", overflow="fold")
-    for rule in rules:
-        grid.add_row(words(rule.id), words.prose(rule.title))
+    for cause in causes:
+        grid.add_row(words(cause.id), words.prose(cause.title))
     console.print(grid)
     console.print(words("The page of one: traceanalyzer explain CAUSE", QUIET))
 
 
-def print_cause(rule: Rule, console: Console) -> None:
+def print_cause(cause: Cause, console: Console) -> None:
     """Print the page of a cause: what it detects, why it happens, what to do, how sure it is.
 
     Args:
-        rule: Its rule.
+        cause: The cause.
         console: Where to print; its width decides how lines break.
 
     Raises:
         NoDocumentationError: Python runs without docstrings.
     """
-    for part in _page(rule, Words(console)):
+    for part in _page(cause, Words(console)):
         console.print(Constrain(part, _TEXT_WIDTH))
 
 
@@ -139,18 +140,18 @@ def print_terms(glossary: dict[str, str], console: Console) -> None:
     console.print(grid)
 
 
-def _documentation(rule: Rule) -> str:
-    if rule.documentation:
-        return rule.documentation
+def _documentation(cause: Cause) -> str:
+    if cause.documentation:
+        return cause.documentation
     msg = "Python runs with -OO or PYTHONOPTIMIZE=2, which drop the text of this page; run without"
     raise NoDocumentationError(msg)
 
 
-def _page(rule: Rule, words: Words) -> Iterator[RenderableType]:
-    first, *rest = _blocks(_documentation(rule))
-    yield words.prose(rule.title, "bold") + words(f" · {rule.id}", QUIET)
+def _page(cause: Cause, words: Words) -> Iterator[RenderableType]:
+    first, *rest = _blocks(_documentation(cause))
+    yield words.prose(cause.title, "bold") + words(f" · {cause.id}", QUIET)
     summary = words.prose(" ".join(first))
-    if summary.plain.rstrip(".").casefold() != rule.title.rstrip(".").casefold():
+    if summary.plain.rstrip(".").casefold() != cause.title.rstrip(".").casefold():
         yield summary
     after_heading = False
     for block in rest:
@@ -206,7 +207,7 @@ def _parts(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         yield kind, part
 
 
-def _alike(wanted: str, ids: dict[str, Rule]) -> list[str]:
+def _alike(wanted: str, ids: dict[str, Cause]) -> list[str]:
     """Return the ids that look like a name, or have it or one of its words in them."""
     found = get_close_matches(wanted, ids, n=_SUGGESTED, cutoff=_LIKENESS)
     parts = {part for part in wanted.split("_") if len(part) > 2}  # noqa: PLR2004 - `no`, `of`

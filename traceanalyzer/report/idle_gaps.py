@@ -12,6 +12,7 @@ from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_lane
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["idle_gaps"]
 
-_PS_PER_US: Final = 1e6
 _MAX_GAPS: Final = 50
 _LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
 _RUNS: Final = (Phase.COMPUTE, Phase.COPY)
@@ -126,14 +126,14 @@ def _told(
     return IdleGap(
         host=host.name,
         device=None if gap.device < 0 else host.timeline.devices[gap.device].device,
-        start_us=max(0, gap.start_ps - origin_ps) / _PS_PER_US,
-        duration_us=(gap.end_ps - gap.start_ps) / _PS_PER_US,
+        start_us=max(0, gap.start_ps - origin_ps) / PS_PER_US,
+        duration_us=(gap.end_ps - gap.start_ps) / PS_PER_US,
         step=step,
         phase=wait.phase,
-        phase_us=wait.phase_ps / _PS_PER_US,
+        phase_us=wait.phase_ps / PS_PER_US,
         op_id=op_id,
         op=None if row < 0 else _op_name(host, row),
-        op_us=None if row < 0 else wait.op_ps / _PS_PER_US,
+        op_us=None if row < 0 else wait.op_ps / PS_PER_US,
         finding_id=None if op_id is None else finding_of.get(op_id),
         before=around[0],
         after=around[1],

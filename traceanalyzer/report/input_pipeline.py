@@ -9,6 +9,7 @@ import pandas as pd
 from traceanalyzer.model import Gain, InputCure, InputHost, InputPipeline, Table
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.text import duration
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import counted, percent_text
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["input_pipeline"]
 
-_PS_PER_US: Final = 1e6
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
 _INJECTED: Final = "inject/"  # inject_prefetch.cc: what tf.data added of its own
@@ -56,8 +56,8 @@ def _cure(cure: Cure) -> InputCure:
         text=cure.text,
         code=cure.code,
         gain_us_per_step=Gain(
-            low=cure.low_ps / _PS_PER_US,
-            high=cure.high_ps / _PS_PER_US,
+            low=cure.low_ps / PS_PER_US,
+            high=cure.high_ps / PS_PER_US,
             basis="input wait",
             note=cure.basis,
         ),
@@ -86,7 +86,7 @@ def _host(host: HostInput) -> InputHost:
 
 
 def _us(ps: float | None) -> float | None:
-    return None if ps is None else ps / _PS_PER_US
+    return None if ps is None else ps / PS_PER_US
 
 
 # --- words -----------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def _slow(host: HostInput, run: Run) -> str:
 
 
 def _time(ps: float) -> str:
-    shown = duration(ps / _PS_PER_US)
+    shown = duration(ps / PS_PER_US)
     return f"{shown.figure} {shown.unit}"
 
 
@@ -167,9 +167,9 @@ def _stage_table(run: Run) -> Table:
     columns: dict[str, Any] = {
         name: shown[name] for name in _STAGE_COLUMNS if name in shown.columns
     }
-    columns["request_us"] = shown["total_ps"] / _PS_PER_US
+    columns["request_us"] = shown["total_ps"] / PS_PER_US
     for name in ("self", "input", "call", "python"):
-        columns[f"{name}_us"] = shown[f"{name}_ps"].astype("Float64") / _PS_PER_US
+        columns[f"{name}_us"] = shown[f"{name}_ps"].astype("Float64") / PS_PER_US
     columns["name"] = [
         None if kind in _WRAPPERS else _name(name)
         for name, kind in zip(shown["name"].astype(object), shown["type"].astype(str), strict=True)
@@ -209,9 +209,9 @@ def _wait_table(hosts: Iterable[HostInput]) -> Table:
                     "host": host.host,
                     "step": table["step"].astype("int64"),
                     "name": table["name"].astype(str),
-                    "duration_us": table["duration_ps"].astype("float64") / _PS_PER_US,
-                    "wait_us": table["wait_ps"] / _PS_PER_US,
-                    "wait_before_us": table["wait_before_ps"] / _PS_PER_US,
+                    "duration_us": table["duration_ps"].astype("float64") / PS_PER_US,
+                    "wait_us": table["wait_ps"] / PS_PER_US,
+                    "wait_before_us": table["wait_before_ps"] / PS_PER_US,
                     "kind": ["regular" if flag else "left out" for flag in table["counts"]],
                 }
             )

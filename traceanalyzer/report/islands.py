@@ -8,6 +8,7 @@ from traceanalyzer.model import Island, IslandCopies, IslandMove, MovedOp
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import usable_kernels
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_ISLANDS", "islands"]
 
-_PS_PER_US: Final = 1e6
 MAX_ISLANDS: Final = 50
 _MAX_OPS: Final = 100  # of one
 # The causes that hold an op on the CPU whatever device the program asks for.
@@ -38,7 +38,7 @@ def islands(
     """Return the islands of a run, those that copy most first.
 
     Args:
-        diagnosis: What the rules found: what cannot be on a GPU stays where it is.
+        diagnosis: The findings: ops that cannot run on a GPU stay on the CPU.
         refs: Names ops of the op table by their ids.
     """
     cannot_move = _cannot_move(diagnosis)
@@ -58,15 +58,15 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
         if {finding.cause, *(b.cause for b in finding.blockers)} & _CANNOT_MOVE
         for op_id in finding.op_ids
     }
-    subjects = diagnosis.subjects
+    cpu_ops = diagnosis.cpu_ops
 
     def cannot_move(op: IslandOp) -> bool:
         if op.op_id in stuck:
             return True
-        subject = None if op.op_id is None else subjects.get(op.op_id)
-        if subject is not None and subject.case.kernels is not None:
-            return not {GPU, DEFAULT} & set(subject.case.kernels)
-        op_type = op.type if subject is None else subject.case.type  # as the program has it
+        cpu_op = None if op.op_id is None else cpu_ops.get(op.op_id)
+        if cpu_op is not None and cpu_op.explanation.kernels is not None:
+            return not {GPU, DEFAULT} & set(cpu_op.explanation.kernels)
+        op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as the program has it
         devices = {kernel.device_type for kernel in usable_kernels(registry, op_type)}
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
@@ -98,8 +98,8 @@ def _copies(crossing: Crossing) -> IslandCopies:
     return IslandCopies(
         count=crossing.count,
         bytes=crossing.bytes,
-        total_us=None if crossing.time_ps is None else crossing.time_ps / _PS_PER_US,
-        exposed_us=None if crossing.exposed_ps is None else crossing.exposed_ps / _PS_PER_US,
+        total_us=None if crossing.time_ps is None else crossing.time_ps / PS_PER_US,
+        exposed_us=None if crossing.exposed_ps is None else crossing.exposed_ps / PS_PER_US,
     )
 
 
@@ -112,8 +112,8 @@ def _move(found: island.Island, move: Move) -> IslandMove:
         to_cpu=_ops(found, move.to_cpu),
         saved_bytes=move.saved if by_bytes and is_known else None,
         stays_bytes=move.stays if by_bytes and is_known else None,
-        saved_us=None if by_bytes or not is_known else move.saved / _PS_PER_US,
-        stays_us=None if by_bytes or not is_known else move.stays / _PS_PER_US,
+        saved_us=None if by_bytes or not is_known else move.saved / PS_PER_US,
+        stays_us=None if by_bytes or not is_known else move.stays / PS_PER_US,
         unknown_before=move.unknown_before,
         unknown_after=move.unknown_after,
     )

@@ -14,6 +14,7 @@ from traceanalyzer.model import (
 )
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.tables.placements import placement_of_device
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import percent_text, size_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["memory"]
 
-_PS_PER_US: Final = 1e6
 _MAX_HOLDERS: Final = 50
 _MAX_STEPS: Final = 500
 _NEARLY_FULL: Final = 0.9
@@ -66,7 +66,7 @@ def _allocator(host: Host, use: AllocatorUse, origin_ps: int, ops: _Ops) -> Allo
             columns=("at_us", "bytes"),
             rows=tuple(
                 zip(
-                    ((timeline["at_ps"] - origin_ps) / _PS_PER_US).tolist(),
+                    ((timeline["at_ps"] - origin_ps) / PS_PER_US).tolist(),
                     timeline["bytes"].tolist(),
                     strict=True,
                 )
@@ -78,7 +78,7 @@ def _allocator(host: Host, use: AllocatorUse, origin_ps: int, ops: _Ops) -> Allo
             rows=tuple(
                 zip(
                     steps["step"].tolist(),
-                    ((steps["start_ps"] - origin_ps) / _PS_PER_US).tolist(),
+                    ((steps["start_ps"] - origin_ps) / PS_PER_US).tolist(),
                     steps["peak_bytes"].tolist(),
                     steps["end_bytes"].tolist(),
                     strict=True,
@@ -92,7 +92,7 @@ def _allocator(host: Host, use: AllocatorUse, origin_ps: int, ops: _Ops) -> Allo
 
 def _peak(peak: Peak, limit_bytes: int | None, origin_ps: int, ops: _Ops) -> MemoryPeak:
     return MemoryPeak(
-        at_us=(peak.at_ps - origin_ps) / _PS_PER_US,
+        at_us=(peak.at_ps - origin_ps) / PS_PER_US,
         bytes=peak.bytes,
         share=_share(peak.bytes, limit_bytes),
         named_bytes=peak.named_bytes,

@@ -12,6 +12,7 @@ import pandas as pd
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["all_ops", "dearest_ops", "pack_ops"]
 
-_PS_PER_US: Final = 1e6
 _STEPS_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_OPS: Final = 500  # rows of each of the two halves of the table that is read
 _MAX_ROWS: Final = 50_000  # rows of the table that is searched
@@ -114,7 +114,7 @@ def all_ops(diagnosis: Diagnosis) -> PackedTable | None:
     frame = shown[[*_AS_RECORDED, *_COUNTS]].copy()
     nested = shown.assign(host_nested_ps=shown["host_total_ps"] - shown["host_self_ps"])
     for name in _TIMES:
-        frame[name] = _plain(nested[f"{name.removesuffix('_us')}_ps"]) / _PS_PER_US
+        frame[name] = _plain(nested[f"{name.removesuffix('_us')}_ps"]) / PS_PER_US
     for name in ("in_input_pipeline", "is_eager"):
         frame[name] = np.where(shown[name], "yes", "no")
     frame["source"] = _sources(shown, run)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from traceanalyzer.sidecar.command_words import shown_command
+from traceanalyzer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
 
 __all__ = ["command", "host_tracer_level", "recorded_at"]
-
-_NS_PER_S: Final = 1_000_000_000
 
 
 def command(run: Run) -> str:
@@ -32,7 +31,7 @@ def recorded_at(run: Run) -> str | None:
     if not starts:
         return None
     try:
-        began = datetime.fromtimestamp(min(starts) // _NS_PER_S, UTC)
+        began = datetime.fromtimestamp(min(starts) // NS_PER_S, UTC)
     except (OverflowError, OSError, ValueError):  # a year that no calendar has
         return None
     return f"{began:%Y-%m-%d %H:%M:%S}"

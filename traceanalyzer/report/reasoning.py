@@ -9,41 +9,41 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from traceanalyzer.attribution import cause_of
+from traceanalyzer.causes import all_causes
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.evidence.kernel_types import python_name
-from traceanalyzer.evidence.places import device_text, hold_text
+from traceanalyzer.evidence.places import blocker_text, device_text
 from traceanalyzer.model import Evidence, SidecarWhere, SourceWhere
-from traceanalyzer.placement.blockers import Hold
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.report.text import sentence
-from traceanalyzer.rules import all_rules
 from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Iterator, Sequence
 
+    from traceanalyzer.causes import Cause
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.evidence.analysis import Subject
-    from traceanalyzer.evidence.held import Held, Link
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import Link, RecordedBlocker
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Fix, Harm, RuledOut
-    from traceanalyzer.rules import Rule
     from traceanalyzer.run import Host
 
 __all__ = ["NoSuchOpError", "OpReasoning", "Reason", "Reasoned", "View", "place_of", "reason"]
 
 _MOST: Final = 20  # ops that are shown
 _SUGGESTED: Final = 3
-_PS_PER_US: Final = 1e6
 _LINKS: Final[dict[Link, str]] = {
     "own": "",
     "resource": "it shares a resource with what does: ",
@@ -106,11 +106,11 @@ class Reason:
     """One thing that keeps an op from a GPU.
 
     Attributes:
-        cause: Id of its cause; None where no rule knows it.
+        cause: Id of its cause; None if it is unknown.
         certainty: How sure it is.
-        harm: Whether it hurts; None where no rule knows it.
+        harm: Whether it hurts; None if it is unknown.
         title: What it is, in a line.
-        why: How it comes to that, in a few sentences; "" where no rule knows it.
+        why: How it comes to that, in a few sentences; "" if the cause is unknown.
         tie: How it is tied to the op, "" for the op's own.
         evidence: What shows it, files named as the program's author knows them.
         fixes: What to change.
@@ -206,7 +206,7 @@ class Reasoned:
 
 
 def reason(
-    diagnosis: Diagnosis, expression: re.Pattern[str], rules: Sequence[Rule] | None = None
+    diagnosis: Diagnosis, expression: re.Pattern[str], causes: Sequence[Cause] | None = None
 ) -> Reasoned:
     """Gather all that is known of the ops whose name or type an expression matches.
 
@@ -214,16 +214,16 @@ def reason(
         diagnosis: The run, and what was found of it.
         expression: Looked for anywhere in the name, in the type, and in the type of what a rewrite
             made another op of.
-        rules: The rules that know causes; all by default.
+        causes: The causes to look for. Default: all.
 
     Raises:
         NoSuchOpError: None matches; the message names types that are called alike.
     """
     run = diagnosis.run
     there = diagnosis.on_a_gpu
-    assumed = {} if there is None else {**there.on_host, **there.subjects}
-    subjects = {**assumed, **diagnosis.subjects}
-    known_as = {op_id: s.case.type for op_id, s in subjects.items()}
+    assumed = {} if there is None else {**there.on_host, **there.cpu_ops}
+    cpu_ops = {**assumed, **diagnosis.cpu_ops}
+    known_as = {op_id: s.explanation.type for op_id, s in cpu_ops.items()}
     ops = run.ops
     matches = [
         any(expression.search(text) for text in (str(name), str(type_), known_as.get(op_id, "")))
@@ -236,7 +236,7 @@ def reason(
     rows = rows.assign(in_question=is_in_question).sort_values(
         ["in_question", "host_self_ps"], ascending=False, kind="stable"
     )
-    reasoner = _Reasoner(diagnosis, all_rules() if rules is None else rules)
+    reasoner = _Reasoner(diagnosis, all_causes() if causes is None else causes)
     shown = rows.head(_MOST)
     files = shown_files(shown["source_file"], run)
     return Reasoned(
@@ -261,22 +261,24 @@ def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
 class _Reasoner:
     """Looks up what a diagnosis holds of single ops."""
 
-    def __init__(self, diagnosis: Diagnosis, rules: Sequence[Rule]) -> None:
+    def __init__(self, diagnosis: Diagnosis, causes: Sequence[Cause]) -> None:
         self._diagnosis = diagnosis
         self._run = diagnosis.run
-        self._rules = rules
-        self._titles = {rule.id: rule.title for rule in rules}
+        self._causes = causes
+        self._titles = {cause.id: cause.title for cause in causes}
         self._hosts = {host.name: host for host in self._run.hosts}
         self._version = None if self._run.version is None else self._run.version.value
         self._candidates = Candidates(self._run)
 
     def of(self, row: Any, file: str | None) -> OpReasoning:  # noqa: ANN401 - a row of the op table
         """Return what is known of one row."""
-        subject = self._diagnosis.subjects.get(row.op_id)
+        cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
         on_a_gpu = self._diagnosis.on_a_gpu
-        assumed = None if on_a_gpu is None else on_a_gpu.subjects.get(row.op_id)
-        known = subject or assumed
-        stands_for = "" if known is None or known.case.type == row.type else known.case.type
+        assumed = None if on_a_gpu is None else on_a_gpu.cpu_ops.get(row.op_id)
+        known = cpu_op or assumed
+        stands_for = (
+            "" if known is None or known.explanation.type == row.type else known.explanation.type
+        )
         line = None if pd.isna(row.source_line) else int(row.source_line)
         types = row.input_types if isinstance(row.input_types, str) else None
         return OpReasoning(
@@ -292,16 +294,16 @@ class _Reasoner:
             requested=row.requested_device if isinstance(row.requested_device, str) else None,
             input_types=None if types is None else tuple(map(python_name, _split(types))),
             occurrences=int(row.occurrences),
-            host_us=int(row.host_self_ps) / _PS_PER_US,
-            here=self._here(row, subject),
+            host_us=int(row.host_self_ps) / PS_PER_US,
+            here=self._here(row, cpu_op),
             on_a_gpu=self._on_a_gpu(row, assumed),
         )
 
-    def _here(self, row: Any, subject: Subject | None) -> View:  # noqa: ANN401
+    def _here(self, row: Any, cpu_op: CpuOp | None) -> View:  # noqa: ANN401
         """Return why an op was where it was in this run."""
         host = self._hosts[str(row.host)]
         found = [f for f in self._diagnosis.findings if row.op_id in f.op_ids]
-        reasons = self._reasons(subject, found)
+        reasons = self._reasons(cpu_op, found)
         if row.role != Role.COMPUTE:
             is_folded = row.function == CONSTANTS
             said = _FOLDED if is_folded else _OTHER_ROLES.get(row.role, "")
@@ -315,20 +317,20 @@ class _Reasoner:
         if row.placement != "cpu":
             said = "" if reasons else "It is not on the CPU: nothing keeps it there."
             return View(said=said, reasons=reasons)
-        if subject is None:
+        if cpu_op is None:
             return View(reasons=reasons)
-        view = self._view(row, subject, reasons, devices=self._devices(host))
+        view = self._view(row, cpu_op, reasons, devices=self._devices(host))
         if reasons:
             return view
-        left = self._candidates.of(subject)
+        left = self._candidates.of(cpu_op)
         return replace(
             view,
-            open=tuple((cause, self._open(cause, subject)) for cause in left),
+            open=tuple((cause, self._open(cause, cpu_op)) for cause in left),
             said="What keeps it on the CPU is not known.",
             settled_by=SETTLED_BY if host.sidecar is None else "",
         )
 
-    def _on_a_gpu(self, row: Any, subject: Subject | None) -> View | None:  # noqa: ANN401
+    def _on_a_gpu(self, row: Any, cpu_op: CpuOp | None) -> View | None:  # noqa: ANN401
         """Return where an op would be on a machine with a GPU, or None where nothing tells."""
         replay = self._diagnosis.on_a_gpu
         host = self._hosts[str(row.host)]
@@ -336,11 +338,11 @@ class _Reasoner:
             return None
         assumed = replay.assumption
         on_host = replay.on_host.get(row.op_id)
-        subject = subject or on_host
+        cpu_op = cpu_op or on_host
         if row.op_id in replay.replaced:
             return View(assumed=assumed, said=f"{replay.replaced[row.op_id]}.")
         found = [f for f in replay.findings if row.op_id in f.op_ids]
-        if subject is None:
+        if cpu_op is None:
             said = _CALLS_PYTHON if row.type in PYTHON_CALLBACKS else _MOVES
             if row.op_id in replay.not_replayed:
                 said = _NOT_REPLAYED
@@ -352,12 +354,14 @@ class _Reasoner:
                 reasons=self._reasons(None, found),
                 doubts=replay.program_differs,
             )
-        reasons = self._reasons(subject, found)
-        view = self._view(row, subject, reasons, devices=replay.machine.devices)
-        modal = "may" if subject.case.certainty == "possible" else "would"
-        if subject is on_host:
+        reasons = self._reasons(cpu_op, found)
+        view = self._view(row, cpu_op, reasons, devices=replay.machine.devices)
+        modal = "may" if cpu_op.explanation.certainty == "possible" else "would"
+        if cpu_op is on_host:
             view = replace(view, is_complete=False)  # it is on the GPU as it is
-            said = _ON_HOST.format(modal, device_text(subject.case.held[0].asked))
+            said = _ON_HOST.format(
+                modal, device_text(cpu_op.explanation.blockers[0].requested_device)
+            )
         else:
             said = f"It {modal} be on the CPU there too."
         if not reasons:
@@ -369,52 +373,56 @@ class _Reasoner:
     def _view(
         self,
         row: Any,  # noqa: ANN401
-        subject: Subject,
+        cpu_op: CpuOp,
         reasons: tuple[Reason, ...],
         devices: Sequence[str],
     ) -> View:
-        case = subject.case
+        explanation = cpu_op.explanation
         causes = {r.cause for r in reasons if r.cause is not None}
         host = self._hosts[str(row.host)]
         return View(
-            possible=tuple(self._possible(subject, devices)),
+            possible=tuple(self._possible(cpu_op, devices)),
             reasons=reasons,
-            is_complete=case.is_complete and 0 < len(case.held) == len(reasons),
-            ruled_out=tuple(ruled_out(self._run, host, subject, causes)),
-            doubts=tuple(text for text in (case.contradiction, case.doubt) if text),
+            is_complete=explanation.is_complete and 0 < len(explanation.blockers) == len(reasons),
+            ruled_out=tuple(ruled_out(self._run, host, cpu_op, causes)),
+            doubts=tuple(text for text in (explanation.contradiction, explanation.doubt) if text),
         )
 
-    def _reasons(self, subject: Subject | None, found: Iterable[Finding]) -> tuple[Reason, ...]:
+    def _reasons(self, cpu_op: CpuOp | None, found: Iterable[Finding]) -> tuple[Reason, ...]:
         """Return what holds an op, and the findings on it that rest on something else."""
-        held = [] if subject is None else [self._held(subject, each) for each in subject.case.held]
-        causes = {(reason.cause or "").partition("/")[0] for reason in held}
+        blocker = (
+            []
+            if cpu_op is None
+            else [self._held(cpu_op, each) for each in cpu_op.explanation.blockers]
+        )
+        causes = {(reason.cause or "").partition("/")[0] for reason in blocker}
         others = [self._found(finding) for finding in found if finding.cause not in causes]
-        return (*others, *held)
+        return (*others, *blocker)
 
-    def _held(self, subject: Subject, held: Held) -> Reason:
-        known = cause_of(subject, held, self._rules)
+    def _held(self, cpu_op: CpuOp, blocker: RecordedBlocker) -> Reason:
+        known = cause_of(cpu_op, blocker, self._causes)
         if known is None:
             return Reason(
                 cause=None,
-                certainty=subject.case.certainty,
+                certainty=cpu_op.explanation.certainty,
                 harm=None,
-                title=hold_text(held),
+                title=blocker_text(blocker),
                 why="",
-                tie=_tie(held),
+                tie=_tie(blocker),
                 evidence=(),
                 fixes=(),
             )
-        rule, mark, words = known
+        cause, match, words = known
         levels: tuple[Certainty, ...] = ("certain", "likely", "possible")
         return Reason(
-            cause=rule.id if mark.sub_reason is None else f"{rule.id}/{mark.sub_reason}",
-            certainty=max(subject.case.certainty, mark.certainty, key=levels.index),
+            cause=cause.id if match.sub_reason is None else f"{cause.id}/{match.sub_reason}",
+            certainty=max(cpu_op.explanation.certainty, match.certainty, key=levels.index),
             harm=words.harm,
             title=words.title,
             why=words.why,
-            tie=_tie(held),
-            evidence=evidence_shown(mark.evidence, self._run),
-            fixes=away_from_the_input(words.fixes, (subject.op_id,), self._run),
+            tie=_tie(blocker),
+            evidence=evidence_shown(match.evidence, self._run),
+            fixes=away_from_the_input(words.fixes, (cpu_op.op_id,), self._run),
         )
 
     def _found(self, finding: Finding) -> Reason:
@@ -433,43 +441,43 @@ class _Reasoner:
     def _devices(self, host: Host) -> Sequence[str]:
         return () if host.sidecar is None else machine_of(host.sidecar).devices
 
-    def _possible(self, subject: Subject, devices: Sequence[str]) -> Iterator[str]:
+    def _possible(self, cpu_op: CpuOp, devices: Sequence[str]) -> Iterator[str]:
         """Walk what was possible: the devices there are, the kernels there are for the op."""
-        case = subject.case
+        explanation = cpu_op.explanation
         if devices:
             yield f"Devices: {listed([device_text(d) for d in devices])}."
         kernels = nearest(self._version)
-        support = support_of(kernels.registry, case.type)
+        support = support_of(kernels.registry, explanation.type)
         if support is None:
             return
-        if case.kernels is not None and not case.doubt:
-            kinds = " and ".join(f"the {kind}" for kind in case.kernels) or "no device"
-            yield f"With its attributes, {case.type} has a kernel for {kinds}."
+        if explanation.kernels is not None and not explanation.doubt:
+            kinds = " and ".join(f"the {kind}" for kind in explanation.kernels) or "no device"
+            yield f"With its attributes, {explanation.type} has a kernel for {kinds}."
             return
         of = f"TensorFlow {kernels.registry.version}"
         if support.overall.gpu == "none":
-            yield f"{case.type} has no GPU kernel in {of}."
-        elif not case.types_missing and support.overall.gpu == "all":
-            yield f"{case.type} has GPU kernels in {of}, whatever the type of its data."
-        elif case.types_missing:
-            missing = listed([python_name(t) for t in case.types_missing])
-            yield f"{case.type} has GPU kernels in {of}, but none for {missing}."
+            yield f"{explanation.type} has no GPU kernel in {of}."
+        elif not explanation.types_missing and support.overall.gpu == "all":
+            yield f"{explanation.type} has GPU kernels in {of}, whatever the type of its data."
+        elif explanation.types_missing:
+            missing = listed([python_name(t) for t in explanation.types_missing])
+            yield f"{explanation.type} has GPU kernels in {of}, but none for {missing}."
         else:
-            yield f"{case.type} has GPU kernels in {of}."
+            yield f"{explanation.type} has GPU kernels in {of}."
 
-    def _open(self, cause: str, subject: Subject) -> str:
+    def _open(self, cause: str, cpu_op: CpuOp) -> str:
         title = self._titles.get(cause, "")
-        if cause == "dtype_unsupported" and subject.case.types_missing:
-            missing = listed([python_name(t) for t in subject.case.types_missing])
+        if cause == "dtype_unsupported" and cpu_op.explanation.types_missing:
+            missing = listed([python_name(t) for t in cpu_op.explanation.types_missing])
             return f"if its data are of type {missing}"
         return title
 
 
-def _tie(held: Held) -> str:
+def _tie(blocker: RecordedBlocker) -> str:
     """Return how what holds an op is tied to it; "" where its title names the resource."""
-    if held.link == "resource" and held.hold in {Hold.ASSIGNED, Hold.RESOURCE}:
+    if blocker.link == "resource" and blocker.kind in {BlockerKind.ASSIGNED, BlockerKind.RESOURCE}:
         return ""
-    return _LINKS[held.link]
+    return _LINKS[blocker.link]
 
 
 def _device(row: Any) -> str:  # noqa: ANN401 - a row of the op table

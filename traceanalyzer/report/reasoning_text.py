@@ -135,7 +135,7 @@ def _reason(number: int, reason: Reason, words: Words) -> Iterator[RenderableTyp
     marks = str(reason.certainty)
     if reason.harm is not None:
         marks += f", {reason.harm.replace('_', ' ')}"
-    indented.append(words(f"{reason.cause or 'no rule knows it'} ({marks})", QUIET))
+    indented.append(words(f"{reason.cause or 'no known cause'} ({marks})", QUIET))
     if reason.why:
         indented.append(words.prose(reason.why))
     indented += _evidence(reason, words)

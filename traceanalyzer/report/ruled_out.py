@@ -17,44 +17,40 @@ from traceanalyzer.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from traceanalyzer.evidence.analysis import Subject
+    from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.placement.registry import Nearest
     from traceanalyzer.run import Host, Run
 
 __all__ = ["ruled_out"]
 
 
-def ruled_out(
-    run: Run, host: Host, subject: Subject, causes: Collection[str]
-) -> Iterator[RuledOut]:
+def ruled_out(run: Run, host: Host, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
     """Walk the causes that a fact excludes.
 
     Args:
         run: The run.
         host: The host of the op.
-        subject: The op.
+        cpu_op: The op.
         causes: The causes that it has, with or without their closer names: they are not excluded.
     """
-    held = {cause.partition("/")[0] for cause in causes}
+    blocker = {cause.partition("/")[0] for cause in causes}
     version = None if run.version is None else run.version.value
-    for cause, because in _excluded(run, host, subject, nearest(version)):
-        if cause not in held:
+    for cause, because in _excluded(run, host, cpu_op, nearest(version)):
+        if cause not in blocker:
             yield RuledOut(cause=cause, because=because)
 
 
-def _excluded(
-    run: Run, host: Host, subject: Subject, kernels: Nearest
-) -> Iterator[tuple[str, str]]:
+def _excluded(run: Run, host: Host, cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
     if host.tables.facts.gpu_used:
         yield "no_gpu_visible", f"TensorFlow used a GPU: {host.tables.facts.gpu_witness}"
-    yield from _by_registry(subject, kernels)
-    yield from _by_request(subject)
-    yield from _by_memory(run, host, subject)
+    yield from _by_registry(cpu_op, kernels)
+    yield from _by_request(cpu_op)
+    yield from _by_memory(run, host, cpu_op)
 
 
-def _by_memory(run: Run, host: Host, subject: Subject) -> Iterator[tuple[str, str]]:
+def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     """Walk why the program's own act was not for want of memory, where that is known."""
-    note = memory_note(run, [(subject, held) for held in subject.case.held[:1]])
+    note = memory_note(run, [(cpu_op, blocker) for blocker in cpu_op.explanation.blockers[:1]])
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
         return
@@ -66,29 +62,34 @@ def _by_memory(run: Run, host: Host, subject: Subject) -> Iterator[tuple[str, st
         yield "memory_pressure", text
 
 
-def _by_registry(subject: Subject, kernels: Nearest) -> Iterator[tuple[str, str]]:
+def _by_registry(cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
     """Walk what the kernels exclude, where they are those of the program's TensorFlow."""
-    case = subject.case
-    definition = kernels.registry.definition(case.type)
+    explanation = cpu_op.explanation
+    definition = kernels.registry.definition(explanation.type)
     if definition is None or not kernels.proof.excludes:
         return
     version = f"TensorFlow {kernels.registry.version}"
-    if has_gpu_kernel(kernels.registry, case.type):
-        if case.kernels is not None and GPU in case.kernels and not case.doubt:
-            text = f"{version} has a GPU kernel for {case.type} with its types and attributes"
+    if has_gpu_kernel(kernels.registry, explanation.type):
+        if explanation.kernels is not None and GPU in explanation.kernels and not explanation.doubt:
+            text = (
+                f"{version} has a GPU kernel for {explanation.type} with its types and attributes"
+            )
             yield "no_gpu_kernel", text
             yield "dtype_unsupported", text
-        elif case.types_missing:
-            missing = listed([python_name(t) for t in case.types_missing])
-            yield "no_gpu_kernel", f"{version} has GPU kernels for {case.type}, not for {missing}"
+        elif explanation.types_missing:
+            missing = listed([python_name(t) for t in explanation.types_missing])
+            yield (
+                "no_gpu_kernel",
+                f"{version} has GPU kernels for {explanation.type}, not for {missing}",
+            )
         else:
-            yield "no_gpu_kernel", f"{version} has GPU kernels for {case.type}"
-    yield "custom_op", f"{case.type} is an op of {version} itself"
+            yield "no_gpu_kernel", f"{version} has GPU kernels for {explanation.type}"
+    yield "custom_op", f"{explanation.type} is an op of {version} itself"
 
 
-def _by_request(subject: Subject) -> Iterator[tuple[str, str]]:
+def _by_request(cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     """Walk what the recorded request excludes."""
-    requested = subject.requested_device
+    requested = cpu_op.requested_device
     if requested is None or asks_for_cpu(requested):
         return
     text = f"{device_text(requested)} was asked for it" if requested else "no device was asked for"

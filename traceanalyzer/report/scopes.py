@@ -14,6 +14,7 @@ import numpy as np
 
 from traceanalyzer.model import Scopes, Table
 from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["scopes"]
 
-_PS_PER_US: Final = 1e6
 _COLUMNS: Final = ("parent", "name", "kind", "cpu_us", "device_us", "launch_us", "ops")
 _MAX_NODES: Final = 2_000
 _MAX_DEPTH: Final = 16  # parts of a name; what is deeper stays together in the last
@@ -174,7 +174,7 @@ def _table(tree: _Tree, words: _Words) -> Table:
         kind, word = listed[tree.word[node]]
         if kind == "scope" and not tree.is_parent[node]:
             kind = "op"
-        took = (tree.took_ps[:, node] / _PS_PER_US).tolist()
+        took = (tree.took_ps[:, node] / PS_PER_US).tolist()
         rows.append((None if above < 0 else above, word, kind, *took, int(tree.ops[node])))
     rows += _others(tree, order[_MAX_NODES:], place)
     return Table(columns=_COLUMNS, rows=tuple(rows), total_rows=len(weight))
@@ -186,7 +186,7 @@ def _others(tree: _Tree, cut: NDArray[np.int64], place: NDArray[np.int64]) -> li
     direct = (above < 0) | (place[above] >= 0)
     cut, above = cut[direct], above[direct]
     found, inverse = np.unique(above, return_inverse=True)
-    took = [np.bincount(inverse, part[cut], len(found)) / _PS_PER_US for part in tree.took_ps]
+    took = [np.bincount(inverse, part[cut], len(found)) / PS_PER_US for part in tree.took_ps]
     ops = np.bincount(inverse, tree.ops[cut], len(found)).astype(np.int64)
     numbers = np.bincount(inverse, minlength=len(found))
     return [

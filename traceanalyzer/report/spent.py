@@ -14,6 +14,7 @@ from traceanalyzer.tables.lanes import Doing
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import percent_text
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ _PART_OF: Final[Mapping[Phase, str]] = {
     Phase.UNATTRIBUTED: _UNKNOWN,
 }
 _NAMED: Final = frozenset({_READY, _PROGRAM, _INPUT, _MADE, _RUNTIME, _COPIES})
-_PS_PER_US: Final = 1e6
 _AROUND_OPS: Final = (_PROGRAM, _RUNTIME)  # what a graph saves
 _LEAST_AROUND: Final = 0.2  # of the time: worth a word beside ops that take more
 _LEAST_NAMED: Final = 0.1  # of the time: a second part that is worth a word
@@ -191,5 +191,5 @@ def _of_total(ps: int, found: Spent) -> str:
 
 
 def _time(ps: int) -> str:
-    quantity = duration(ps / _PS_PER_US)
+    quantity = duration(ps / PS_PER_US)
     return f"{quantity.figure} {quantity.unit}"

@@ -10,6 +10,7 @@ from traceanalyzer.model import StepPhases, Table
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["step_phases"]
 
-_PS_PER_US: Final = 1e6
 _MAX_STEPS: Final = 200
 _ORDER: Final = (Phase.COMPUTE, Phase.COPY, *(p for p in Phase if p < Phase.COMPUTE))
 _LAST: Final = tuple(phase for phase in Phase if phase not in _ORDER)
@@ -76,10 +76,10 @@ def _table(told: _Told) -> Table:
     columns = {
         "step": told.steps["step"].tolist(),
         "kind": told.steps["kind"].astype(str).tolist(),
-        "duration_us": (told.steps["duration_ps"] / _PS_PER_US).tolist(),
+        "duration_us": (told.steps["duration_ps"] / PS_PER_US).tolist(),
     }
     for phase in seen:
-        took_us = told.took[PHASE_COLUMNS[phase]] / _PS_PER_US
+        took_us = told.took[PHASE_COLUMNS[phase]] / PS_PER_US
         columns[f"{phase.name.lower()}_us"] = took_us.tolist()
     rows = list(zip(*columns.values(), strict=True))
     return Table(columns=tuple(columns), rows=tuple(rows[:_MAX_STEPS]), total_rows=len(rows))

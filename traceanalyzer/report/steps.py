@@ -11,6 +11,7 @@ from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.step_phases import step_phases
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
+from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["steps_of"]
 
-_PS_PER_US: Final = 1e6
 _MAX_SHOWN: Final = 500  # as the table of steps has them
 _MAX_TIMES: Final = 50_000
 _LEFT_OUT: Final = {
@@ -41,7 +41,7 @@ def steps_of(run: Run) -> Steps:
         return Steps(source="missing", note=note, count=0)
     rows = main_steps(run.steps)
     kinds = rows["kind"].astype(str)
-    took_us = rows["duration_ps"].to_numpy(np.float64)[kinds == REGULAR] / _PS_PER_US
+    took_us = rows["duration_ps"].to_numpy(np.float64)[kinds == REGULAR] / PS_PER_US
     is_inferred = bool(rows["is_inferred"].all())
     busiest = rows.groupby("host", observed=True).size().idxmax()
     of_one = kinds[rows["host"] == busiest].value_counts()
@@ -77,7 +77,7 @@ def _times(of_one: pd.DataFrame) -> PackedTable | None:
     columns: dict[str, Numbers | Texts] = {
         "step": Numbers(shown["step"].to_numpy(np.float64)),
         "kind": Texts(kinds.cat.codes.to_numpy(), kinds.cat.categories.astype(str).tolist()),
-        "duration_us": Numbers(shown["duration_ps"].to_numpy(np.float64) / _PS_PER_US, per=1000),
+        "duration_us": Numbers(shown["duration_ps"].to_numpy(np.float64) / PS_PER_US, per=1000),
     }
     return pack(columns, len(of_one))
 

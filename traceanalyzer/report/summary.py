@@ -120,7 +120,7 @@ def _health(report: Report, words: Words) -> Iterator[RenderableType]:
 def _findings(report: Report, words: Words) -> Iterator[RenderableType]:
     yield heading(words, "Findings")
     if not report.findings:
-        yield words("No rule found a cause in this trace.", QUIET)
+        yield words("No known cause was found in this trace.", QUIET)
     shown, once = _apart(report.findings)
     for number, finding in enumerate(shown[:FINDINGS_SHOWN], start=1):
         yield words(f"{number}. ") + words.prose(finding.title, "bold")
@@ -355,8 +355,8 @@ def _unexplained(report: Report, words: Words, width: int) -> Iterator[Renderabl
     if not unexplained.ops and unexplained.cpu_op_us == 0:
         return
     yield heading(words, "Unexplained")
-    said = words("No rule found a cause for ") + words.time(unexplained.cpu_op_us)
-    yield said + words(" of CPU-op time.")
+    said = words.time(unexplained.cpu_op_us)
+    yield said + words(" of CPU-op time has no known cause yet.")
     if not unexplained.ops:
         return
     ops = unexplained.ops[:UNEXPLAINED_SHOWN]

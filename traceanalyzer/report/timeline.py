@@ -12,6 +12,7 @@ from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.intervals import Intervals, union
 from traceanalyzer.timeline.overlap import overlap_share
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["critical_paths", "idle_share", "timeline"]
 
-_PS_PER_US: Final = 1e6
 _MAX_OPS: Final = 50
 _RUNS: Final = ("compute", "copy")
 _ORDER: Final = (
@@ -50,7 +50,7 @@ def timeline(run: Run) -> Timeline | None:
         busiest_share=max(computed) if several else None,
         idlest_share=min(computed) if several else None,
         shift_us=max((0, *(ps for h in run.hosts for ps in h.timeline.shifts_ps.values())))
-        / _PS_PER_US,
+        / PS_PER_US,
     )
 
 
@@ -116,11 +116,11 @@ def _shares(took_ps: Mapping[Phase, int], steps: int) -> tuple[tuple[PhaseTime, 
     """Return the phases that took any time, per step, and their sum in microseconds."""
     total = sum(took_ps.values())
     phases = tuple(
-        PhaseTime(phase=phase.name.lower(), us=ps / steps / _PS_PER_US, share=ps / total)
+        PhaseTime(phase=phase.name.lower(), us=ps / steps / PS_PER_US, share=ps / total)
         for phase, ps in took_ps.items()
         if ps
     )
-    return phases, total / steps / _PS_PER_US
+    return phases, total / steps / PS_PER_US
 
 
 def _path(found: HostPath) -> CriticalPath:
@@ -145,7 +145,7 @@ def _path(found: HostPath) -> CriticalPath:
                 name=name,
                 type=op_type,
                 placement=placement,
-                us_per_step=ps / found.steps / _PS_PER_US,
+                us_per_step=ps / found.steps / PS_PER_US,
                 share=ps / total,
             )
             for op_id, name, op_type, placement, ps in zip(

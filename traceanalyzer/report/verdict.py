@@ -187,7 +187,7 @@ def _with_a_gpu(there: OnAGpu) -> str:
 
 def _surely_with_a_gpu(there: OnAGpu) -> str:
     when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
-    if not there.subjects:
+    if not there.cpu_ops:
         none = "no recorded op outside the input pipeline would run on the CPU"
         if there.not_replayed:
             none = f"none of the {counted(there.replayed, 'op')} replayed would run on the CPU"
@@ -198,21 +198,21 @@ def _surely_with_a_gpu(there: OnAGpu) -> str:
         replayed += " replayed"
         left = f"; {len(there.not_replayed):,} could not be replayed"
     harmful = (f for f in there.findings if f.harm == "harmful")
-    first = next((f for f in harmful if not there.subjects.keys().isdisjoint(f.op_ids)), None)
+    first = next((f for f in harmful if not there.cpu_ops.keys().isdisjoint(f.op_ids)), None)
     most = "" if first is None else f", first of all: {first.title}"
     if first is None and not there.unexplained:
-        most = ", which does no harm" if len(there.subjects) == 1 else ", none of which does harm"
+        most = ", which does no harm" if len(there.cpu_ops) == 1 else ", none of which does harm"
     certain = {
         op_id
         for finding in there.findings
         if finding.certainty == "certain"
         for op_id in (*finding.op_ids, *finding.dragged_along)
     }
-    sure = len(there.subjects.keys() & certain)
-    may = len(there.subjects) - sure
+    sure = len(there.cpu_ops.keys() & certain)
+    may = len(there.cpu_ops) - sure
     unless = "; the program may do something else there" if may and there.program_differs else ""
     if first is not None and first.certainty == "possible":
-        doubts = (there.subjects[at].case.doubt for at in first.op_ids if at in there.subjects)
+        doubts = (there.cpu_ops[at].explanation.doubt for at in first.op_ids if at in there.cpu_ops)
         unless = next((f"; {doubt}" for doubt in doubts if doubt), unless)
     if not sure:
         ops = f"{may:,} of {replayed} may still run on the CPU"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from traceanalyzer.units import NS_PER_S
 from traceanalyzer.wording import figure_text
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordedPart", "recorded_part"]
 
-_NS_PER_S: Final = 1e9
 _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
 
 
@@ -45,16 +45,16 @@ def recorded_part(sidecar: Sidecar, session: int | None) -> RecordedPart | None:
     found: Session = sidecar.sessions[session]
     if found.stop_ns is None:
         return None
-    recorded_s = (found.stop_ns - found.start_ns) / _NS_PER_S
+    recorded_s = (found.stop_ns - found.start_ns) / NS_PER_S
     start, ready = (_number(sidecar.environment, k) for k in ("started_ns", "attached_ns"))
     end = _number(sidecar.devices, "ended_ns")
     if start is None or ready is None or end is None or not start <= ready <= found.start_ns <= end:
         return RecordedPart(recorded_s=recorded_s, program_s=None, is_nearly_all=True)
-    used_s = (end - ready) / _NS_PER_S
+    used_s = (end - ready) / NS_PER_S
     missing_s = used_s - recorded_s
     return RecordedPart(
         recorded_s=recorded_s,
-        program_s=(end - start) / _NS_PER_S,
+        program_s=(end - start) / NS_PER_S,
         is_nearly_all=missing_s <= max(_LITTLE_S, _LITTLE_SHARE * used_s),
     )
 

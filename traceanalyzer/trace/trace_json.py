@@ -22,6 +22,7 @@ from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.trace.builder import LARGEST_PS, PlaneBuilder, TraceBuilder
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.inflate import DamagedGzipError
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +41,6 @@ FORMAT: Final = "trace.json"
 MAX_ELEMENT: Final = 4 << 20
 
 _EVENTS_KEY: Final = "traceEvents"
-_PS_PER_US: Final = 1_000_000
 _US_DIGITS: Final = 13  # of the whole part of a time that fits 64 bits of picoseconds
 _COMPLETE, _METADATA, _INSTANT = "X", "M", frozenset({"i", "I"})
 # Names of planes, perhaps after a host's: what TensorFlow's and JAX's profilers write.
@@ -386,7 +386,7 @@ def _picoseconds(value: Json) -> int | None:
     # Looked at before it is converted: 1e999999999 would take up all memory as an integer.
     if isinstance(value, Decimal) and (not value.is_finite() or value.adjusted() >= _US_DIGITS):
         return None
-    ps = round(value * _PS_PER_US)
+    ps = round(value * PS_PER_US)
     return ps if 0 <= ps <= LARGEST_PS else None
 
 

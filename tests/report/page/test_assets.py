@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import marshal
 import re
 from importlib import resources
-from typing import TYPE_CHECKING, Any
-
-import pytest
-from jinja2 import DictLoader, Environment
+from typing import Any
 
 from tests.report.examples import gpu_run
 from tests.report.markup import read
 from traceanalyzer.report.page import render_page
-from traceanalyzer.report.page.template_cache import TemplateCache
 from traceanalyzer.report.page.vendored import MANIFEST, packages, styles
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER = resources.files("traceanalyzer.report.page").joinpath("vendor")
 
@@ -71,56 +63,3 @@ def entry(**changed: str) -> dict[str, Any]:
     file = {"file": "a.js", "kind": "script", "upstream": "a.js", "sha256": ""}
     told = {"name": "a", "version": "1.0.0", "licence": "MIT", "integrity": "", "files": [file]}
     return told | changed
-
-
-def rendered(folder: Path, source: str = "{{ 1 + x }}") -> str:
-    made = Environment(
-        loader=DictLoader({"a": source}), autoescape=True, bytecode_cache=TemplateCache(folder)
-    )
-    return made.get_template("a").render(x=2)
-
-
-def put(file: Path, code: bytes) -> None:
-    """Puts other code in the place of what is kept, as if it belonged there."""
-    checksum = file.read_bytes().split(b" ", 1)[0]
-    file.write_bytes(checksum + b" " + hashlib.sha256(code).hexdigest().encode() + b"\n" + code)
-
-
-def kept(folder: Path) -> Path:
-    (file,) = folder.iterdir()
-    return file
-
-
-def other_code(source: str) -> bytes:
-    return marshal.dumps(
-        compile(Environment(autoescape=True).compile(source, raw=True), "a", "exec")
-    )
-
-
-def test_what_was_compiled_is_used_again(tmp_path: Path) -> None:
-    folder = tmp_path / "cache" / "templates"
-    assert rendered(folder) == "3"
-    put(kept(folder), other_code("kept"))
-    assert rendered(folder) == "kept"
-
-
-@pytest.mark.parametrize("damage", [b"", b"\n", b"\xff\xfe", b"{}", marshal.dumps([1])])
-def test_what_is_damaged_is_compiled_anew(tmp_path: Path, damage: bytes) -> None:
-    folder = tmp_path / "cache"
-    rendered(folder)
-    kept(folder).write_bytes(damage)
-    assert rendered(folder) == "3"
-    put(kept(folder), damage)
-    assert rendered(folder) == "3"
-    rendered(folder)
-    file = kept(folder)
-    file.write_bytes(file.read_bytes()[:-1])
-    assert rendered(folder) == "3"
-
-
-def test_a_folder_that_others_can_write_is_not_trusted(tmp_path: Path) -> None:
-    folder = tmp_path / "cache"
-    rendered(folder)
-    put(kept(folder), other_code("theirs"))
-    folder.chmod(0o777)
-    assert rendered(folder) == "3"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
@@ -34,7 +33,6 @@ from traceanalyzer.report.page.phases import (
 )
 from traceanalyzer.report.page.round_trip import round_trips
 from traceanalyzer.report.page.step_strip import chart_data, kind_word, step_strip, wait_strip
-from traceanalyzer.report.page.template_cache import TemplateCache, cache_folder
 from traceanalyzer.report.page.timeline_link import (
     finding_query,
     findings_shown,
@@ -44,6 +42,8 @@ from traceanalyzer.report.page.timeline_link import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from traceanalyzer.model import Report
 
 __all__ = ["render_page", "write_page"]
@@ -145,18 +145,11 @@ def breakable(name: str) -> list[str]:
     return _PIECES.findall(name) or [name]
 
 
-def _template_cache() -> TemplateCache | None:
-    folder = cache_folder(Path(__file__).read_text(encoding="utf-8"))
-    return None if folder is None else TemplateCache(folder)
-
-
 @cache
 def environment() -> Environment:
     """Returns the templates' environment: escaping on, unknown names an error."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
-        bytecode_cache=_template_cache(),
-        optimized=False,  # so that compiled templates hold no results of our functions
         autoescape=True,
         undefined=StrictUndefined,
         finalize=shown,

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from traceanalyzer.model import TraceWhere
 from traceanalyzer.report.packed import unpack
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from traceanalyzer.model import EventLane, IdleGap, Report, Where
@@ -21,7 +22,6 @@ __all__ = [
     "timeline_place",
 ]
 
-_PS_PER_US: Final = 1e6
 _MARGIN: Final = 0.5  # of the place's own length, on either side
 _NARROWEST_US: Final = 10.0
 
@@ -60,8 +60,8 @@ def timeline_place(report: Report, where: Where | None) -> TimelinePlace | None:
     (begin_us,) = begins
     if where.offset_ps is None or begin_us is None:
         return TimelinePlace("#timeline", indices)
-    start_us = begin_us + where.offset_ps / _PS_PER_US
-    took_us = (where.duration_ps or 0) / _PS_PER_US
+    start_us = begin_us + where.offset_ps / PS_PER_US
+    took_us = (where.duration_ps or 0) / PS_PER_US
     return TimelinePlace(place_link(start_us, took_us), indices, start_us, start_us + took_us)
 
 

@@ -144,7 +144,7 @@ def source_places(finding: Finding) -> tuple[SourcePlace, ...]:
 
 
 def why_silent(report: Report, rule: RuleStatus) -> str:
-    """Returns why a rule that found nothing does not apply: by what excludes it, where told."""
+    """Return why a cause was not found: what excludes it, if that is known."""
     if rule.reason is not None:
         return rule.reason
     excluded = (

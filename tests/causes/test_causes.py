@@ -1,0 +1,172 @@
+"""Every cause, by the same tests: its examples in `CAUSE.toml`, its documentation, its texts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.causes.examples import FOLDER, examples_of
+from traceanalyzer.causes import Cause, CauseMatch, FindingText, all_causes
+from traceanalyzer.findings import Finding
+
+if TYPE_CHECKING:
+    from tests.causes.examples import BlockerExample, Example
+    from traceanalyzer.sidecar.document import Frame
+
+HEADINGS = ["What it detects", "Why it happens", "How to fix it", "How sure it is"]
+CAUSES = all_causes()
+EXAMPLES = [(cause, example) for cause in CAUSES for example in examples_of(cause.id)[0]]
+BLOCKERS = [(cause, example) for cause in CAUSES for example in examples_of(cause.id)[1]]
+MATCHING = [(cause, example) for cause, example in BLOCKERS if example.fires]
+
+every_cause = pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+every_example = pytest.mark.parametrize(
+    ("cause", "example"), EXAMPLES, ids=[f"{r.id}: {e.title}" for r, e in EXAMPLES]
+)
+
+
+every_blocker = pytest.mark.parametrize(
+    ("cause", "example"), BLOCKERS, ids=[f"{r.id}: {e.title}" for r, e in BLOCKERS]
+)
+every_matching_blocker = pytest.mark.parametrize(
+    ("cause", "example"), MATCHING, ids=[f"{r.id}: {e.title}" for r, e in MATCHING]
+)
+
+
+def findings(cause: Cause, example: Example) -> list[Finding]:
+    """What the cause finds, where the question arises."""
+    run = example.run()
+    return [] if cause.not_applicable(run) is not None else list(cause.check(run))
+
+
+@every_example
+def test_it_names_just_the_ops_of_its_example_and_its_findings_are_whole(
+    cause: Cause, example: Example
+) -> None:
+    names = dict(zip(*(example.run().ops[c] for c in ("op_id", "name")), strict=True))
+    found = findings(cause, example)
+
+    assert sorted(names[i] for f in found for i in f.op_ids) == sorted(example.fires_on)
+    assert len({f.id for f in found}) == len(found)
+    for one in found:
+        assert one.cause == cause.id
+        assert one.op_ids
+        assert one.evidence
+        assert one.title.strip()
+        assert one.why.strip()
+
+
+@every_blocker
+def test_it_matches_only_its_own_blockers(cause: Cause, example: BlockerExample) -> None:
+    known = [r.id for r in CAUSES if r.match(example.cpu_op, example.blocker) is not None]
+
+    assert (cause.id in known) == example.fires
+    assert len(known) <= 1
+
+
+@every_matching_blocker
+def test_its_match_is_whole_and_has_evidence(cause: Cause, example: BlockerExample) -> None:
+    found = match(cause, example)
+
+    assert found.evidence
+    assert all(e.kind.strip() and e.text.strip() for e in found.evidence)
+    assert len(set(found.evidence)) == len(found.evidence)
+    assert found.certainty in {"certain", "likely", "possible"}
+    assert found == match(cause, example)
+
+
+@every_matching_blocker
+def test_its_scope_stays_when_lines_move(cause: Cause, example: BlockerExample) -> None:
+    """Lines above an op come and go; a function is numbered anew with each trace of it."""
+    moved = replace(
+        example,
+        cpu_op=replace(example.cpu_op, op_id="op9", line=example.cpu_op.line and 1234),
+        blocker=replace(
+            example.blocker,
+            frame=below(example.blocker.frame),
+            scope_frame=below(example.blocker.scope_frame),
+            function=re.sub(r"_\d+$", "_4711", example.blocker.function),
+        ),
+    )
+
+    before, after = match(cause, example), match(cause, moved)
+
+    assert before.scope == after.scope
+    assert before.sub_reason == after.sub_reason
+
+
+@every_matching_blocker
+def test_its_text_is_whole(cause: Cause, example: BlockerExample) -> None:
+    found = text(cause, example)
+
+    assert found.title.strip()
+    assert not found.title.endswith(".")
+    assert "\n" not in found.title
+    assert found.why.strip().endswith(".")
+    assert found.harm in {"harmful", "harmless", "by_design"}
+    assert {*found.modifiers} <= {"soft_placement_fallback"}
+    assert len(set(found.fixes)) == len(found.fixes)
+    for fix in found.fixes:
+        assert fix.text.strip()
+        assert fix.code is None or fix.code.strip()
+    if found.harm == "harmful":
+        assert found.fixes, "what does harm needs something to do about it"
+
+
+@every_cause
+def test_its_examples_show_what_matches_and_what_does_not(cause: Cause) -> None:
+    runs, blockers = examples_of(cause.id)
+
+    assert runs or blockers
+    for matches in ([bool(e.fires_on) for e in runs], [e.fires for e in blockers]):
+        assert not matches or {*matches} == {True, False}
+    assert bool(blockers) == (cause.describe is not None)
+
+
+def test_all_examples_belong_to_a_cause() -> None:
+    assert {file.stem for file in FOLDER.glob("*.toml")} <= {cause.id for cause in CAUSES}
+
+
+@every_cause
+def test_its_documentation_has_every_chapter_in_order(cause: Cause) -> None:
+    lines = cause.documentation.strip().splitlines()
+
+    assert lines[0].endswith(".")
+    assert [line.removeprefix("## ") for line in lines if line.startswith("#")] == HEADINGS
+    chapters = re.split(r"^## .*$", cause.documentation, flags=re.MULTILINE)[1:]
+    assert all(chapter.strip() for chapter in chapters)
+
+
+def test_a_finding_without_evidence_is_refused() -> None:
+    with pytest.raises(ValueError, match="some_cause: a finding needs evidence"):
+        Finding(
+            cause="some_cause",
+            scope="",
+            certainty="likely",
+            harm="harmful",
+            title="t",
+            why="w",
+            op_ids=("op0",),
+            evidence=(),
+        )
+
+
+def match(cause: Cause, example: BlockerExample) -> CauseMatch:
+    """What the cause says of an example that is of its cause."""
+    found = cause.match(example.cpu_op, example.blocker)
+    assert found is not None
+    return found
+
+
+def text(cause: Cause, example: BlockerExample) -> FindingText:
+    """What it says of an op that has the cause first of all."""
+    assert cause.describe is not None
+    return cause.describe([(example.cpu_op, example.blocker)])
+
+
+def below(frame: Frame | None) -> Frame | None:
+    """The same line, some lines further down."""
+    return None if frame is None else replace(frame, line=frame.line + 100)

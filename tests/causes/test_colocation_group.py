@@ -1,0 +1,45 @@
+"""What is said of a colocation: how to take it away only where a line of the program asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.causes.examples import blocker, cpu_op
+from traceanalyzer.causes.colocation_group import CAUSE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.causes import FindingText
+    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+
+
+def said(cpu_op: CpuOp, blocker: RecordedBlocker) -> FindingText:
+    assert CAUSE.describe is not None
+    return CAUSE.describe([(cpu_op, blocker)])
+
+
+def test_nobody_is_told_to_change_what_an_optimizer_asks_for(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("train = optimizer.minimize(loss, colocate_gradients_with_ops=True)\n")
+    update = cpu_op("Mul", name="Adam/update_emb/mul", file=str(program), line=1)
+
+    words = said(update, blocker("resource", "VariableV2", "class", name="emb"))
+
+    (fix,) = words.fixes
+    assert fix.code is None
+    assert "See what keeps" in fix.text
+
+
+def test_the_line_that_asks_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("with tf.compat.v1.colocate_with(text):\n    y = tf.exp(x)\n")
+    exp = cpu_op("Exp", file=str(program), line=2)
+
+    words = said(exp, blocker("no_kernel", "AsString", "class", name="text"))
+
+    assert [fix.text for fix in words.fixes] == [
+        "Make them outside of the `colocate_with` at train.py:1."
+    ]
+    assert "so can they" not in words.why

@@ -1,0 +1,95 @@
+"""What a strategy's own code puts on the CPU, with GPUs alone and beside them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import traceanalyzer as ta
+from tests.causes.examples import blocker, cpu_op, line
+from tests.emulator.oracle import the_oracle
+from traceanalyzer.causes.distribution_strategy_cpu import CAUSE
+
+if TYPE_CHECKING:
+    from traceanalyzer.findings import Finding
+
+PROGRAM = """\
+import sys
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy(sys.argv[1:] or None)
+with strategy.scope():
+    weights = tf.Variable(tf.ones([64, 64]))
+
+def total():
+    return tf.matmul(weights, weights)
+
+@tf.function
+def step():
+    return strategy.reduce("MEAN", strategy.run(total), axis=None)
+
+@tf.function
+def step_on_gpu():
+    with tf.device("/GPU:0"):
+        return strategy.reduce("SUM", strategy.run(total), axis=None)
+
+for _ in range(2):
+    step()
+    step_on_gpu()
+"""
+
+
+def found_by_line(*devices: str) -> dict[tuple[int, str], Finding]:
+    """The findings of the rule in a capture with two emulated GPUs, by line and type of op."""
+    folder = Path(tempfile.mkdtemp(prefix="strategy-"))
+    (folder / "train.py").write_text(PROGRAM)
+    capture = "tests.labelled.captured_in_fork:capture"
+    of = (str(folder / "train.py"), str(folder / "logs"), 2, *devices)
+    outcome = the_oracle().run(capture, *of, gpus=2)
+    assert outcome.exit_code == 0, outcome.error
+    run = ta.load(folder / "logs")
+    ops = run.ops.set_index("op_id")
+    return {
+        (int(ops.loc[op_id, "source_line"]), str(ops.loc[op_id, "type"])): finding
+        for finding in ta.diagnose(run).findings
+        if finding.cause == CAUSE.id
+        for op_id in finding.op_ids
+    }
+
+
+def test_a_reduction_is_on_the_cpu_although_every_device_is_a_gpu() -> None:
+    found = found_by_line()
+
+    assert (13, "AddN") in found
+    assert {line for line, _ in found} == {13}  # and none of what is asked for on a GPU
+    (one,) = {f.id: f for f in found.values()}.values()
+    assert one.certainty == "certain"
+    assert "strategy.reduce" in one.why
+    assert "made without naming any" not in one.why
+    assert one.fixes[0].code is not None
+    assert one.fixes[0].code.startswith('with tf.device("/GPU:0"):')
+
+
+@pytest.mark.slow
+def test_a_replica_on_the_cpu_is_there_by_the_devices_that_were_named() -> None:
+    found = found_by_line("/GPU:0", "/CPU:0")
+
+    replica = next(f for (line, _), f in found.items() if line == 9)
+    assert replica.certainty == "certain"
+    assert "devices that it was made for" in replica.why
+
+
+def test_replicas_that_several_strategies_call_alike_are_laid_to_none_by_name() -> None:
+    file = "/lib/site-packages/tensorflow/python/distribute/mirrored_run.py"
+    frame = line(382, is_user=False, file=file)
+    found = blocker(
+        "request", "MatMul", requested_device="/device:CPU:0", scope="CPU", scope_frame=frame
+    )
+    assert CAUSE.describe is not None
+
+    title = CAUSE.describe([(cpu_op("MatMul"), found)]).title
+
+    assert title == "A strategy of tf.distribute puts MatMul at train.py:7 on /device:CPU:0"

@@ -1,0 +1,120 @@
+"""A file put among the causes is a cause: found and applied, with no other edit."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.causes.examples import Example
+from traceanalyzer import causes
+from traceanalyzer.causes import all_causes
+from traceanalyzer.diagnosis import diagnose
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# Finds ops of one name.
+DROPPED = '''\
+"""Ops named zap ran on the CPU.
+
+## What it detects
+
+Zaps.
+
+## Why it happens
+
+Nobody knows.
+
+## How to fix it
+
+Do without.
+
+## How sure it is
+
+Not at all.
+"""
+
+from traceanalyzer.findings import Finding
+from traceanalyzer.model import Evidence
+from traceanalyzer.causes._cause import Cause
+
+
+def _check(run):
+    zaps = run.ops[run.ops["name"] == "zap"]
+    if len(zaps):
+        yield Finding(
+            cause=CAUSE.id,
+            scope="",
+            certainty="possible",
+            harm="harmless",
+            title="A zap ran on the CPU",
+            why="It is one.",
+            op_ids=tuple(zaps["op_id"]),
+            evidence=(Evidence(kind="type", text="it is named zap"),),
+        )
+
+
+CAUSE = Cause(
+    id="{id}",
+    title="Ops named zap",
+    documentation=__doc__,
+    check=_check,
+)
+'''
+RAISING = '''\
+"""A cause that raises."""
+
+from traceanalyzer.causes._cause import Cause
+
+
+def _raise(*_):
+    raise ZeroDivisionError("of a cause")
+
+
+CAUSE = Cause(id="{id}", title="It raises", documentation=__doc__, {part}=_raise)
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A second folder whose files are causes of the package."""
+    monkeypatch.setattr(causes, "__path__", [*causes.__path__, str(tmp_path)])
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith(f"{causes.__name__}."):
+            del sys.modules[name]
+            monkeypatch.delattr(causes, name.rpartition(".")[2], raising=False)
+
+
+def drop(folder: Path, text: str, name: str, **fields: Any) -> None:  # noqa: ANN401 - texts
+    (folder / f"{name}.py").write_text(text.format(id=name, **fields))
+
+
+def test_it_is_found_and_applied(folder: Path) -> None:
+    before = [cause.id for cause in all_causes()]
+    drop(folder, DROPPED, "zap")
+
+    assert [cause.id for cause in all_causes()] == sorted([*before, "zap"])
+    found = diagnose(Example(title="", ops=({"name": "zap", "type": "MatMul"},)).run())
+    assert [f.cause for f in found.findings] == ["zap"]
+    assert {o.cause: o.status for o in found.outcomes}["zap"] == "fired"
+
+
+@pytest.mark.parametrize("part", ["check", "match", "not_applicable"])
+def test_one_that_raises_fails_alone(folder: Path, part: str) -> None:
+    drop(folder, DROPPED, "zap")
+    drop(folder, RAISING, "broken", part=part)
+    # The second one is explained by what a trace alone tells.
+    ops = ({"name": "zap", "type": "MatMul"}, {"name": "shuffle", "type": "RandomShuffle"})
+
+    found = diagnose(Example(title="", ops=ops).run())
+
+    outcomes = {o.cause: o for o in found.outcomes}
+    assert outcomes["broken"].status == "failed"
+    assert outcomes["broken"].reason == "ZeroDivisionError: of a cause"
+    assert [o.cause for o in found.outcomes if o.status == "failed"] == ["broken"]
+    assert {f.cause for f in found.findings} == {"zap", "no_gpu_kernel"}

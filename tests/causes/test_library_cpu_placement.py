@@ -1,0 +1,84 @@
+"""What is said of library code is so in the sources of the TensorFlow and Keras installed here."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.causes.examples import blocker, cpu_op, line
+from traceanalyzer.causes.library_cpu_placement import CAUSE, HABITS
+
+# A scope for the CPU, or for the device of another variable, as code opens it.
+_SCOPE = re.compile(
+    r"""with\s[^#\n]*device(?:_scope)?\(\s*["'/\w:]*cpu|set_cpu0\(|colocate_vars_with\("""
+    # What feeds devices asks for the device of the dataset, which is the CPU unless it is named.
+    r"""|device\(self\._source_device""",
+    re.IGNORECASE,
+)
+# Of Keras 2 and of the Keras that TensorFlow still carries: not what is installed beside 2.21.
+_OF_KERAS_2 = {
+    "keras/optimizers/optimizer.py",
+    "keras/src/optimizers/optimizer.py",
+    "tf_keras/src/optimizers/optimizer.py",
+    "keras/callbacks.py",
+    "keras/src/callbacks.py",
+    "keras/layers/rnn/gru_lstm_utils.py",
+    "keras/src/layers/rnn/gru_lstm_utils.py",
+    "keras/src/metrics/py_metric.py",
+    "tf_keras/src/callbacks.py",
+    "tf_keras/src/layers/rnn/gru_lstm_utils.py",
+    "tf_keras/src/metrics/py_metric.py",
+    "tensorflow/python/keras/layers/recurrent_v2.py",
+}
+_FILES = [file for habit in HABITS for file in habit.files if file not in _OF_KERAS_2]
+_EMBEDDINGS = "keras/src/layers/core/embedding.py"
+
+
+def installed(file: str) -> Path:
+    """Where a file of an installed package is; the package is not imported."""
+    package, _, rest = file.partition("/")
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        pytest.skip(f"{package} is not installed")
+    return Path(spec.origin).parent / rest
+
+
+def code_of(path: Path) -> str:
+    """The source of a file, or of all in a folder."""
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    texts = [f.read_text(encoding="utf-8") for f in files if not f.name.endswith("_test.py")]
+    return "\n".join(texts)
+
+
+@pytest.mark.parametrize("file", _FILES)
+def test_the_library_opens_a_scope_for_the_cpu_there(file: str) -> None:
+    path = installed(file)
+
+    assert path.exists()
+    assert _SCOPE.search(code_of(path))
+
+
+def test_an_embedding_layer_opens_none() -> None:
+    code = code_of(installed(_EMBEDDINGS))
+
+    # What stands in the docstring of some versions is an example for the reader.
+    assert not _SCOPE.search(re.sub(r'"""[\s\S]*?"""', "", code))
+
+
+@pytest.mark.parametrize("file", [file for habit in HABITS for file in habit.files])
+def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
+    name = f"{file}inside.py" if file.endswith("/") else file
+    frame = line(9, is_user=False, file=f"/usr/lib/python3/site-packages/{name}")
+    found = blocker(
+        "request", "Cast", requested_device="/device:CPU:0", scope="CPU:0", scope_frame=frame
+    )
+
+    mark = CAUSE.match(cpu_op("Cast"), found)
+
+    assert mark is not None
+    assert mark.sub_reason in {habit.sub_reason for habit in HABITS if file in habit.files}
+    # An optimizer asks for the device of the model's variable: where there is a GPU, for that.
+    assert (mark.certainty == "likely") == (mark.sub_reason == "optimizer_slot")

@@ -1,0 +1,41 @@
+"""What is said where a capture tells what hid the GPU."""
+
+from __future__ import annotations
+
+from tests.causes.examples import Example, captured
+from traceanalyzer.causes.no_gpu_visible import CAUSE
+from traceanalyzer.sidecar.document import SessionConfig, Sidecar
+
+_NO_GPU = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
+
+
+def test_a_session_that_is_told_to_have_no_gpu_is_certain() -> None:
+    sidecar = Sidecar(
+        tool="",
+        host="h",
+        complete=True,
+        devices={"context_made": False},
+        session_configs=(
+            SessionConfig(
+                is_own=True, is_local=True, soft_placement=False, device_count={"GPU": 0}
+            ),
+        ),
+    )
+    example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)
+
+    (finding,) = CAUSE.check(captured(example.run(), sidecar, (None,)))
+
+    assert (finding.certainty, finding.sub_reason) == ("certain", "hidden_by_session")
+    assert [e.kind for e in finding.evidence] == ["hidden_by_session"]
+    assert "device_count" in finding.fixes[0].text
+
+
+def test_of_a_program_that_listed_its_devices_that_is_said() -> None:
+    devices = {"context_made": True, "logical": [{"name": "/device:CPU:0", "type": "CPU"}]}
+    sidecar = Sidecar(tool="", host="h", complete=True, devices=devices)
+    example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)
+
+    (finding,) = CAUSE.check(captured(example.run(), sidecar, (None,)))
+
+    assert (finding.certainty, finding.sub_reason) == ("certain", None)
+    assert [e.kind for e in finding.evidence] == ["devices"]

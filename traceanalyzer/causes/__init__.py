@@ -1,0 +1,20 @@
+"""The causes, one per file. Each module here that defines `CAUSE` is one; no list names it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+
+__all__ = ["Cause", "CauseMatch", "FindingText", "all_causes"]
+
+
+def all_causes() -> tuple[Cause, ...]:
+    """Return every cause, in order of id."""
+    modules = [
+        import_module(f"{__name__}.{found.name}")
+        for found in iter_modules(__path__)
+        if not found.name.startswith("_")
+    ]
+    return tuple(sorted((m.CAUSE for m in modules), key=lambda cause: cause.id))

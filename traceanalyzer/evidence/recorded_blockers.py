@@ -1,0 +1,459 @@
+"""What keeps an op from a GPU, with all that a capture recorded of it: lines, scopes, resources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from traceanalyzer.evidence.variable_uses import VariableUses
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.dataset_calls import functions_of_steps
+from traceanalyzer.placement.devices import NO_SCOPE, type_in_scope
+from traceanalyzer.placement.kernels import GPU
+from traceanalyzer.placement.op_definitions import InputTypesError
+from traceanalyzer.placement.support import all_on_host
+from traceanalyzer.sidecar.document import LARGEST, OF_OP, Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.placement.kernels import Kernel
+    from traceanalyzer.placement.nodes import Edge
+    from traceanalyzer.placement.program import FunctionPlacement
+    from traceanalyzer.placement.registry import Registry
+    from traceanalyzer.sidecar.document import (
+        Attributes,
+        Frame,
+        Graph,
+        Json,
+        Resource,
+        Sidecar,
+        Signature,
+    )
+
+__all__ = ["BlockerRecords", "Link", "RecordedBlocker", "scopes_of_making"]
+
+# How what holds an op is tied to it: it is the op's own; it shares a resource, or a reference, with
+# it; a `_class` attribute puts both into one group; the op follows it.
+Link: TypeAlias = Literal["own", "resource", "class", "follows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBlocker:
+    """One thing that keeps an op from a GPU.
+
+    Attributes:
+        kind: How it keeps the op off.
+        link: How it is tied to the op.
+        type: Op type of the node that holds it.
+        name: Its name; "" for an eager op.
+        function: The function it is in; "" for an eager op.
+        attributes: The attributes that no GPU kernel takes, with their values.
+        given: All attributes of the node or op, as far as they were recorded.
+        requested_device: The device that is requested or assigned.
+        frame: The user's line that made the node, or None.
+        library: The line of a library that made it, where the user's line called one; or None.
+        scope: The `tf.device` scope that asks for the device, or None where none is recorded:
+            around the op, around the making of its resource, or around its function's call.
+        scope_frame: The line that entered it, or None.
+        copied_from: The node whose request it has, by `_class`, where no scope asks for it; "".
+        resource: The resource that lives elsewhere, or None.
+        made_at: The user's line that made that resource, or None.
+        made_in: The line of a library that made it, where the user's line called one; or None.
+        types: Of a variable, the types that it could have for all ops that use it to be on a GPU,
+            the best first; None where none was recorded.
+        call: The call that the default device comes from, or None.
+        called_in: Where the scope is that of a call within another function: the function called.
+        for_step: Whether a dataset calls the function it is in to compute for a step.
+        kernel: The GPU kernel that has all data in host memory, where that is what keeps the
+            computing on the host; `attributes` are then the op's types.
+    """
+
+    kind: BlockerKind
+    link: Link
+    type: str
+    name: str = ""
+    function: str = ""
+    attributes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    given: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
+    requested_device: str = ""
+    frame: Frame | None = None
+    library: Frame | None = None
+    scope: str | None = None
+    scope_frame: Frame | None = None
+    copied_from: str = ""
+    resource: Resource | None = None
+    made_at: Frame | None = None
+    made_in: Frame | None = None
+    types: tuple[str, ...] | None = None
+    call: Signature | None = None
+    called_in: str = ""
+    for_step: bool = False
+    kernel: Kernel | None = None
+
+
+_BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
+_WITHOUT_KERNEL: Final = "int32"  # variables of it are on the CPU alone; another type can stand in
+
+
+class BlockerRecords:
+    """Tells of blockers what a sidecar knows of them."""
+
+    def __init__(self, sidecar: Sidecar, registry: Registry) -> None:
+        """Take the sidecar, and the kernels of the program's TensorFlow."""
+        self._sidecar = sidecar
+        self._registry = registry
+        self._bound: dict[int, list[int]] = {}
+        self._uses = VariableUses(sidecar)
+        self._types: dict[int, tuple[str, ...] | None] = {}
+        self._of_steps = functions_of_steps(sidecar)
+
+    def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[RecordedBlocker]:
+        """Walk what keeps an eager op from a GPU: each scope that asks for it by itself.
+
+        Args:
+            signature: The op.
+            blocker: What holds it.
+        """
+        resource = None
+        if blocker.input is not None:
+            resource = self._sidecar.resource_of(signature.inputs[blocker.input])
+        if blocker.kind is BlockerKind.REQUEST:
+            scopes = _scopes_of_eager(self._sidecar, signature, blocker.requested_device)
+        else:
+            scopes = scopes_of_making(self._sidecar, resource)
+        for scope in scopes or (None,):
+            yield self._of_eager(signature, blocker, resource, scope)
+
+    def _of_eager(
+        self,
+        signature: Signature,
+        blocker: Blocker,
+        resource: Resource | None,
+        scope: Scope | None,
+    ) -> RecordedBlocker:
+        sidecar = self._sidecar
+        known = self._attributes_of(signature)
+        return RecordedBlocker(
+            kind=blocker.kind,
+            link="own" if resource is None else "resource",
+            type=signature.op,
+            attributes={name: known.get(name) for name in blocker.attributes},
+            given=known,
+            requested_device=blocker.requested_device,
+            frame=sidecar.frame(signature.frame),
+            library=sidecar.frame(signature.library),
+            scope=None if scope is None else scope.device,
+            scope_frame=None if scope is None else sidecar.frame(scope.frame),
+            resource=resource,
+            made_at=self._line_of_making(resource),
+            made_in=self._library_of_making(resource or self._made_by(signature)),
+            types=self._types_of(resource or self._made_by(signature)),
+        )
+
+    def of_node(
+        self, placed: FunctionPlacement, node: int, blocker: Blocker
+    ) -> Iterator[RecordedBlocker]:
+        """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself.
+
+        Args:
+            placed: The function it is in.
+            node: The node.
+            blocker: What holds it.
+        """
+        call = None if placed.call is None else self._sidecar.signatures[placed.call]
+        if blocker.kind is BlockerKind.DEFAULT_DEVICE and call is not None:
+            for scope in _scopes_of_eager(self._sidecar, call, call.scope):
+                yield self._of_node(placed, node, blocker, scope)
+            return
+        scopes: list[tuple[Scope, str]] = []
+        if blocker.kind is BlockerKind.ASSIGNED:
+            making = scopes_of_making(self._sidecar, self._resource(placed, blocker))
+            scopes = [(scope, "") for scope in making]
+        elif blocker.kind in _BY_REQUEST:
+            scopes = list(self._scopes(placed, blocker))
+        for scope, called in scopes:
+            yield self._of_node(placed, node, blocker, scope, called)
+        if not scopes:
+            yield self._of_node(placed, node, blocker)
+
+    def _of_node(
+        self,
+        placed: FunctionPlacement,
+        node: int,
+        blocker: Blocker,
+        asking: Scope | None = None,
+        called_in: str = "",
+    ) -> RecordedBlocker:
+        graph = placed.placement.nodes.graph
+        known = self._sidecar.attribute_set(graph.attributes[blocker.node])
+        scope, frame = None, None
+        if asking is not None:
+            scope, frame = asking.device, self._sidecar.frame(asking.frame)
+        call = None if placed.call is None else self._sidecar.signatures[placed.call]
+        resource = self._resource(placed, blocker)
+        return RecordedBlocker(
+            kind=blocker.kind,
+            link=self.link(placed, node, blocker.node),
+            type=graph.ops[blocker.node],
+            name=graph.names[blocker.node],
+            function=placed.function,
+            attributes={name: known.get(name) for name in blocker.attributes},
+            given=known,
+            requested_device=blocker.requested_device,
+            frame=self._frame(placed, blocker.node),
+            library=self.library_of(placed, blocker.node),
+            scope=scope,
+            scope_frame=frame,
+            copied_from=self._copied_from(placed, blocker, scope),
+            resource=resource,
+            made_at=self._line_of_making(resource),
+            made_in=self._library_of_making(resource),
+            types=self._types_of(resource) or self._types_of_node(graph, blocker.node),
+            call=call if blocker.kind is BlockerKind.DEFAULT_DEVICE else None,
+            called_in=called_in,
+            for_step=placed.function in self._of_steps,
+        )
+
+    def in_host_memory_eager(self, signature: Signature, device: str) -> RecordedBlocker | None:
+        """Return why the host computes an eager op that is on a GPU; None where it does not."""
+        known = self._attributes_of(signature)
+        found = self._in_host_memory(signature.op, known, device)
+        frame = self._sidecar.frame(signature.frame)
+        return None if found is None else replace(found, frame=frame)
+
+    def in_host_memory(self, placed: FunctionPlacement, node: int) -> RecordedBlocker | None:
+        """Return why the host computes a node that is on a GPU; None where it does not."""
+        graph = placed.placement.nodes.graph
+        known = self._sidecar.attribute_set(graph.attributes[node])
+        found = self._in_host_memory(graph.ops[node], known, placed.placement.devices[node])
+        if found is None:
+            return None
+        return replace(
+            found,
+            name=graph.names[node],
+            function=placed.function,
+            frame=self._frame(placed, node),
+        )
+
+    def _in_host_memory(self, op: str, known: Attributes, device: str) -> RecordedBlocker | None:
+        definition = self._registry.definition(op)
+        kernel = self._registry.find(op, GPU, known)
+        if definition is None or kernel is None:
+            return None
+        complete = definition.complete(known)
+        if not all_on_host(kernel, definition, complete):
+            return None
+        types = {n: complete.get(n) for n, a in definition.attributes.items() if a.is_type}
+        return RecordedBlocker(
+            kind=BlockerKind.HOST_MEMORY,
+            link="own",
+            type=op,
+            attributes=types,
+            requested_device=device,
+            kernel=kernel,
+        )
+
+    def library_of(self, placed: FunctionPlacement, node: int) -> Frame | None:
+        """Return the line of a library that made a node, or None where the user's code did."""
+        return self._sidecar.library_of_node(*self._origin(placed, node))
+
+    def _library_of_making(self, resource: Resource | None) -> Frame | None:
+        if resource is None or resource.signature < 0:
+            return None
+        return self._sidecar.frame(self._sidecar.signatures[resource.signature].library)
+
+    def _made_by(self, signature: Signature) -> Resource | None:
+        found = (self._sidecar.resource_of(tensor) for tensor in signature.outputs)
+        return next((resource for resource in found if resource is not None), None)
+
+    def _types_of(self, resource: Resource | None) -> tuple[str, ...] | None:
+        if resource is None or resource.dtype != _WITHOUT_KERNEL:
+            return None
+        if id(resource) not in self._types:
+            self._types[id(resource)] = self._uses.types_of_resource(resource)
+        return self._types[id(resource)]
+
+    def _types_of_node(self, graph: Graph, node: int) -> tuple[str, ...] | None:
+        dtype = self._sidecar.attribute_set(graph.attributes[node]).get("dtype")
+        if graph.ops[node] != "VarHandleOp" or dtype != _WITHOUT_KERNEL:
+            return None
+        return self._uses.types_of_node(graph, node, str(dtype))
+
+    def _line_of_making(self, resource: Resource | None) -> Frame | None:
+        if resource is None or resource.signature < 0:
+            return None
+        return self._sidecar.frame(self._sidecar.signatures[resource.signature].frame)
+
+    def _attributes_of(self, signature: Signature) -> Attributes:
+        """Return an eager op's attributes, with those that its inputs determine."""
+        known = self._sidecar.attribute_set(signature.attributes)
+        definition = self._registry.definition(signature.op)
+        types = [t.dtype for t in signature.inputs]
+        if definition is None or not all(types):
+            return known
+        try:
+            return {**definition.attributes_of_inputs(types), **known}
+        except InputTypesError:
+            return known
+
+    def _origin(self, placed: FunctionPlacement, node: int) -> tuple[str, str]:
+        """Return the definition that a node comes from, and its name there."""
+        graph = placed.placement.nodes.graph
+        function = graph.origin_functions[node] or placed.function
+        return function, graph.origin_nodes[node] or graph.names[node]
+
+    def _frame(self, placed: FunctionPlacement, node: int) -> Frame | None:
+        return self._sidecar.frame_of_node(*self._origin(placed, node))
+
+    def _scopes(self, placed: FunctionPlacement, blocker: Blocker) -> Iterator[tuple[Scope, str]]:
+        """Walk the scopes that ask for the device a node is held to, the innermost first.
+
+        Without the innermost the next one would hold it. What asks for no device itself has that of
+        the call that it was inlined from (`InlineFunctionBody`,
+        core/common_runtime/inline_function_utils.cc).
+
+        Yields:
+            A scope, and the function that was called in it; "" where it is around the node itself.
+        """
+        function, name = self._origin(placed, blocker.node)
+        own, is_end = self._scopes_around(function, name, blocker.requested_device)
+        for scope in _of_owners(self._sidecar, own):
+            yield scope, ""
+        caller = placed.function
+        if function == caller or is_end:
+            return
+        inlined = placed.placement.nodes.graph.names[blocker.node].removesuffix(f"/{name}")
+        for scope in self._scopes_around(caller, inlined, blocker.requested_device)[0]:
+            yield scope, function
+
+    def _scopes_around(
+        self, function: str, node: str, asked: str
+    ) -> tuple[tuple[Scope, ...], bool]:
+        """Return the scopes around a node that ask for a device, and whether another ends them."""
+        definition = self._sidecar.definition(function)
+        at = -1 if definition is None else definition.index(node)
+        scopes = None if definition is None or at < 0 else definition.scopes[at]
+        return _asking([self._sidecar.scopes[number] for number in scopes or ()], asked)
+
+    def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
+        """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
+        if blocker.kind not in _BY_REQUEST or scope is not None:
+            return ""
+        nodes = placed.placement.nodes
+        own = nodes.graph.names[blocker.node]
+        for group in nodes.classes.get(blocker.node, ()):
+            at = nodes.graph.index(group)
+            if (
+                group != own
+                and at >= 0
+                and nodes.graph.devices[at] == (nodes.graph.devices[blocker.node])
+            ):
+                return group
+        return ""
+
+    def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
+        """Return the resource that an argument of a function is bound to."""
+        if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
+            return None
+        graph = placed.placement.nodes.graph
+        index = self._sidecar.attribute_set(graph.attributes[blocker.node]).get("index")
+        bound = self._sidecar.signatures[placed.call].inputs
+        if isinstance(index, int) and index < len(bound):
+            return self._sidecar.resource_of(bound[index])
+        return None
+
+    def link(self, placed: FunctionPlacement, node: int, holder: int) -> Link:
+        """Return how a node is tied to the one that holds it."""
+        if holder == node:
+            return "own"
+        placement = placed.placement
+        if placement.roots[holder] != placement.roots[node]:
+            return "follows"
+        nodes = placement.nodes
+        bound = self._bound.get(id(nodes))
+        if bound is None:
+            bound = self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
+        return "resource" if bound[holder] == bound[node] else "class"
+
+
+def scopes_of_making(
+    sidecar: Sidecar, resource: Resource | None, below: int = LARGEST
+) -> tuple[Scope, ...]:
+    """Return the scopes that a resource was made in, each of which asks for its device by itself.
+
+    Args:
+        sidecar: What was captured.
+        resource: The resource, or None.
+        below: The number of a resource: what was made after it cannot have decided on its device.
+
+    Returns:
+        The innermost first; none where no scope asks for it, or none is recorded.
+    """
+    if resource is None or resource.signature < 0:
+        return ()
+    maker = sidecar.signatures[resource.signature]
+    if not maker.scope or type_in_scope(maker.scope) != type_in_scope(resource.device):
+        return ()
+    return _scopes_of_eager(sidecar, maker, resource.device, below)
+
+
+def _scopes_of_eager(
+    sidecar: Sidecar, signature: Signature, asked: str, below: int = LARGEST
+) -> tuple[Scope, ...]:
+    """Return the scopes that ask for the device of an eager op, or of a call: at least one.
+
+    Of a line that is met again, as where a function calls itself, one.
+    """
+    around = [sidecar.scopes[number] for number in signature.scopes]
+    by_line: dict[int, Scope] = {}
+    for scope in _of_owners(sidecar, _asking(around, asked)[0], below):
+        by_line.setdefault(scope.frame, scope)
+    innermost = Scope(device=signature.scope, frame=signature.scope_frame)
+    return tuple(by_line.values()) or (innermost,)
+
+
+def _of_owners(sidecar: Sidecar, scopes: Iterable[Scope], below: int = LARGEST) -> Iterator[Scope]:
+    """Replace scopes for the device of a resource or a tensor by those that it was made in."""
+    for scope in scopes:
+        making: tuple[Scope, ...] = ()
+        if scope.origin is not None and 0 <= scope.origin < below:
+            making = scopes_of_making(sidecar, sidecar.resources[scope.origin], scope.origin)
+        elif scope.origin is not None and scope.origin <= OF_OP:
+            around = sidecar.signatures[OF_OP - scope.origin].scopes
+            making, _ = _asking([sidecar.scopes[number] for number in around], scope.device)
+        yield from making or (scope,)
+
+
+def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], bool]:
+    """Return which scopes ask for a type of device, and whether another ends them.
+
+    Args:
+        scopes: Scopes one around the other, the innermost first.
+        asked: A device of that type.
+    """
+    found = []
+    for scope in scopes:
+        if type_in_scope(scope.device) == type_in_scope(asked):
+            found.append(scope)
+        elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
+            return tuple(found), True
+    return tuple(found), False
+
+
+def _components(count: int, edges: Iterable[Edge]) -> list[int]:
+    """Return, for each node, the first of those that these edges join it with."""
+    first = list(range(count))
+
+    def top(node: int) -> int:
+        while first[node] != node:
+            first[node] = first[first[node]]
+            node = first[node]
+        return node
+
+    for source, target in edges:
+        one, other = sorted((top(source), top(target)))
+        first[other] = one
+    return [top(node) for node in range(count)]
