@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from importlib import resources
-from typing import Any
 
 from tests.report.examples import gpu_run
 from tests.report.markup import read
@@ -56,10 +55,3 @@ def test_the_page_tells_whose_work_it_holds() -> None:
         assert f"{package.name} {package.version} ({package.licence})" in said
         (holder,) = re.findall(r"Copyright \(c\) .*", package.text("licence"))
         assert holder in said
-
-
-# --- the command that refreshes them ---------------------------------------------------------
-def entry(**changed: str) -> dict[str, Any]:
-    file = {"file": "a.js", "kind": "script", "upstream": "a.js", "sha256": ""}
-    told = {"name": "a", "version": "1.0.0", "licence": "MIT", "integrity": "", "files": [file]}
-    return told | changed
