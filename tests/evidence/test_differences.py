@@ -180,3 +180,17 @@ def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> N
     assert "unwilling" not in said
     assert "plain (LSTM) as one op of cuDNN" in said
     assert "recurrent_dropout=0.5 rules out cuDNN" in said
+
+
+def test_a_model_whose_program_forbids_xla_runs_the_same_on_a_gpu() -> None:
+    sidecar = with_models(model(is_auto=False))
+    assert not list(differences(sidecar))
+    assert not doubt_on_a_gpu(sidecar, _STEP)
+
+
+def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
+    sidecar = with_models(model(is_auto=True))
+    (said,) = differences(sidecar)
+    assert "the model m" in said
+    assert "jit_compile=False" not in said
+    assert doubt_on_a_gpu(sidecar, _STEP)

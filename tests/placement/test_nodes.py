@@ -83,3 +83,43 @@ def test_attributes_of_the_wrong_kind_are_no_error() -> None:
         node("e", "TensorListReserve", "c", "c", element_dtype=7, shape_type=None),
     )
     assert len(graph.described().support) == 5
+
+
+def test_lists_of_strings_are_on_the_host_and_what_takes_them() -> None:
+    def reserve(name: str, dtype: str) -> Node:
+        return node(name, "TensorListReserve", "n", "n", element_dtype=dtype, shape_type="int32")
+
+    graph = written(
+        node("n", "Const", dtype="int32"),
+        reserve("strings", "string"),
+        reserve("floats", "float"),
+        reserve("lists", "variant"),
+        node("same", "Identity", "strings", T="variant"),
+        node("length", "TensorListLength", "same"),
+        node("other", "TensorListLength", "floats"),
+        node("unknown", "TensorListLength", "lists"),
+        node("nested", "TensorListSetItem", "lists", "n", "strings", element_dtype="variant"),
+        # TensorFlow takes the first input's list for all of them
+        node("strings_first", "IdentityN", "strings", "floats", T=["variant", "variant"]),
+        node("floats_first", "IdentityN", "floats", "strings", T=["variant", "variant"]),
+        node("after", "Identity", "length", T="int32"),
+    )
+    names = graph.graph.names
+    assert {names[at] for at in graph.described().host_lists} == {
+        "same",
+        "length",
+        "nested",
+        "strings_first",
+    }
+
+
+def test_a_list_of_strings_is_followed_round_a_loop() -> None:
+    graph = written(
+        node("n", "Const", dtype="int32"),
+        node("list", "EmptyTensorList", "n", "n", element_dtype="string", shape_type="int32"),
+        node("enter", "Enter", "list", T="variant", frame_name={"s": "loop"}),
+        node("merge", "Merge", "enter", "next", T="variant", N=2),
+        node("next", "NextIteration", "merge", T="variant"),
+    )
+    names = graph.graph.names
+    assert {names[at] for at in graph.described().host_lists} == {"enter", "merge", "next"}
