@@ -100,6 +100,12 @@ class Visit:
     said: list[str] = field(default_factory=list)  # console, errors, dialogs
     requests: list[str] = field(default_factory=list)
 
+    def open(self, path: Path, anchor: str = "") -> None:
+        self.address = path.as_uri()
+        self.said.clear()
+        self.requests.clear()
+        self.page.goto(self.address + anchor)
+
     def close(self) -> None:
         self.page.context.close()
 
@@ -155,10 +161,10 @@ def visit(
     """Opens a page, without a network; `options` are those of `Browser.new_context`."""
     settings = {"viewport": {"width": width, "height": 900}, "offline": True, **options}
     context = browser.new_context(**settings)
-    seen = Visit(context.new_page(), path.as_uri())
+    seen = Visit(context.new_page(), "")
     seen.page.on("console", lambda message: _note(seen, message.text))
     seen.page.on("pageerror", lambda error: seen.said.append(str(error)))
     seen.page.on("dialog", lambda dialog: (seen.said.append(dialog.message), dialog.dismiss()))
     seen.page.on("request", lambda request: seen.requests.append(request.url))
-    seen.page.goto(path.as_uri() + anchor)
+    seen.open(path, anchor)
     return seen

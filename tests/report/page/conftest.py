@@ -49,19 +49,38 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Pages:
     return Pages(tmp_path_factory.mktemp("pages"))
 
 
+@pytest.fixture(scope="session")
+def window(browser: Browser, pages: Pages) -> Iterator[Visit]:
+    """A window for all tests that want no other: to make one takes as long as to open a page."""
+    seen = visit(browser, pages["empty"])
+    yield seen
+    seen.close()
+
+
 @pytest.fixture
-def look(browser: Browser, pages: Pages) -> Iterator[Callable[..., Visit]]:
+def look(browser: Browser, pages: Pages, window: Visit) -> Iterator[Callable[..., Visit]]:
     """Open examples, by name, or files, and close them; none says or asks for anything."""
     opened: list[Visit] = []
 
     def open_(page: str | Path, width: int = 1280, anchor: str = "", **options: Any) -> Visit:  # noqa: ANN401
         path = pages[page] if isinstance(page, str) else page
-        opened.append(visit(browser, path, width, anchor, **options))
+        if options or opened:
+            opened.append(visit(browser, path, width, anchor, **options))
+        else:
+            window.page.set_viewport_size({"width": width, "height": 900})
+            window.open(path, anchor)
+            opened.append(window)
         return opened[-1]
 
     yield open_
     for seen in opened:
-        seen.close()
-    for seen in opened:
-        assert seen.said == []
-        assert {url for url in seen.requests if not url.startswith("blob:")} == {seen.address}
+        if seen is not window:
+            seen.close()
+    told = [(seen.address, [*seen.said], {*seen.requests}) for seen in opened]
+    if window in opened:
+        window.page.emulate_media(media="null", color_scheme="null")
+        window.page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        window.page.goto("about:blank")
+    for address, said, requests in told:
+        assert said == []
+        assert {url for url in requests if not url.startswith("blob:")} == {address}

@@ -45,7 +45,10 @@ async ([name, data]) => {
     .map(([name, column]) => [name, Array.from({ length: table.rows }, (_, k) => column.at(k))]));
 }
 """
-_STRANGE = [*HOSTILE_TEXTS.values(), "\ud83d", "\udc00\ud83d x", "x" * 47 + "😀" * 3 + "y" * 48]
+_STRANGE = [
+    *(hostile[:9_000] for hostile in HOSTILE_TEXTS.values()),
+    *("\ud83d", "\udc00\ud83d x", "x" * 47 + "😀" * 3 + "y" * 48),
+]
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +114,7 @@ def test_counts_are_written_alike(page: Page) -> None:
 def test_the_page_opens_what_python_packs(page: Page, rows: int) -> None:
     chance = np.random.default_rng(rows)
     holes = chance.random(rows) < 0.2
-    texts = ["", "é\u2028</script>", "long " * 30_000, *map(str, range(400))]
+    texts = ["", "é\u2028</script>", "long " * 3_000, *map(str, range(400))]
     columns = {
         "u1": Numbers(np.where(holes, np.nan, chance.integers(0, 250, rows))),
         "u2": Numbers(np.where(holes, np.nan, chance.integers(0, 60_000, rows))),

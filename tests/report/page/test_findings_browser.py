@@ -7,6 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.report.bad_input import HOSTILE
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
@@ -95,6 +97,7 @@ def load(seen: Visit, folder: Path, content: Any) -> str:  # noqa: ANN401 - what
     return seen.page.locator(".note-said").inner_text()
 
 
+@pytest.mark.slow
 def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Look) -> None:
     seen = look("gpu")
     card = seen.page.locator(f"#finding-{FIRST}")
@@ -114,6 +117,7 @@ def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Loo
     assert seen.page.locator(".note-told, .note-count, .note-word").count() == 0
 
 
+@pytest.mark.slow
 def test_the_browser_keeps_notes_for_this_report_alone(look: Look, tmp_path: Path) -> None:
     seen = look("gpu")
     note(seen, SECOND, "is int32 needed?")
@@ -202,6 +206,7 @@ def test_acceptances_are_saved_as_json(look: Look, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_colleagues_acceptances_are_loaded_and_bad_ones_named(look: Look, tmp_path: Path) -> None:
     given = [
         {"id": FIRST, "reason": "one", "until": "2020-02-29"},

@@ -183,6 +183,7 @@ def test_queries_find_what_they_say(look: Look, made: Path, queries: tuple[str, 
         assert page.locator("#ops-error").text_content() == "", query
 
 
+@pytest.mark.slow
 def test_a_query_that_is_not_understood_says_what_to_write(look: Look, made: Path) -> None:
     page = look(made).page
     ask(page, "type=Cast")
@@ -285,6 +286,7 @@ def test_a_link_to_an_op_leads_to_its_row_though_a_filter_hides_it(look: Look) -
     assert seen.page.evaluate("document.activeElement.title") == PY_FUNC
 
 
+@pytest.mark.slow
 def test_the_keyboard_reaches_every_row_though_few_are_drawn(look: Look, made: Path) -> None:
     page = look(made).page
     page.wait_for_selector(".ops-body", state="attached")

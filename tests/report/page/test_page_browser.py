@@ -60,6 +60,13 @@ _ASTRAY = """
 """
 
 
+with_and_without_scripts = pytest.mark.parametrize(
+    "javascript",
+    [pytest.param(False, marks=pytest.mark.slow), True],
+    ids=["js-off", "js-on"],
+)
+
+
 def assert_fits(seen: Visit, width: int) -> None:
     seen.page.set_viewport_size({"width": width, "height": 900})
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -72,7 +79,10 @@ def assert_readable(seen: Visit) -> None:
     assert [entry for entry in contrasts if entry[0] < 4.5] == []
 
 
-@pytest.mark.parametrize("name", sorted(EXAMPLES))
+@pytest.mark.parametrize(
+    "name",
+    ["gpu", *(pytest.param(n, marks=pytest.mark.slow) for n in sorted({*EXAMPLES} - {"gpu"}))],
+)
 def test_every_section_is_there_fits_and_can_be_read(look: Look, name: str) -> None:
     """Narrow and wide, folded and not, light and dark."""
     seen = look(name, 320)
@@ -218,7 +228,7 @@ def test_data_that_cannot_be_opened_leave_the_page_as_without_scripts(
 # --- paper ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
+@with_and_without_scripts
 def test_paper_holds_everything_opened_and_no_tools(look: Look, *, javascript: bool) -> None:
     seen = look("gpu", 690, java_script_enabled=javascript)
     page = seen.page
@@ -250,7 +260,8 @@ _TOLD = """
 """
 
 
-@pytest.mark.parametrize("javascript", [False, True], ids=["js-off", "js-on"])
+@pytest.mark.slow
+@with_and_without_scripts
 def test_figures_names_and_reasons_are_told_in_full_on_demand(
     look: Look, *, javascript: bool
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_scope_is_looked_into_and_left_by_pointer_keys_and_address(look: Look)
 # --- copies ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_widths_stand_for_can_be_chosen_and_is_kept(look: Look) -> None:
     page = look("gpu").page
     assert page.evaluate(SHOWN) == ["bytes", "bytes"]
@@ -146,6 +147,7 @@ def test_what_widths_stand_for_can_be_chosen_and_is_kept(look: Look) -> None:
     assert pressed.all_inner_texts() == ["Copy time"]
 
 
+@pytest.mark.slow
 def test_ops_that_copy_bring_out_their_copies_and_lead_to_their_rows(look: Look) -> None:
     seen = look("gpu")
     page = seen.page

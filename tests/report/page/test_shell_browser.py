@@ -112,7 +112,7 @@ ANCHORS = [
 @pytest.mark.parametrize(
     "anchor",
     [
-        pytest.param(anchor, marks=() if k in {0, 3} else pytest.mark.slow, id=f"{k}")
+        pytest.param(anchor, marks=() if k == 3 else pytest.mark.slow, id=f"{k}")
         for k, anchor in enumerate(ANCHORS)
     ],
 )
@@ -141,6 +141,7 @@ def test_an_address_leads_to_its_place_and_links_keep_what_was_chosen(look: Look
     until(seen, "document.getElementById('op-d0000000').checkVisibility()")
 
 
+@pytest.mark.slow
 def test_going_back_undoes_what_a_link_chose_and_folds_what_it_opened(look: Look) -> None:
     seen = look("gpu")
     page = seen.page
@@ -169,7 +170,8 @@ def test_going_back_undoes_what_a_link_chose_and_folds_what_it_opened(look: Look
     assert link.evaluate("e => e === document.activeElement")
 
 
-@pytest.mark.parametrize("width", [380, pytest.param(1280, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [380, 1280])
 def test_the_contents_list_all_sections_and_tell_where_the_reader_is(
     look: Look, width: int
 ) -> None:
@@ -196,6 +198,7 @@ def test_the_contents_list_all_sections_and_tell_where_the_reader_is(
     comes_to(seen, ids[2], ids[2])
 
 
+@pytest.mark.slow
 def test_the_keyboard_passes_the_contents_by_and_reaches_the_tables(look: Look) -> None:
     seen = look("gpu", 380, reduced_motion="reduce")
     seen.page.keyboard.press("Tab")

@@ -170,6 +170,7 @@ def test_searching_counts_dims_and_steps_through_matches(look: Look) -> None:
     assert status.inner_text().startswith("0 events")
 
 
+@pytest.mark.slow
 def test_the_keyboard_goes_from_event_to_event_and_on(look: Look) -> None:
     seen = drawn(look("gpu", 1280, "#timeline"))
     page = seen.page
@@ -226,6 +227,7 @@ def test_a_gap_leads_to_its_place_and_back_and_gives_way_to_another_link(look: L
     assert colours(page) != marked
 
 
+@pytest.mark.slow
 def test_evidence_leads_to_its_event(look: Look, tmp_path: Path) -> None:
     run = gpu_run()
     assert run.trace is not None
