@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FLOW = "Imports follow the flow: bytes, columns, tables, causes, report"
 WITHOUT_TENSORFLOW = "A report is read without TensorFlow, TensorBoard and protobuf"
 RECORDER = "Only the program that is recorded loads the recorder"
-RULES = "A rule knows no other rule"
+CAUSES = "A cause knows no other cause"
 PAGES = "Only the report writes pages"
 TERMINAL = "Only the report and the command line write to the terminal"
 READER = "The reader knows columns, not dataframes"
@@ -40,9 +40,8 @@ def copy(tmp_path: Path) -> Path:
         ("launch/command.py", "import traceanalyzer.recorder", RECORDER),
         ("utils.py", "", FLOW),
         ("run.py", "import tensorflow", WITHOUT_TENSORFLOW),
-        ("causes/python_callback.py", "from traceanalyzer.causes import host_pipeline", RULES)(
-            "diagnosis.py", "import jinja2", PAGES
-        ),
+        ("causes/python_callback.py", "from traceanalyzer.causes import host_pipeline", CAUSES),
+        ("diagnosis.py", "import jinja2", PAGES),
         ("run.py", "import click", TERMINAL),
         ("trace/columns.py", "import pandas as pd", READER),
     ],
@@ -57,6 +56,6 @@ def test_breaks_on(copy: Path, module: str, line: str, contract: str) -> None:
 
 def test_knows_each_contract() -> None:
     configuration = (ROOT / "pyproject.toml").read_text()
-    for contract in (FLOW, WITHOUT_TENSORFLOW, RECORDER, RULES, PAGES, TERMINAL, READER):
+    for contract in (FLOW, WITHOUT_TENSORFLOW, RECORDER, CAUSES, PAGES, TERMINAL, READER):
         assert f'name = "{contract}"' in configuration
     assert configuration.count("[[tool.importlinter.contracts]]") == 7

@@ -50,7 +50,7 @@ def test_its_tour_shows_what_the_tool_prints(monkeypatch: pytest.MonkeyPatch) ->
     for block in blocks("console"):
         command, *shown = block.splitlines()
         _, _, words = command.partition("traceanalyzer ")
-        printed = CliRunner().invoke(cli, shlex.split(words)).output
+        printed = CliRunner(env={"COLUMNS": None}).invoke(cli, shlex.split(words)).output
         for line in shown:
             for part in filter(None, (part.strip(" (),") for part in line.split("..."))):
                 assert part in printed

@@ -24,8 +24,9 @@ from tests.workloads import FAST, WORKLOADS, Workload
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.placer import Placement, Setting, place
-from traceanalyzer.placement.program import SESSION, machine_of, place_program, with_gpus
+from traceanalyzer.placement.program import machine_of, place_program, with_gpus
 from traceanalyzer.placement.registry import load
+from traceanalyzer.sidecar.document import SESSION
 from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:

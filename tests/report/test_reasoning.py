@@ -16,7 +16,7 @@ import traceanalyzer as ta
 from tests.causes.examples import Example, blocker, cpu_op
 from tests.causes.examples import line as frame
 from tests.placement.test_program import Program, tensor
-from tests.samples import PlacementExplanation as Sample
+from tests.samples import Case as Sample
 from tests.traces import (
     eager,
     executor,

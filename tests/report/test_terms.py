@@ -14,7 +14,7 @@ TERMS = ["op", "kernel", "step", "requested device", "GPU wait", "certainty", "e
 
 
 def printed(*options: str) -> str:
-    return CliRunner().invoke(cli, ["explain", "--terms", *options]).output
+    return CliRunner(env={"COLUMNS": None}).invoke(cli, ["explain", "--terms", *options]).output
 
 
 @pytest.mark.parametrize("term", TERMS)

@@ -202,7 +202,7 @@ def test_acceptances_are_saved_as_json(look: Look, tmp_path: Path) -> None:
     assert path.name == "acceptances.json"
     assert json.loads(path.read_text(encoding="utf-8")) == [
         {"id": FIRST, "reason": 'quoted "\u2028\u202egnp </script>', "until": FUTURE},
-        {"id": SECOND, "reason": "Strings live on the host."},
+        {"id": SECOND, "reason": "Strings live on the host.", "until": None},
     ]
 
 
