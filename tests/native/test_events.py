@@ -34,14 +34,21 @@ def nested_events(draw: st.DrawFn) -> Nested:
 
 
 def enclosing(nested: Nested, event: int) -> list[int]:
-    """What an event of the line begins before it and ends with it or later, the innermost last."""
+    """Return the earlier events of the line that nothing up to this event left, the innermost last.
+
+    An event leaves those that ended before it begins or as it does; an event without duration
+    belongs to those that end with it.
+    """
     line = int(np.searchsorted(nested.line_begin, event, side="right")) - 1
     start, end = nested.start_ps, nested.end_ps
-    is_point = start[event] == end[event]
+
+    def has_left(other: int, k: int) -> bool:
+        return end[k] < start[other] or (end[k] == start[other] and end[other] > start[other])
+
     return [
         k
         for k in range(int(nested.line_begin[line]), event)
-        if end[k] >= end[event] and (end[k] > start[event] or is_point)
+        if not any(has_left(other, k) for other in range(k + 1, event + 1))
     ]
 
 
