@@ -9,7 +9,7 @@ of it. That is then checked, not assumed: a recording that does is refused. Noth
 is rewritten.
 
 A case whose `case.toml` has `recorded.capture` is recorded by `traceanalyzer capture`, with these
-options. Its sidecar holds the paths of the program and of TensorFlow, so both are mounted at
+options. Its capture file holds the paths of the program and of TensorFlow, so both are mounted at
 places of their own, seen by nothing else: `/srv/recommender` for the case of that name, and
 `/srv/tensorflow` for the interpreter's environment. It holds the kernel's release too, of which
 it is told the number alone.

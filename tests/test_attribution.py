@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
-from tests.sidecars import Book
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
 from traceanalyzer.evidence.analysis import Analysis
@@ -128,7 +128,9 @@ def test_the_argument_that_names_the_device_is_what_to_change() -> None:
     run = Example(
         title="",
         ops=({"name": "Exp", "type": "Exp"},),
-        sidecar=Book().sidecar(command=("traceanalyzer", "capture", "train.py", "--device=cpu")),
+        capture_file=Book().capture_file(
+            command=("traceanalyzer", "capture", "train.py", "--device=cpu")
+        ),
         record=OpRecord(frame=None, requested_device=None),
     ).run()
 

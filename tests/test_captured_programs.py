@@ -23,8 +23,8 @@ import pytest
 import traceanalyzer as ta
 from tests.captured import PROGRAMS, Capture, Outcome, Program, mask, run_captured, run_plainly
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.capture_file.files import read
 from traceanalyzer.health import trace_health
-from traceanalyzer.sidecar.files import read
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.vocabulary import Role
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host
-    from traceanalyzer.sidecar.document import Sidecar
 
 _PYTHON = os.environ.get("CAPTURED_PYTHON", sys.executable)
 _IS_OURS = sys.executable == _PYTHON
@@ -109,10 +109,10 @@ def watched(
     return watch
 
 
-def sidecar_of(capture: Capture) -> Path:
+def capture_file_of(capture: Capture) -> Path:
     assert capture.run is not None, capture.outcome.stderr
-    (sidecar,) = capture.run.glob("*.placement.json.gz")
-    return sidecar
+    (capture_file,) = capture.run.glob("*.placement.json.gz")
+    return capture_file
 
 
 def host_of(capture: Capture) -> Host:
@@ -120,13 +120,13 @@ def host_of(capture: Capture) -> Host:
     return host
 
 
-def levels_in_force(sidecar: Sidecar) -> set[int]:
+def levels_in_force(capture_file: CaptureFile) -> set[int]:
     """The host tracer levels that were asked for; each must have been in force.
 
     Where a program takes long, its start may have been dropped for what came later.
     """
     requested = set()
-    for session in sidecar.sessions:
+    for session in capture_file.sessions:
         if session.trace is not None:
             assert session.requested is not None
             assert session.effective == session.requested
@@ -191,18 +191,18 @@ def test_joined_ops_carry_the_right_line(
 
 
 @each_program
-def test_the_sidecar_is_complete_and_small_and_quickly_read(
+def test_the_capture_file_is_complete_and_small_and_quickly_read(
     program: Program, captured: Callable[[Program], Capture]
 ) -> None:
-    path = sidecar_of(captured(program))
+    path = capture_file_of(captured(program))
 
     begin = time.perf_counter()
-    sidecar = read(path)
+    capture_file = read(path)
 
     assert time.perf_counter() - begin < 1.0
     assert path.stat().st_size <= _MOST_BYTES
-    assert sidecar.complete
-    assert levels_in_force(sidecar) == {2}
+    assert capture_file.complete
+    assert levels_in_force(capture_file) == {2}
 
 
 @each_program
@@ -222,7 +222,7 @@ def test_types_are_known_of_nearly_all_that_is_joined(
     ran = joined[joined["is_eager"] | joined["function"].notna()]
     ran = joined if ran.empty else ran
 
-    functions = read(sidecar_of(capture)).functions
+    functions = read(capture_file_of(capture)).functions
     knows_what_ran = not functions or any(i.partitions for f in functions for i in f.instances)
     for column in ("input_types", "output_types") if knows_what_ran else ("output_types",):
         typed = ran[column].notna()
@@ -238,7 +238,7 @@ def test_level_3_is_in_force_where_it_is_asked_for(
 ) -> None:
     capture = captured(program, level=3)
 
-    assert levels_in_force(read(sidecar_of(capture))) == {3}
+    assert levels_in_force(read(capture_file_of(capture))) == {3}
     assert capture.outcome.exit_code == program.exit_code
     tables = host_of(capture).tables
     assert tables.facts.host_level == 3

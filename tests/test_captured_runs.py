@@ -1,4 +1,4 @@
-"""A run with the sidecar of a capture beside its trace: read, joined, and its limits told."""
+"""A run with the capture file of a capture beside its trace: read, joined, and its limits told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import traceanalyzer as ta
-from tests.sidecars import GPU, Book, eager_op, node
+from tests.capture_files import GPU, Book, eager_op, node
 from tests.tables.reading import rows
 from tests.traces import (
     eager,
@@ -22,10 +22,10 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.capture_file import files
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Note, Session
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.sidecar import files
-from traceanalyzer.sidecar.document import Frame, Levels, Note, Session, Sidecar
 from traceanalyzer.tables.eager_alignment import MARKER
 
 if TYPE_CHECKING:
@@ -64,18 +64,18 @@ def session(trace: str | None = "host.xplane.pb", **more: Any) -> Session:  # no
 
 
 class Captured:
-    """Writes traces with a sidecar beside them."""
+    """Writes traces with a capture file beside them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.sidecar_file = folder / "plugins/profile/run/host.placement.json.gz"
+        self.capture_file_file = folder / "plugins/profile/run/host.placement.json.gz"
 
-    def __call__(self, sidecar: Sidecar | bytes, *planes: Any) -> Run:  # noqa: ANN401  # words
+    def __call__(self, capture_file: CaptureFile | bytes, *planes: Any) -> Run:  # noqa: ANN401  # words
         write(self.folder, xspace(*(planes or (host(python("MatMul", "MatMul")),))))
-        if isinstance(sidecar, bytes):
-            self.sidecar_file.write_bytes(sidecar)
+        if isinstance(capture_file, bytes):
+            self.capture_file_file.write_bytes(capture_file)
         else:
-            files.write(sidecar, self.sidecar_file)
+            files.write(capture_file, self.capture_file_file)
         return ta.load(self.folder)
 
 
@@ -96,9 +96,9 @@ class TestBelonging:
     def test_a_capture_of_another_time_is_not_believed(self, captured: Captured) -> None:
         planes = (host(python("MatMul", "MatMul")), task_environment(1_700 * 10**15))
         hidden = {"variables": {"CUDA_VISIBLE_DEVICES": "-1"}}
-        run = captured(book().sidecar(sessions=(session(),), environment=hidden), *planes)
+        run = captured(book().capture_file(sessions=(session(),), environment=hidden), *planes)
 
-        assert run.hosts[0].sidecar is None
+        assert run.hosts[0].capture_file is None
         assert rows(run.ops, "source_line") == [None]
         found = told(run)["sidecar_foreign"]
         assert found.severity == "warning"
@@ -108,23 +108,23 @@ class TestBelonging:
     def test_one_of_its_time_is_whatever_the_trace_is_called(self, captured: Captured) -> None:
         planes = (host(python("MatMul", "MatMul")), task_environment(10**18 + 10**9))
         sessions = (session(start_ns=1, stop_ns=2), session("another-name.xplane.pb"))
-        run = captured(book().sidecar(sessions=sessions), *planes)
+        run = captured(book().capture_file(sessions=sessions), *planes)
 
-        assert run.hosts[0].sidecar is not None
+        assert run.hosts[0].capture_file is not None
         assert run.hosts[0].session == 1
 
     def test_where_no_time_is_known_the_ops_tell(self, captured: Captured) -> None:
         other = Book()
         other.function("__inference_train_7", node("dense/Relu", "Relu", line=3))
-        run = captured(other.sidecar(), host(python("MatMul", "Add", "Mul")))
+        run = captured(other.capture_file(), host(python("MatMul", "Add", "Mul")))
 
-        assert run.hosts[0].sidecar is None
+        assert run.hosts[0].capture_file is None
         assert "other ops" in told(run)["sidecar_foreign"].message
 
 
 class TestReading:
     def test_the_ops_have_their_lines(self, captured: Captured) -> None:
-        run = captured(book().sidecar())
+        run = captured(book().capture_file())
 
         assert rows(run.ops, "source_line", "requested_device") == [(7, ""), (9, "/CPU:0")]
 
@@ -133,7 +133,7 @@ class TestReading:
         [
             (b"", "the file is empty"),
             (gzip.compress(b"{]"), "not JSON"),
-            (gzip.compress(b"[]"), "not a sidecar"),
+            (gzip.compress(b"[]"), "not a capture file"),
             (
                 gzip.compress(
                     json.dumps({"format": "traceanalyzer.placement", "version": 2}).encode()
@@ -159,7 +159,7 @@ class TestReading:
         made.thread(0, "MatMul @107", "MatMul @107", session=1)
         before = session("../earlier/host.xplane.pb")
 
-        run = captured(made.sidecar(sessions=(before, session())))
+        run = captured(made.capture_file(sessions=(before, session())))
 
         assert rows(run.ops, "source_line") == [107]
         assert run.hosts[0].session == 1
@@ -171,7 +171,7 @@ class TestHealth:
         made = Book()
         made.thread(0, "Add @1", eager_op("Neg"), "Sub @3")
 
-        run = captured(made.sidecar(), host(python("Add", "Neg", "Foo", "Sub")))
+        run = captured(made.capture_file(), host(python("Add", "Neg", "Foo", "Sub")))
 
         health = told(run)["unjoined"]
         assert health.severity == "warning"
@@ -185,13 +185,13 @@ class TestHealth:
             Note(id="fork", severity="info", message="two processes were started"),
         )
 
-        health = told(captured(book().sidecar(notes=notes)))
+        health = told(captured(book().capture_file(notes=notes)))
 
         assert (health["eager_off"].severity, health["fork"].severity) == ("warning", "info")
         assert health["fork"].message == "host: two processes were started"
 
     def test_levels_that_were_not(self, captured: Captured) -> None:
-        run = captured(book().sidecar(sessions=(session(effective=LEVEL_2),)))
+        run = captured(book().capture_file(sessions=(session(effective=LEVEL_2),)))
 
         health = told(run)["tracer_level_ignored"]
         assert health.severity == "warning"
@@ -201,14 +201,14 @@ class TestHealth:
 class TestTheReport:
     def test_shows_lines_as_seen_from_the_program(self, captured: Captured) -> None:
         """And no folder above it, which is its author's."""
-        sidecar = book().sidecar(
+        capture_file = book().capture_file(
             environment={"cwd": "/far/away", "script": "project/train.py"},
             frames=tuple(
                 Frame(file=f"/far/away/project/{name}", line=n, code="f", is_user=True)
                 for n, name in ((7, "train.py"), (9, "lib/model.py"))
             ),
         )
-        run = captured(sidecar)
+        run = captured(capture_file)
         made = report(run)
 
         shown = [(r["source_file"], r["source_line"]) for r in made.tables.ops.records()]
@@ -223,8 +223,8 @@ class TestTheReport:
         moved = Book()
         moved.thread(0, "MatMul @107", "MatMul @109 /CPU:0")
 
-        one = report(captured(book().sidecar()))
-        other = report(Captured(tmp_path / "moved")(moved.sidecar()))
+        one = report(captured(book().capture_file()))
+        other = report(Captured(tmp_path / "moved")(moved.capture_file()))
 
         assert [f.id for f in one.findings] == [f.id for f in other.findings]
         assert {o.op_id for o in one.findings[0].ops} == {o.op_id for o in other.findings[0].ops}
@@ -234,6 +234,6 @@ def test_an_op_on_a_gpu_is_no_cpu_op(captured: Captured) -> None:
     made = Book()
     made.thread(0, eager_op("MatMul", 7, device=GPU))
 
-    run = captured(made.sidecar(), host(python("MatMul")))
+    run = captured(made.capture_file(), host(python("MatMul")))
 
     assert rows(run.ops, "placement", "placement_source") == [("gpu:0", "sidecar")]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.causes.examples import Example, captured
+from traceanalyzer.capture_file.document import CaptureFile, Frame, VisibilityChoice
 from traceanalyzer.causes import Cause
 from traceanalyzer.diagnosis import cpu_ops, diagnose
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.views import nothing_on_the_cpu
-from traceanalyzer.sidecar.document import Frame, Sidecar, VisibilityChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -173,10 +173,10 @@ _NO_GPU: dict[str, Any] = {"gpu_used": False, "gpu_witness": "", "accelerators":
 def test_a_program_that_hides_the_gpu_has_every_op_on_the_cpu_of_a_gpu_machine_too() -> None:
     line = Frame(file="train.py", line=3, code="<module>", is_user=True, text="os.environ[...] = 1")
     choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="-1", manner="outright", frame=0)
-    sidecar = Sidecar(
+    capture_file = CaptureFile(
         tool="", host="h", complete=True, visibility=(choice,), frames=(line,), devices={}
     )
-    run = captured(run_of({}, {}, **_NO_GPU), sidecar, (None, None))
+    run = captured(run_of({}, {}, **_NO_GPU), capture_file, (None, None))
 
     there = assemble(diagnose(run)).on_a_gpu
 
@@ -198,10 +198,10 @@ def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
     line = Frame(file="train.py", line=3, code="<module>", is_user=True)
     choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="", manner=manner, frame=0)
     devices = {"context_made": True, "logical": [{"name": "/device:CPU:0", "type": "CPU"}]}
-    sidecar = Sidecar(
+    capture_file = CaptureFile(
         tool="", host="h", complete=True, visibility=(choice,), frames=(line,), devices=devices
     )
-    report = assemble(diagnose(captured(run_of({}, {}, **_NO_GPU), sidecar, (None, None))))
+    report = assemble(diagnose(captured(run_of({}, {}, **_NO_GPU), capture_file, (None, None))))
 
     here = next(f for f in report.findings if f.cause == "no_gpu_visible")
     assert (here.sub_reason, here.certainty) == (None, "certain")
@@ -214,8 +214,8 @@ def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
 
 
 def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:
-    sidecar = Sidecar(tool="", host="h", complete=True, devices={})
-    report = assemble(diagnose(captured(run_of({}, **_NO_GPU), sidecar, (None,))))
+    capture_file = CaptureFile(tool="", host="h", complete=True, devices={})
+    report = assemble(diagnose(captured(run_of({}, **_NO_GPU), capture_file, (None,))))
     assert "nothing is known" in nothing_on_the_cpu(report)
 
     assert report.on_a_gpu is not None

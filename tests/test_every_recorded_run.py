@@ -10,12 +10,10 @@ import pandas as pd
 import pytest
 
 import traceanalyzer as ta
-from tests.copy_graph.test_graph import check_totals
 from tests.corpus import CORPUS, needs_corpus, recorded_runs, slow_but
 from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
-from traceanalyzer.copy_graph.graph import device_graph
-from traceanalyzer.copy_graph.traffic import traffic
+from tests.transfers.test_graph import check_totals
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.evidence.explanations import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
@@ -27,9 +25,11 @@ from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.transfers.graph import device_graph
+from traceanalyzer.transfers.traffic import traffic
 
 if TYPE_CHECKING:
-    from traceanalyzer.memory_use.use import AllocatorUse
+    from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.model import Report
     from traceanalyzer.run import Host, Run
 

@@ -37,7 +37,7 @@ pytestmark = [
 
 (PROGRAM,) = (program for program in PROGRAMS if program.name == "lookup_tables")
 SUFFIX: Final = ".placement.json.gz"
-BARE: Final = "without_the_sidecar"
+BARE: Final = "without_the_capture_file"
 _ADDRESS: Final = re.compile(r"http://127\.0\.0\.1:\d+/")
 _START_S: Final = 120.0  # it imports TensorFlow
 _ANSWER_S: Final = 60.0
@@ -62,7 +62,7 @@ class ProfilePlugin:
 
 @dataclass(frozen=True)
 class Opened:
-    """A captured directory that TensorBoard serves, a copy of its run without the sidecar in it."""
+    """A captured directory that TensorBoard serves, and a copy of it without the capture file."""
 
     plugin: ProfilePlugin
     run: Path
@@ -155,7 +155,7 @@ def test_serves_the_op_table(opened: Opened) -> None:
     assert calls["LookupTableInsertV2"] == 50
 
 
-def test_the_sidecar_changes_nothing(opened: Opened) -> None:
+def test_the_capture_file_changes_nothing(opened: Opened) -> None:
     assert list(opened.run.glob("*" + SUFFIX))
     assert not list(opened.run.with_name(BARE).glob("*" + SUFFIX))
 

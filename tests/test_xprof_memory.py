@@ -24,7 +24,7 @@ import pytest
 import traceanalyzer as ta
 from tests.corpus import CORPUS, needs_corpus, slow_but
 from tests.xprof import tool_data
-from traceanalyzer.memory_use.records import records_of
+from traceanalyzer.memory.records import records_of
 from traceanalyzer.trace.files import read_host
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotFoundError
 
 if TYPE_CHECKING:
+    from traceanalyzer.capturing.in_code import Capture, capture, capture_callback
     from traceanalyzer.diagnosis import Diagnosis, diagnose
-    from traceanalyzer.launch.in_code import Capture, capture, capture_callback
     from traceanalyzer.report.write import write_report
     from traceanalyzer.run import Run, load, runs
 
@@ -44,11 +44,11 @@ logging.getLogger("traceanalyzer").addHandler(logging.NullHandler())
 
 # Loaded when they are first used: pandas takes half a second.
 _HOMES = {
-    "Capture": "traceanalyzer.launch.in_code",
+    "Capture": "traceanalyzer.capturing.in_code",
     "Diagnosis": "traceanalyzer.diagnosis",
     "Run": "traceanalyzer.run",
-    "capture": "traceanalyzer.launch.in_code",
-    "capture_callback": "traceanalyzer.launch.in_code",
+    "capture": "traceanalyzer.capturing.in_code",
+    "capture_callback": "traceanalyzer.capturing.in_code",
     "diagnose": "traceanalyzer.diagnosis",
     "load": "traceanalyzer.run",
     "runs": "traceanalyzer.run",

@@ -299,8 +299,8 @@ def _with_argument(
     """Add the command-line argument that likely chose the device."""
     if finding.cause == _LIBRARY and finding.sub_reason != _UNKNOWN_CODE:
         return finding
-    sidecars = [host.sidecar for host in run.hosts if host.sidecar is not None]
-    note = argument_note([known[0].blocker for _, known in members], sidecars)
+    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    note = argument_note([known[0].blocker for _, known in members], capture_files)
     if note is None:
         return finding
     evidence, fix = note

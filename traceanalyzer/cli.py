@@ -318,8 +318,8 @@ def export(
     if not copy_graph:
         msg = "say what to export: --copy-graph"
         raise click.UsageError(msg)
-    from traceanalyzer.copy_graph.export import FORMATS
     from traceanalyzer.run import load
+    from traceanalyzer.transfers.export import FORMATS
     from traceanalyzer.whole_file import write_whole
 
     written = FORMATS.get(output.suffix.lower())
@@ -504,9 +504,9 @@ def capture(  # noqa: PLR0913 - as many as it has options
     Not recorded: processes that the script starts, and anything after it was killed. In code, use
     `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
     """
-    from traceanalyzer.launch.command import Program, interpreter
-    from traceanalyzer.launch.orchestrate import Request, record
-    from traceanalyzer.launch.supervise import end_like
+    from traceanalyzer.capturing.command import Program, interpreter
+    from traceanalyzer.capturing.orchestrate import Request, record
+    from traceanalyzer.capturing.supervise import end_like
 
     program = Program(
         interpreter=interpreter(python), target=script, is_module=is_module, arguments=arguments

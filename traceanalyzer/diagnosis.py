@@ -182,8 +182,8 @@ def _on_a_gpu(
     every = (*analysis.cpu_ops, *analysis.on_host)
     findings, _ = attribute(replace(analysis, cpu_ops=every), causes)
     explained = {op_id for finding in findings for op_id in finding.op_ids}
-    sidecars = [host.sidecar for host in run.hosts if host.sidecar is not None]
-    hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), sidecars)
+    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
     found = (_without_harm(_redirected(finding, run), rare) for finding in findings)
     ordered = _most_expensive_first(found, run, costs)
     return OnAGpu(
@@ -196,7 +196,7 @@ def _on_a_gpu(
         program_differs=tuple(
             dict.fromkeys(
                 (
-                    *(text for sidecar in sidecars for text in differences(sidecar)),
+                    *(text for capture_file in capture_files for text in differences(capture_file)),
                     *analysis.swapped,
                 )
             )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 __all__ = [
+    "CaptureFileError",
     "NativeCodeError",
-    "SidecarError",
     "TraceAnalyzerError",
     "TraceFormatError",
     "TraceNotFoundError",
@@ -28,7 +28,7 @@ class TraceTooLargeError(TraceFormatError):
     """Reading a file would take more memory than the limit allows."""
 
 
-class SidecarError(TraceAnalyzerError):
+class CaptureFileError(TraceAnalyzerError):
     """The evidence beside a trace is of another version, or cannot be read."""
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.recorded_part import recorded_part
 from traceanalyzer.evidence.differences import what_keras_compiled, without_cudnn
 from traceanalyzer.evidence.failure import failure
 from traceanalyzer.model import Health
-from traceanalyzer.sidecar.recorded_part import recorded_part
 from traceanalyzer.tables.eager_loop import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.phase import Phase
@@ -18,8 +18,8 @@ from traceanalyzer.wording import counted, figure_text, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.tables.tracer import TracerFacts
 
@@ -28,7 +28,7 @@ __all__ = ["trace_health"]
 _OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
 _MANY, _LONG = 20, 2000
 _LONGEST_HOURS = 24  # no profile is a day long
-_NEARLY_ALL = 0.99  # joined with the sidecar: what is left is not worth a warning
+_NEARLY_ALL = 0.99  # joined with the capture file: what is left is not worth a warning
 _SHOWN = 0.0005  # a share that is not rounded to 0.0 %
 
 
@@ -280,7 +280,7 @@ def _tracers(host: Host) -> Iterator[Health]:
                 + ": cheap ops on the CPU leave no event, so counts are lower bounds, and "
                 + (
                     "the trace holds no dtypes"
-                    if host.sidecar is None
+                    if host.capture_file is None
                     else "the trace holds no shapes; dtypes are those that the capture recorded"
                 )
             ),
@@ -345,21 +345,21 @@ def _devices(host: Host) -> Iterator[Health]:
 
 
 def _capture(host: Host) -> Iterator[Health]:
-    if host.sidecar_problem:
-        is_foreign = host.sidecar_is_foreign
+    if host.capture_file_problem:
+        is_foreign = host.capture_file_is_foreign
         why = "belongs to another recording" if is_foreign else "could not be read"
         yield Health(
             id="sidecar_foreign" if is_foreign else "sidecar_unreadable",
             severity="warning",
             message=(
                 f"{host.name}: the capture file beside the trace {why}, so this is reported "
-                f"from the trace alone: {host.sidecar_problem}"
+                f"from the trace alone: {host.capture_file_problem}"
             ),
         )
-    sidecar = host.sidecar
-    if sidecar is None:
+    capture_file = host.capture_file
+    if capture_file is None:
         return
-    if failed := failure(sidecar):
+    if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
         yield Health(
             id="program_failed",
@@ -369,28 +369,28 @@ def _capture(host: Host) -> Iterator[Health]:
                 "(what follows covers what ran before)"
             ),
         )
-    yield from _window(host, sidecar)
-    yield from _levels(host, sidecar)
-    for note in sidecar.notes:
+    yield from _window(host, capture_file)
+    yield from _levels(host, capture_file)
+    for note in capture_file.notes:
         yield Health(
             id=note.id,
             severity="warning" if note.severity == "warning" else "info",
             message=f"{host.name}: {note.message}",
         )
-    for text in what_keras_compiled(sidecar):
+    for text in what_keras_compiled(capture_file):
         yield Health(id="keras_xla", severity="info", message=f"{host.name}: {text}")
-    for text in without_cudnn(sidecar):
+    for text in without_cudnn(capture_file):
         yield Health(id="keras_without_cudnn", severity="warning", message=f"{host.name}: {text}")
     yield from _joined_share(host)
 
 
-def _window(host: Host, sidecar: Sidecar) -> Iterator[Health]:
+def _window(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
     """Say which part of the program was recorded."""
     if host.session is None:
         return
-    session = sidecar.sessions[host.session]
-    others = len([s for s in sidecar.sessions if s.trace]) - bool(session.trace)
-    part = recorded_part(sidecar, host.session)
+    session = capture_file.sessions[host.session]
+    others = len([s for s in capture_file.sessions if s.trace]) - bool(session.trace)
+    part = recorded_part(capture_file, host.session)
     more = f"; other runs hold {counted(others, 'other part')} of it" if others > 0 else ""
     yield Health(
         id="capture_window",
@@ -402,9 +402,9 @@ def _window(host: Host, sidecar: Sidecar) -> Iterator[Health]:
     )
 
 
-def _levels(host: Host, sidecar: Sidecar) -> Iterator[Health]:
+def _levels(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
     """Compare the tracer levels that were asked for with those that were in force."""
-    session = None if host.session is None else sidecar.sessions[host.session]
+    session = None if host.session is None else capture_file.sessions[host.session]
     if session is None or session.requested is None:
         return
     asked = session.requested

@@ -26,10 +26,10 @@ from traceanalyzer.placement.support import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.support import Change, Combination, Extent, Support, TypeSupport
-    from traceanalyzer.sidecar.document import Json
 
 __all__ = ["CpuOnly", "KernelAnswer", "QuestionError", "answer", "as_json", "cpu_only"]
 

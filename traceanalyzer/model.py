@@ -20,6 +20,7 @@ __all__ = [
     "AllocatorMemory",
     "Belief",
     "Blocker",
+    "CaptureFileWhere",
     "Cell",
     "Certainty",
     "CopyEdge",
@@ -71,7 +72,6 @@ __all__ = [
     "RunInfo",
     "Scopes",
     "Severity",
-    "SidecarWhere",
     "SourceWhere",
     "StepKinds",
     "StepPhases",
@@ -182,7 +182,7 @@ class TfVersion(_Record):
     """TensorFlow's version and how it is known."""
 
     value: str | None
-    source: str | None  # "sidecar", "trace", ...; None where the version is unknown
+    source: str | None  # "capture file", "trace", ...; None where the version is unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,13 +291,13 @@ class SourceWhere(_Record):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SidecarWhere(_Record):
-    """An entry of the sidecar that the capture wrote."""
+class CaptureFileWhere(_Record):
+    """An entry of the capture file."""
 
     sidecar: str
 
 
-Where: TypeAlias = TraceWhere | SourceWhere | SidecarWhere
+Where: TypeAlias = TraceWhere | SourceWhere | CaptureFileWhere
 
 
 @dataclass(frozen=True, kw_only=True)

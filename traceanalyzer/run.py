@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from traceanalyzer.copy_graph.costs import HostFacts, copy_costs, run_traffic
-from traceanalyzer.copy_graph.graph import copy_graph
-from traceanalyzer.errors import SidecarError, TraceAnalyzerError, TraceFormatError
+from traceanalyzer.capture_file import files as capture_files
+from traceanalyzer.errors import CaptureFileError, TraceAnalyzerError, TraceFormatError
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
-from traceanalyzer.memory_use.use import memory_use
-from traceanalyzer.sidecar import files as sidecars
+from traceanalyzer.memory.use import memory_use
 from traceanalyzer.tables.binding import holds_other_ops, session_by_time, started_ns
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.events import event_rows
@@ -31,20 +29,22 @@ from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
+from traceanalyzer.transfers.costs import HostFacts, copy_costs, run_traffic
+from traceanalyzer.transfers.graph import copy_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import networkx as nx
 
-    from traceanalyzer.copy_graph.costs import CopyCosts
-    from traceanalyzer.copy_graph.traffic import Traffic
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.input_pipeline.records import HostInput, InputUse
-    from traceanalyzer.memory_use.use import AllocatorUse
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
+    from traceanalyzer.transfers.costs import CopyCosts
+    from traceanalyzer.transfers.traffic import Traffic
 
 __all__ = ["Host", "HostFailure", "Run", "load", "runs"]
 
@@ -82,14 +82,14 @@ class Host:
         end_ps: End of its last event.
         timeline: What its devices did at each moment.
         device_properties: The properties that each accelerator's plane states.
-        sidecar: What a capture recorded beside the trace, or None.
-        session: Index of the sidecar's session that wrote this trace, or None where not known.
+        capture_file: What a capture recorded beside the trace, or None.
+        session: Index of the capture file's session that wrote this trace, or None where not known.
         origin_ns: What was subtracted from all times of its trace.
         impossible_events: Events left out because their times are impossible.
         unnamed_events: Events whose name is not in the file.
         unnamed_stats: Stats of events whose name is not in the file.
-        sidecar_problem: Why a sidecar that is there is not used, or empty.
-        sidecar_is_foreign: Whether that is because it belongs to another recording.
+        capture_file_problem: Why a capture file that is there is not used, or empty.
+        capture_file_is_foreign: Whether that is because it belongs to another recording.
     """
 
     name: str
@@ -103,14 +103,14 @@ class Host:
     end_ps: int
     device_properties: dict[str, dict[str, str]]
     timeline: HostTimeline = field(default_factory=HostTimeline)
-    sidecar: Sidecar | None = None
+    capture_file: CaptureFile | None = None
     session: int | None = None
-    sidecar_problem: str = ""
+    capture_file_problem: str = ""
     origin_ns: int = 0
     impossible_events: int = 0
     unnamed_events: int = 0
     unnamed_stats: int = 0
-    sidecar_is_foreign: bool = False
+    capture_file_is_foreign: bool = False
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
@@ -218,7 +218,7 @@ class Run:
             HostFacts(
                 name=host.name,
                 device_properties=host.device_properties,
-                sidecar=host.sidecar,
+                capture_file=host.capture_file,
                 joined=host.tables.joined,
                 timeline=host.timeline,
             )
@@ -302,7 +302,7 @@ def load(
 def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
     """Return the version of TensorFlow that a capture recorded."""
     for host in hosts:
-        version = host.sidecar.tensorflow_version if host.sidecar else None
+        version = host.capture_file.tensorflow_version if host.capture_file else None
         if version is not None:
             return TfVersion(value=printable(version), source="sidecar")
     return None
@@ -339,21 +339,21 @@ def _same_content(a: Path, b: Path) -> bool:
 def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int) -> Host:
     trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
     start_ps, end_ps = _extent(trace)
-    sidecar, problem = _read_sidecar(file)
-    session = None if sidecar is None else _session(sidecar, file)
+    capture_file, problem = _read_capture_file(file)
+    session = None if capture_file is None else _session(capture_file, file)
     is_foreign = False
     start_ns = started_ns(trace)
-    if sidecar is not None and sidecar.sessions and start_ns is not None:
-        session = session_by_time(sidecar, session, start_ns)
+    if capture_file is not None and capture_file.sessions and start_ns is not None:
+        session = session_by_time(capture_file, session, start_ns)
         if session is None:
             is_foreign = True
-            problem = _of_another_time(sidecar, start_ns)
-            sidecar = None
-    tables = host_tables(file.host, index, trace, sidecar, session)
-    if sidecar is not None and start_ns is None and holds_other_ops(sidecar, tables):
+            problem = _of_another_time(capture_file, start_ns)
+            capture_file = None
+    tables = host_tables(file.host, index, trace, capture_file, session)
+    if capture_file is not None and start_ns is None and holds_other_ops(capture_file, tables):
         is_foreign = True
         problem = "it records other ops than the trace holds"
-        sidecar = session = None
+        capture_file = session = None
         tables = host_tables(file.host, index, trace)
     timeline = host_timeline(tables)
     return Host(
@@ -368,19 +368,19 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
         start_ps=start_ps,
         end_ps=end_ps,
         device_properties={p.name: p.own for p in device_planes(trace)},
-        sidecar=sidecar,
+        capture_file=capture_file,
         session=session,
-        sidecar_problem=problem,
+        capture_file_problem=problem,
         origin_ns=trace.origin_ns,
         impossible_events=trace.impossible_events,
         unnamed_events=trace.unnamed_events,
         unnamed_stats=trace.unnamed_stats,
-        sidecar_is_foreign=is_foreign,
+        capture_file_is_foreign=is_foreign,
     )
 
 
-def _of_another_time(sidecar: Sidecar, start_ns: int) -> str:
-    recorded = min(session.start_ns for session in sidecar.sessions)
+def _of_another_time(capture_file: CaptureFile, start_ns: int) -> str:
+    recorded = min(session.start_ns for session in capture_file.sessions)
     return f"it was recorded at {_utc(recorded)} and the trace at {_utc(start_ns)}"
 
 
@@ -391,23 +391,23 @@ def _utc(at_ns: int) -> str:
         return "an impossible time"
 
 
-def _read_sidecar(file: HostFile) -> tuple[Sidecar | None, str]:
+def _read_capture_file(file: HostFile) -> tuple[CaptureFile | None, str]:
     """Read what lies beside a trace; without it the trace is still worth reporting."""
-    if file.sidecar is None:
+    if file.capture_file is None:
         return None, ""
     try:
-        return sidecars.read(file.sidecar), ""
-    except SidecarError as error:
+        return capture_files.read(file.capture_file), ""
+    except CaptureFileError as error:
         _log.warning("%s", error)
         return None, str(error)
 
 
-def _session(sidecar: Sidecar, file: HostFile) -> int | None:
+def _session(capture_file: CaptureFile, file: HostFile) -> int | None:
     """Return which session of a capture wrote a trace; one capture may write several."""
-    if file.sidecar is None:
+    if file.capture_file is None:
         return None
-    folder = file.sidecar.parent
-    traces = [s.trace and os.path.normpath(folder / s.trace) for s in sidecar.sessions]
+    folder = file.capture_file.parent
+    traces = [s.trace and os.path.normpath(folder / s.trace) for s in capture_file.sessions]
     own = os.path.normpath(file.path).removesuffix(".gz")
     if own in traces:
         return traces.index(own)

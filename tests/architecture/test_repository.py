@@ -87,10 +87,10 @@ def test_names_no_folder_of_a_machine() -> None:
     assert not lines_with(MACHINE)
 
 
-def test_a_recorded_sidecar_is_looked_into() -> None:
-    sidecars = [text for name, text in packed_texts().items() if ".placement." in name]
-    assert sidecars
-    assert all("\n/srv/tensorflow/bin/python\n" in text for text in sidecars)
+def test_a_recorded_capture_file_is_looked_into() -> None:
+    capture_files = [text for name, text in packed_texts().items() if ".placement." in name]
+    assert capture_files
+    assert all("\n/srv/tensorflow/bin/python\n" in text for text in capture_files)
 
 
 def test_names_no_registry() -> None:

@@ -24,12 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from traceanalyzer.evidence.analysis import CpuOp
-from traceanalyzer.evidence.explanations import PlacementExplanation
-from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.run import Host, Run
-from traceanalyzer.sidecar.document import (
+from traceanalyzer.capture_file.document import (
+    CaptureFile,
     CaughtError,
     Frame,
     Function,
@@ -37,10 +33,14 @@ from traceanalyzer.sidecar.document import (
     Instance,
     Resource,
     SessionConfig,
-    Sidecar,
     Signature,
     Tensor,
 )
+from traceanalyzer.evidence.analysis import CpuOp
+from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.joined import Joined, OpRecord
 from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS
@@ -88,7 +88,7 @@ class Example:
     ops: Sequence[dict[str, Any]]
     fires_on: Sequence[str] = ()
     facts: dict[str, Any] = field(default_factory=dict)
-    sidecar: Sidecar | None = None
+    capture_file: CaptureFile | None = None
     record: OpRecord | None = None
 
     def run(self) -> Run:
@@ -115,16 +115,16 @@ class Example:
             device_properties={},
         )
         run = Run(name="example", path_name="example", hosts=(host,))
-        if self.sidecar is None:
+        if self.capture_file is None:
             return run
-        return captured(run, self.sidecar, (self.record,) * len(self.ops))
+        return captured(run, self.capture_file, (self.record,) * len(self.ops))
 
 
-def captured(run: Run, sidecar: Sidecar, records: Sequence[OpRecord | None]) -> Run:
+def captured(run: Run, capture_file: CaptureFile, records: Sequence[OpRecord | None]) -> Run:
     """A run of one host beside its capture file, with the record of each row of the op table."""
     (host,) = run.hosts
     tables = replace(host.tables, joined=Joined(records=tuple(records), calls={}))
-    return replace(run, hosts=(replace(host, sidecar=sidecar, tables=tables),))
+    return replace(run, hosts=(replace(host, capture_file=capture_file, tables=tables),))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +188,7 @@ def _signature(op: str, **fields: Any) -> Signature:  # noqa: ANN401 - any field
     return Signature(op=op, **{**plain, **fields})
 
 
-def caught(where: str, error: str, message: str, scope_line: int, op: str) -> Sidecar:
+def caught(where: str, error: str, message: str, scope_line: int, op: str) -> CaptureFile:
     """A capture of an error of line 4, caught in line 5, and an eager op of line 7.
 
     Args:
@@ -199,7 +199,7 @@ def caught(where: str, error: str, message: str, scope_line: int, op: str) -> Si
         op: The type of the op.
     """
     tensor = Tensor(dtype="float", device=CPU, backing_device=CPU, resource=None, shape=(8, 8))
-    return Sidecar(
+    return CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -240,7 +240,7 @@ def placed(
     options: bool = False,
     rewrites: dict[str, Any] | None = None,
     function: str = "__inference_f_3",
-) -> Sidecar:
+) -> CaptureFile:
     """A capture of a function of one `Mul`.
 
     Args:
@@ -262,7 +262,7 @@ def placed(
     config = SessionConfig(
         is_own=True, is_local=True, soft_placement=False, rewrites=rewrites or {}
     )
-    return Sidecar(
+    return CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -290,11 +290,11 @@ def read_examples(text: str) -> tuple[tuple[Example, ...], tuple[BlockerExample,
 
 
 def _run(entry: dict[str, Any]) -> Example:
-    sidecar, record = None, None
+    capture_file, record = None, None
     if "caught" in entry:
-        sidecar, record = caught(message=entry["message"], **entry["caught"]), IN_SCOPE
+        capture_file, record = caught(message=entry["message"], **entry["caught"]), IN_SCOPE
     elif "placed" in entry:
-        sidecar = placed(**entry["placed"])
+        capture_file = placed(**entry["placed"])
         function = entry["placed"].get("function", "__inference_f_3")
         record = OpRecord(
             frame=None,
@@ -305,13 +305,13 @@ def _run(entry: dict[str, Any]) -> Example:
         )
     elif "variables" in entry:
         environment = {"variables": entry["variables"]}
-        sidecar = Sidecar(tool="", host="h", complete=True, environment=environment)
+        capture_file = CaptureFile(tool="", host="h", complete=True, environment=environment)
     return Example(
         title=entry["title"],
         ops=[_known(op) for op in entry["ops"]],
         fires_on=entry.get("finds", ()),
         facts=entry.get("facts", {}),
-        sidecar=sidecar,
+        capture_file=capture_file,
         record=record,
     )
 

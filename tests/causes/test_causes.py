@@ -14,7 +14,7 @@ from traceanalyzer.findings import Finding
 
 if TYPE_CHECKING:
     from tests.causes.examples import BlockerExample, Example
-    from traceanalyzer.sidecar.document import Frame
+    from traceanalyzer.capture_file.document import Frame
 
 HEADINGS = ["What it detects", "Why it happens", "How to fix it", "How sure it is"]
 CAUSES = all_causes()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import traceanalyzer as ta
+from tests.capture_files import Book, node
 from tests.causes.examples import Example
 from tests.input_pipeline.paced import asked, made_ahead
-from tests.sidecars import Book, node
 from tests.traces import host, iterator, line, step, us, write, xspace
 from traceanalyzer.causes.host_pipeline import CAUSE
 
@@ -92,7 +92,7 @@ def test_what_asks_for_a_gpu_in_a_map_is_not_on_the_cpu_by_design() -> None:
         node("resize", "ResizeBilinear", asked="/device:GPU:0", attributes=0),
         node("flip", "ReverseV2", attributes=1),
     )
-    sidecar = book.sidecar(
+    capture_file = book.capture_file(
         environment={"tensorflow": {"version": "2.21.0"}},
         attributes=({"T": "float"}, {"T": "float", "Tidx": "int32"}),
     )
@@ -110,7 +110,7 @@ def test_what_asks_for_a_gpu_in_a_map_is_not_on_the_cpu_by_design() -> None:
             {"name": "flip", "type": "ReverseV2", **of_pipeline},
         ),
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
-        sidecar=sidecar,
+        capture_file=capture_file,
     )
     (found,) = CAUSE.check(example.run())
     assert found.op_ids == ("op1",)

@@ -12,7 +12,7 @@ from traceanalyzer.placement.kernels import CPU, GPU
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.capture_file.document import Json
 
 
 def test_the_priorities_that_it_names_are_those_of_each_version() -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.causes.examples import examples_of
+from traceanalyzer.capture_file.document import Function, Graph, Instance, Partition
 from traceanalyzer.causes.memory_pressure import CAUSE
 from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.model import SourceWhere
-from traceanalyzer.sidecar.document import Function, Graph, Instance, Partition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,15 +37,15 @@ def run_of(file: Path | None, scope_line: int, *, is_caught: bool = True) -> Run
     """The rule's own example, with its lines in a file, and its scope at a line of it."""
     run = next(e for e in examples_of(CAUSE.id)[0] if e.fires_on).run()
     (host,) = run.hosts
-    assert host.sidecar is not None
+    assert host.capture_file is not None
     frames = [
         replace(f, file=str(file or f.file), line=scope_line if at == 2 else f.line)
-        for at, f in enumerate(host.sidecar.frames)
+        for at, f in enumerate(host.capture_file.frames)
     ]
-    (error,) = host.sidecar.errors
+    (error,) = host.capture_file.errors
     errors = (replace(error, handler=1 if is_caught else -1),)
-    sidecar = replace(host.sidecar, frames=tuple(frames), errors=errors)
-    return replace(run, hosts=(replace(host, sidecar=sidecar),))
+    capture_file = replace(host.capture_file, frames=tuple(frames), errors=errors)
+    return replace(run, hosts=(replace(host, capture_file=capture_file),))
 
 
 def lines(finding: Finding) -> list[int | None]:
@@ -89,15 +89,17 @@ def test_what_is_no_program_has_no_handlers(tmp_path: Path, content: bytes) -> N
 
 def with_message(run: Run, message: str) -> Run:
     (host,) = run.hosts
-    assert host.sidecar is not None
-    errors = tuple(replace(e, message=message) for e in host.sidecar.errors)
-    return replace(run, hosts=(replace(host, sidecar=replace(host.sidecar, errors=errors)),))
+    assert host.capture_file is not None
+    errors = tuple(replace(e, message=message) for e in host.capture_file.errors)
+    return replace(
+        run, hosts=(replace(host, capture_file=replace(host.capture_file, errors=errors)),)
+    )
 
 
-def with_sidecar(run: Run, **fields: Any) -> Run:  # noqa: ANN401 - any field of a sidecar
+def with_capture_file(run: Run, **fields: Any) -> Run:  # noqa: ANN401 - any field of a capture file
     (host,) = run.hosts
-    assert host.sidecar is not None
-    return replace(run, hosts=(replace(host, sidecar=replace(host.sidecar, **fields)),))
+    assert host.capture_file is not None
+    return replace(run, hosts=(replace(host, capture_file=replace(host.capture_file, **fields)),))
 
 
 OOM = (
@@ -112,7 +114,7 @@ def test_the_figures_of_the_allocator_are_shown(tmp_path: Path, *, is_caught: bo
     report = (
         "\n\nCurrent usage from device: /device:GPU:0, allocator: GPU_0_bfc\n  1.00GiB from w\n"
     )
-    run = with_sidecar(
+    run = with_capture_file(
         with_message(
             run_of(file, 6, is_caught=is_caught), OOM.format("GPU:0", "GPU_0_bfc") + report
         ),
@@ -185,7 +187,7 @@ SWAPPED = Function(
 
 
 def test_what_is_swapped_is_said_to_compute_on_the_gpu() -> None:
-    run = with_sidecar(run_of(None, 6), errors=(), functions=(SWAPPED,))
+    run = with_capture_file(run_of(None, 6), errors=(), functions=(SWAPPED,))
 
     (found,) = CAUSE.check(run)
 
@@ -210,7 +212,7 @@ def test_unified_memory_moves_data_alone(
 ) -> None:
     variables = {} if forced is None else {"TF_FORCE_UNIFIED_MEMORY": forced}
     name = "/job:localhost/replica:0/task:0/device:GPU:0"
-    run = with_sidecar(
+    run = with_capture_file(
         run_of(None, 6),
         errors=(),
         environment={"variables": variables},

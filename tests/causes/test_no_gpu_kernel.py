@@ -14,9 +14,9 @@ from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type
 
 if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.causes import FindingText
     from traceanalyzer.model import Fix
-    from traceanalyzer.sidecar.document import Frame
 
 NEWEST = load(supported()[-1])
 WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not has_gpu_kernel(NEWEST, op)]

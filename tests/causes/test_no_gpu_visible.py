@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from tests.causes.examples import Example, captured
+from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
 from traceanalyzer.causes.no_gpu_visible import CAUSE
-from traceanalyzer.sidecar.document import SessionConfig, Sidecar
 
 _NO_GPU = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
 
 
 def test_a_session_that_is_told_to_have_no_gpu_is_certain() -> None:
-    sidecar = Sidecar(
+    capture_file = CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -23,7 +23,7 @@ def test_a_session_that_is_told_to_have_no_gpu_is_certain() -> None:
     )
     example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)
 
-    (finding,) = CAUSE.check(captured(example.run(), sidecar, (None,)))
+    (finding,) = CAUSE.check(captured(example.run(), capture_file, (None,)))
 
     assert (finding.certainty, finding.sub_reason) == ("certain", "hidden_by_session")
     assert [e.kind for e in finding.evidence] == ["hidden_by_session"]
@@ -32,10 +32,10 @@ def test_a_session_that_is_told_to_have_no_gpu_is_certain() -> None:
 
 def test_of_a_program_that_listed_its_devices_that_is_said() -> None:
     devices = {"context_made": True, "logical": [{"name": "/device:CPU:0", "type": "CPU"}]}
-    sidecar = Sidecar(tool="", host="h", complete=True, devices=devices)
+    capture_file = CaptureFile(tool="", host="h", complete=True, devices=devices)
     example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)
 
-    (finding,) = CAUSE.check(captured(example.run(), sidecar, (None,)))
+    (finding,) = CAUSE.check(captured(example.run(), capture_file, (None,)))
 
     assert (finding.certainty, finding.sub_reason) == ("certain", None)
     assert [e.kind for e in finding.evidence] == ["devices"]

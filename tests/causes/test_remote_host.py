@@ -6,12 +6,12 @@ import pytest
 
 from tests.causes.examples import Example
 from tests.placement.graphs import node, written
+from traceanalyzer.capture_file.document import CaptureFile, Function, Instance
 from traceanalyzer.causes.remote_host import CAUSE
-from traceanalyzer.sidecar.document import Function, Instance, Sidecar
 
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"
 WORKER = "/job:worker/replica:0/task:{}/device:{}:0"
-AS_WORKER = Sidecar(
+AS_WORKER = CaptureFile(
     tool="",
     host="h",
     complete=True,
@@ -27,7 +27,7 @@ def test_a_task_that_no_op_bears_out_makes_nothing_certain(task: str, certainty:
     own = {"name": "join", "type": "StringJoin", "device": f"/job:{task}/device:CPU:0"}
     away = {"name": "read", "type": "ReadVariableOp", "device": SERVER}
 
-    found = list(CAUSE.check(Example(title="", ops=(own, away), sidecar=AS_WORKER).run()))
+    found = list(CAUSE.check(Example(title="", ops=(own, away), capture_file=AS_WORKER).run()))
 
     assert {f.certainty for f in found} == {certainty}
 
@@ -36,15 +36,15 @@ def test_devices_of_no_cluster_are_of_no_other_task() -> None:
     local = "/job:localhost/replica:0/task:0/device:CPU:0"
     ops = ({"name": "join", "type": "StringJoin", "device": local},)
 
-    assert not list(CAUSE.check(Example(title="", ops=ops, sidecar=AS_WORKER).run()))
+    assert not list(CAUSE.check(Example(title="", ops=ops, capture_file=AS_WORKER).run()))
 
 
-def placed_on(*devices: str) -> Sidecar:
+def placed_on(*devices: str) -> CaptureFile:
     """What was recorded, without `TF_CONFIG`, of a function whose nodes were on some devices."""
     graph = written(*(node(f"mm{at}", "MatMul", T="float") for at in range(len(devices))))
     instance = Instance(input=graph.graph, assigned=devices, partitions=())
     function = Function(name="__inference_step_1", instances=(instance,))
-    return Sidecar(
+    return CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -71,7 +71,7 @@ def test_without_its_configuration_a_program_is_the_task_on_whose_gpus_it_comput
         {"op_id": name, "name": name, "type": name, "device": device}
         for name, device in rows.items()
     )
-    example = Example(title="", ops=ops, sidecar=placed_on(*placed))
+    example = Example(title="", ops=ops, capture_file=placed_on(*placed))
 
     (found,) = CAUSE.check(example.run())
 

@@ -145,10 +145,10 @@ def with_error(**changes: Any) -> Run:  # noqa: ANN401 - fields of the error
     """The rule's own example, with another error."""
     run = next(e for e in examples_of(CAUSE.id)[0] if e.fires_on).run()
     (host,) = run.hosts
-    assert host.sidecar is not None
-    errors = tuple(replace(e, **changes) for e in host.sidecar.errors)
-    sidecar = replace(host.sidecar, errors=errors)
-    return replace(run, hosts=(replace(host, sidecar=sidecar),))
+    assert host.capture_file is not None
+    errors = tuple(replace(e, **changes) for e in host.capture_file.errors)
+    capture_file = replace(host.capture_file, errors=errors)
+    return replace(run, hosts=(replace(host, capture_file=capture_file),))
 
 
 def lines(finding: Finding) -> list[int | None]:

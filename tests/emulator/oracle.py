@@ -43,13 +43,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.emulator.build import CannotBuildError, Installation, built
-from traceanalyzer.sidecar.attributes import AttributePool
-from traceanalyzer.sidecar.graphs import parse_graph
+from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.graphs import parse_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traceanalyzer.sidecar.document import Attributes, Graph
+    from traceanalyzer.capture_file.document import Attributes, Graph
 
 __all__ = ["KernelMade", "Oracle", "Outcome", "PlacerRun", "the_oracle"]
 

@@ -10,14 +10,14 @@ import pytest
 
 from tests.emulator.build import CannotBuildError
 from tests.emulator.oracle import Oracle, Outcome, PlacerRun, the_oracle
-from traceanalyzer.sidecar.attributes import AttributePool
-from traceanalyzer.sidecar.graphs import parse_graph
+from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.graphs import parse_graph
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from traceanalyzer.sidecar.document import Attributes, Graph
+    from traceanalyzer.capture_file.document import Attributes, Graph
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -210,7 +210,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - an array
 
 
 def types_of(node: NodeDef) -> dict[str, Any]:
-    """The attributes of a node that kernels constrain, in the sidecar's encoding."""
+    """The attributes of a node that kernels constrain, in the capture file's encoding."""
     found: dict[str, Any] = {}
     for name, value in node.attr.items():
         kind = value.WhichOneof("value")
@@ -224,5 +224,5 @@ def types_of(node: NodeDef) -> dict[str, Any]:
 
 
 def type_name(number: int) -> str:
-    """The sidecar's name of a type: TensorFlow's, without its prefix, in small letters."""
+    """The capture file's name of a type: TensorFlow's, without its prefix, in small letters."""
     return str(types_pb2.DataType.Name(number)).removeprefix("DT_").lower()

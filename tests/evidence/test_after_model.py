@@ -23,7 +23,7 @@ def run_of(program: Program, *ops: OpRecord) -> Run:
     """A run with an op for each record: op0, op1, and so on."""
     rows = tuple({"name": f"o{k}", "type": "LookupTableFindV2"} for k in range(len(ops)))
     run = Example(title="", ops=rows).run()
-    return captured(run, program.sidecar(), ops)
+    return captured(run, program.capture_file(), ops)
 
 
 def in_graph(name: str) -> OpRecord:

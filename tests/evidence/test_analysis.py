@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.capture_files import Book, node
 from tests.causes.examples import Example
-from tests.sidecars import Book, node
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
 from traceanalyzer.tables.joined import OpRecord
 
@@ -48,7 +48,7 @@ def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -
         title="",
         ops=tuple({"name": name, "type": kind, "role": "compute"} for name, kind in made),
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
-        sidecar=book.sidecar(
+        capture_file=book.capture_file(
             environment={"tensorflow": {"version": "2.21.0"}}, attributes=({"T": "float"},)
         ),
         record=_NOWHERE,
@@ -66,7 +66,7 @@ def test_a_run_is_not_kept_for_that(analysed: Callable[[Run], Analysis]) -> None
     facts = {} if analysed is analyse else {"gpu_used": False}
     eig = {"name": "Eig", "type": "Eig"}
     run = Example(
-        title="", ops=(eig,), facts=facts, sidecar=Book().sidecar(), record=_NOWHERE
+        title="", ops=(eig,), facts=facts, capture_file=Book().capture_file(), record=_NOWHERE
     ).run()
     cpu_ops = analysed(run).cpu_ops
     gone = weakref.ref(run)

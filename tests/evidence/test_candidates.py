@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.capture_file.capture_files import sample
 from tests.causes.examples import Example, cpu_op
-from tests.sidecar.sidecars import sample
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.candidates import Candidates
 from traceanalyzer.evidence.explanations import PlacementExplanation
@@ -16,7 +16,7 @@ from traceanalyzer.placement.registry import supported
 from traceanalyzer.trace.tfevents import TfVersion
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Json, Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile, Json
 
 SESSION = {"function": None}
 GPU = {"placement": "gpu:0"}
@@ -109,15 +109,15 @@ class TestExcluded:
         run = Example(title="", ops=({"name": "op", "type": "Erfc"}, beside)).run()
         (host,) = run.hosts
 
-        def with_devices(devices: dict[str, Json] | None) -> Sidecar:
+        def with_devices(devices: dict[str, Json] | None) -> CaptureFile:
             return replace(sample(), session_configs=(), devices=devices)
 
         off, killed = with_devices({"optimizer_options": {}}), with_devices(None)
         on = with_devices({"optimizer_options": {"pin_to_host_optimization": True}})
         op = analyse(run).cpu_ops[0]
 
-        def is_left(sidecar: Sidecar | None) -> bool:
-            captured = replace(run, hosts=(replace(host, sidecar=sidecar),))
+        def is_left(capture_file: CaptureFile | None) -> bool:
+            captured = replace(run, hosts=(replace(host, capture_file=capture_file),))
             return "grappler_pin_to_host" in Candidates(captured).of(op)
 
         assert [is_left(each) for each in (None, off, killed, on)] == [True, False, True, True]

@@ -40,7 +40,9 @@ def test_an_eager_op_whose_calls_are_held_alike_is_certain() -> None:
         program.eager("Tanh", *made, scope="/device:CPU:0", outputs=made, T="float")
         for _ in range(2)
     ]
-    explanation = ReplayedExplanations(program.sidecar(gpus=1)).of("Tanh", eager_record(*calls))
+    explanation = ReplayedExplanations(program.capture_file(gpus=1)).of(
+        "Tanh", eager_record(*calls)
+    )
     assert explanation is not None
     assert (explanation.certainty, explanation.doubt) == ("certain", "")
 
@@ -51,7 +53,7 @@ def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
     floats, bools = (tensor("float"),), (tensor("int8"),)
     scoped = program.eager("Sqrt", *floats, scope="/device:CPU:0", outputs=floats, T="float")
     typed = program.eager("Abs", *bools, outputs=bools, T="int8")
-    explanations = ReplayedExplanations(program.sidecar(gpus=1))
+    explanations = ReplayedExplanations(program.capture_file(gpus=1))
     both = explanations.of("Sqrt", eager_record(scoped, typed))
     assert both is not None
     assert (both.certainty, both.doubt) == ("likely", "calls of it are not all held alike")
@@ -69,7 +71,7 @@ def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty
             assigned=("GPU:0", "CPU:0" if asked else "GPU:0"),
         )
     record = OpRecord(frame=None, requested_device=None, function="__f", node="y")
-    explanation = ReplayedExplanations(program.sidecar(gpus=1)).of("Tanh", record)
+    explanation = ReplayedExplanations(program.capture_file(gpus=1)).of("Tanh", record)
     assert explanation is not None
     assert explanation.certainty == certainty
 
@@ -77,9 +79,9 @@ def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty
 def _pinned_case(*, has_shapes: bool) -> PlacementExplanation | None:
     name = "__inference_f_1"
     shapes = (pinned_definition(name),) if has_shapes else ()
-    sidecar = with_pinning(lengths(name), definitions=shapes)
+    capture_file = with_pinning(lengths(name), definitions=shapes)
     record = OpRecord(frame=None, requested_device="", device=None, function=name, node="f")
-    return ReplayedExplanations(sidecar, ONE_GPU).of("Cast", record)
+    return ReplayedExplanations(capture_file, ONE_GPU).of("Cast", record)
 
 
 def test_what_an_optimizer_takes_to_the_host_afterwards_is_foretold() -> None:
@@ -97,7 +99,7 @@ def test_what_an_optimizer_takes_to_the_host_afterwards_is_foretold() -> None:
 
 
 def _on_host(program: Program, record: OpRecord) -> PlacementExplanation | None:
-    return ReplayedExplanations(program.sidecar(), ONE_GPU).on_host(record)
+    return ReplayedExplanations(program.capture_file(), ONE_GPU).on_host(record)
 
 
 def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
@@ -117,5 +119,6 @@ def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
     assert held_by.kernel is not None
     assert held_by.kernel.host_memory_args == ("x", "y", "z")
     assert (
-        ReplayedExplanations(program.sidecar(), ONE_GPU).of("AddV2", eager_record(number)) is None
+        ReplayedExplanations(program.capture_file(), ONE_GPU).of("AddV2", eager_record(number))
+        is None
     )

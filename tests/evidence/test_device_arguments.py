@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.causes.examples import blocker, line
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.evidence.device_arguments import argument_note
-from traceanalyzer.sidecar.document import Sidecar
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
@@ -27,7 +27,7 @@ def noted(
 ) -> tuple[str, str | None] | None:
     """The words about an argument of a program that was captured with these, and the code."""
     frames = () if each.scope_frame is None else (each.scope_frame,)
-    sidecar = Sidecar(
+    capture_file = CaptureFile(
         tool="0",
         host="host",
         complete=True,
@@ -35,7 +35,7 @@ def noted(
         frames=frames,
         chosen=frozenset(range(len(frames))) if is_computed else frozenset(),
     )
-    note = argument_note([each], [sidecar])
+    note = argument_note([each], [capture_file])
     return None if note is None else (note[1].text, note[1].code)
 
 

@@ -13,16 +13,16 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.placement.graphs import node
 from tests.placement.test_program import Program
+from traceanalyzer.capture_file.document import Definition
 from traceanalyzer.evidence.differences import (
     differences,
     doubt_on_a_gpu,
 )
 from traceanalyzer.health import trace_health
-from traceanalyzer.sidecar.document import Definition
 
 if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Sidecar
 
 _STEP = "__inference_one_step_on_data_12"
 _LAYER = [["words", "TextVectorization"]]
@@ -35,13 +35,13 @@ def model(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
     return {**plain, **facts}
 
 
-def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Sidecar:  # noqa: ANN401 - JSON
+def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> CaptureFile:  # noqa: ANN401 - JSON
     """A program with a step of Keras, and these models."""
     program = Program()
     program.function(_STEP, node("x", "NoOp"))
     definition = Definition(name=_STEP, nodes=("x",), frames=(-1,), scopes=(None,))
     return replace(
-        program.sidecar(),
+        program.capture_file(),
         devices={"keras_models": list(models), **devices},
         definitions=(definition,) if is_defined else (),
     )
@@ -50,30 +50,30 @@ def with_models(*models: Any, is_defined: bool = True, **devices: Any) -> Sideca
 def test_a_step_of_keras_may_be_compiled_unless_the_program_forbids_it() -> None:
     program = Program()
     program.function(_STEP, node("x", "NoOp"))
-    (said,) = differences(program.sidecar())
+    (said,) = differences(program.capture_file())
     assert "jit_compile=False" in said
-    assert doubt_on_a_gpu(program.sidecar(), _STEP)
+    assert doubt_on_a_gpu(program.capture_file(), _STEP)
 
 
 def test_a_layer_that_xla_cannot_compile_is_named_and_leaves_no_doubt() -> None:
-    sidecar = with_models(model(not_compilable=_LAYER))
-    (said,) = differences(sidecar)
+    capture_file = with_models(model(not_compilable=_LAYER))
+    (said,) = differences(capture_file)
     assert "words (TextVectorization)" in said
     assert "jit_compile" not in said
-    assert not doubt_on_a_gpu(sidecar, _STEP)
+    assert not doubt_on_a_gpu(capture_file, _STEP)
 
 
 def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() -> None:
     dropping = {**_LSTM, "name": "decoder", "recurrent_dropout": 0.1}
-    sidecar = with_models(model(recurrent=[_LSTM, dropping]))
+    capture_file = with_models(model(recurrent=[_LSTM, dropping]))
 
-    xla, fused, looped = differences(sidecar)
+    xla, fused, looped = differences(capture_file)
 
     assert "encoder (LSTM), decoder (LSTM)" in xla  # for both of them Keras leaves XLA out
     assert "encoder (LSTM) as one op of cuDNN" in fused
     assert "decoder" not in fused
     assert "recurrent_dropout=0.1 rules out cuDNN" in looped
-    assert not doubt_on_a_gpu(sidecar, _STEP)
+    assert not doubt_on_a_gpu(capture_file, _STEP)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() ->
     ids=["another model", "layers made later", "defined earlier", "too many", "damaged"],
 )
 def test_a_doubt_stays_where_a_step_may_be_of_a_model_that_can_be_compiled(
-    sidecar: Sidecar,
+    capture_file: CaptureFile,
 ) -> None:
-    assert doubt_on_a_gpu(sidecar, _STEP)
+    assert doubt_on_a_gpu(capture_file, _STEP)
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_a_doubt_stays_where_a_step_may_be_of_a_model_that_can_be_compiled(
 def test_strategies_go_by_the_gpus_there_are(strategies: list[str], *, is_different: bool) -> None:
     program = Program()
     program.function("__inference_train_12", node("x", "NoOp"))
-    sidecar = replace(program.sidecar(), devices={"strategies": strategies})
-    assert bool(list(differences(sidecar))) is is_different
-    assert bool(doubt_on_a_gpu(sidecar, "__inference_train_12")) is is_different
+    capture_file = replace(program.capture_file(), devices={"strategies": strategies})
+    assert bool(list(differences(capture_file))) is is_different
+    assert bool(doubt_on_a_gpu(capture_file, "__inference_train_12")) is is_different
 
 
 _PROGRAM = """\
@@ -183,14 +183,14 @@ def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> N
 
 
 def test_a_model_whose_program_forbids_xla_runs_the_same_on_a_gpu() -> None:
-    sidecar = with_models(model(is_auto=False))
-    assert not list(differences(sidecar))
-    assert not doubt_on_a_gpu(sidecar, _STEP)
+    capture_file = with_models(model(is_auto=False))
+    assert not list(differences(capture_file))
+    assert not doubt_on_a_gpu(capture_file, _STEP)
 
 
 def test_a_model_that_keras_decides_on_is_compiled_on_a_gpu() -> None:
-    sidecar = with_models(model(is_auto=True))
-    (said,) = differences(sidecar)
+    capture_file = with_models(model(is_auto=True))
+    (said,) = differences(capture_file)
     assert "the model m" in said
     assert "jit_compile=False" not in said
-    assert doubt_on_a_gpu(sidecar, _STEP)
+    assert doubt_on_a_gpu(capture_file, _STEP)

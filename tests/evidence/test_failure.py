@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from tests.causes.examples import Example, captured
+from traceanalyzer.capture_file.document import (
+    CaptureFile,
+    CaughtError,
+    Frame,
+    Scope,
+    SessionConfig,
+)
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.failure import failure
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.sidecar.document import CaughtError, Frame, Scope, SessionConfig, Sidecar
 from traceanalyzer.wording import counted
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}
@@ -26,9 +32,9 @@ _EAGER = (
 )
 
 
-def ended(message: str, *there: Any, is_soft: bool = False) -> Sidecar:  # noqa: ANN401 - JSON
+def ended(message: str, *there: Any, is_soft: bool = False) -> CaptureFile:  # noqa: ANN401 - JSON
     """A program that an error of its line 7 ended."""
-    return Sidecar(
+    return CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -90,8 +96,10 @@ def test_the_second_gpu_can_be_missing_too() -> None:
 
 @pytest.mark.parametrize("ops", [(), ({"name": "Mul", "type": "Mul"},)])
 def test_a_report_leads_with_the_missing_gpu(ops: tuple[dict[str, Any], ...]) -> None:
-    sidecar = replace(ended(_EAGER), log=("x] Could not find cuda drivers on your machine",))
-    run = captured(Example(title="", ops=ops, facts=_NO_GPU).run(), sidecar, (None,) * len(ops))
+    capture_file = replace(ended(_EAGER), log=("x] Could not find cuda drivers on your machine",))
+    run = captured(
+        Example(title="", ops=ops, facts=_NO_GPU).run(), capture_file, (None,) * len(ops)
+    )
     report = assemble(diagnose(run))
 
     assert report.summary.verdict.startswith("The program failed at train.py:7: it requires GPU:0")
@@ -106,16 +114,16 @@ def test_a_report_leads_with_the_missing_gpu(ops: tuple[dict[str, Any], ...]) ->
 
 def test_a_session_that_fails_for_want_of_a_gpu_is_told_its_own_switch() -> None:
     config = SessionConfig(is_own=True, is_local=True, soft_placement=False)
-    sidecar = replace(
+    capture_file = replace(
         ended(_EAGER), devices={"context_made": False}, session_configs=(config,), functions=()
     )
-    run = captured(Example(title="", ops=(), facts=_NO_GPU).run(), sidecar, ())
+    run = captured(Example(title="", ops=(), facts=_NO_GPU).run(), capture_file, ())
 
     (finding,) = assemble(diagnose(run)).findings
 
     assert finding.fixes[0].code == "config.allow_soft_placement = True"  # other options stay
 
-    plain = replace(sidecar, session_configs=(replace(config, is_own=False),))
+    plain = replace(capture_file, session_configs=(replace(config, is_own=False),))
     run = captured(Example(title="", ops=(), facts=_NO_GPU).run(), plain, ())
     (finding,) = assemble(diagnose(run)).findings
     assert "Session(config=" in str(finding.fixes[0].code)
@@ -155,14 +163,14 @@ def test_a_machine_with_the_gpus_that_were_missing_is_assumed(
 
 
 def test_any_other_error_is_said_with_its_line_and_limits_what_is_known() -> None:
-    sidecar = ended("labels and data differ\nmore", is_soft=True)
+    capture_file = ended("labels and data differ\nmore", is_soft=True)
     run = captured(
         Example(title="", ops=({"name": "Mul", "type": "Mul"},), facts=_NO_GPU).run(),
-        sidecar,
+        capture_file,
         (None,),
     )
     verdict = assemble(diagnose(run)).summary.verdict
 
     assert "failed at train.py:7: InvalidArgumentError: labels and data differ. Before" in verdict
     assert "TensorFlow had no GPU" in verdict
-    assert any("train.py:7" in said for said in differences(sidecar))
+    assert any("train.py:7" in said for said in differences(capture_file))

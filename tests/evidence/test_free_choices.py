@@ -8,13 +8,19 @@ from typing import Any
 import pytest
 
 from tests.causes.examples import blocker, line
+from traceanalyzer.capture_file.document import (
+    OF_ANOTHER,
+    OF_MACHINE,
+    CaptureFile,
+    CaughtError,
+    Scope,
+)
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.free_choices import FreeChoices
-from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, CaughtError, Scope, Sidecar
 
 LINE = line(6)
-CAPTURED = Sidecar(tool="", host="h", complete=True, frames=(LINE,))
+CAPTURED = CaptureFile(tool="", host="h", complete=True, frames=(LINE,))
 ASKS = {"gpu_questions": [["train.py", 3]]}
 ERROR = CaughtError(
     where="no_device",

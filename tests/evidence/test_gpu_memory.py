@@ -10,8 +10,8 @@ import pytest
 from tests.causes.examples import Example
 from tests.tables.reading import tables_of
 from tests.traces import allocation, host, line, us
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.evidence.gpu_memory import OtherProcess, gpu_memory
-from traceanalyzer.sidecar.document import Sidecar
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Host
@@ -24,8 +24,8 @@ def host_of(**fields: Any) -> Host:  # noqa: ANN401 - any field of a host
     return replace(found, **fields)
 
 
-def sidecar(**fields: Any) -> Sidecar:  # noqa: ANN401 - any field of a sidecar
-    return Sidecar(tool="", host="h", complete=True, **fields)
+def capture_file(**fields: Any) -> CaptureFile:  # noqa: ANN401 - any field of a capture file
+    return CaptureFile(tool="", host="h", complete=True, **fields)
 
 
 def driver(index: int, total: int, *others: tuple[str, int | None]) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def test_allocations_tell_the_peak_and_the_limit() -> None:
 
 
 def test_the_driver_tells_who_else_was_on_the_only_gpu() -> None:
-    facts = sidecar(gpus=(driver(0, 8 * GB, ("python", 3 * GB), ("Xorg", None)),))
+    facts = capture_file(gpus=(driver(0, 8 * GB, ("python", 3 * GB), ("Xorg", None)),))
 
-    (found,) = gpu_memory(host_of(sidecar=facts))
+    (found,) = gpu_memory(host_of(capture_file=facts))
 
     assert found.total_bytes == 8 * GB
     assert found.others == (
@@ -72,21 +72,21 @@ def test_the_driver_tells_who_else_was_on_the_only_gpu() -> None:
 def test_of_several_gpus_only_a_common_size_is_taken(
     sizes: tuple[int, ...], total: int | None
 ) -> None:
-    facts = sidecar(
+    facts = capture_file(
         gpus=tuple(driver(k, size * GB, ("python", GB)) for k, size in enumerate(sizes)),
         devices={"memory": {"/device:GPU:0": {"peak": GB}}},
     )
 
-    (found,) = gpu_memory(host_of(sidecar=facts))
+    (found,) = gpu_memory(host_of(capture_file=facts))
 
     assert found.total_bytes == total
     assert found.others == ()
 
 
 def test_what_is_no_figure_is_left_out() -> None:
-    facts = sidecar(
+    facts = capture_file(
         devices={"memory": {"/device:GPU:0": None, "/device:GPU:1": {"peak": "much"}}},
         gpus=({"memory_total_bytes": None, "other_processes": None},),
     )
 
-    assert gpu_memory(host_of(sidecar=facts)) == ()
+    assert gpu_memory(host_of(capture_file=facts)) == ()

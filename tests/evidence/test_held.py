@@ -1,4 +1,4 @@
-"""What a sidecar tells of what holds a node: the scope that asks for its device."""
+"""What a capture file tells of what holds a node: the scope that asks for its device."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import pytest
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, only, tensor
+from traceanalyzer.capture_file.document import CaptureFile, Definition, Frame, Resource, Scope
 from traceanalyzer.evidence.recorded_blockers import BlockerRecords
 from traceanalyzer.placement.blockers import BlockerFinder, BlockerKind
 from traceanalyzer.placement.eager_blockers import Blocker
 from traceanalyzer.placement.program import place_program
-from traceanalyzer.sidecar.document import Definition, Frame, Resource, Scope, Sidecar
 
 
-def sidecar_of_an_inlined_call(call: str, *own: int) -> Sidecar:
+def capture_file_of_an_inlined_call(call: str, *own: int) -> CaptureFile:
     """A function `__outer` that calls `__inner` within a scope, inlined; the name of the call."""
     program = Program()
     program.eager("__outer")
@@ -28,7 +28,7 @@ def sidecar_of_an_inlined_call(call: str, *own: int) -> Sidecar:
     (instance,) = program.functions["__outer"]
     inlined = replace(instance.input, origin_functions=("", "__inner"), origin_nodes=("", "double"))
     program.functions["__outer"] = [replace(instance, input=inlined)]
-    return program.sidecar(
+    return program.capture_file(
         gpus=1,
         definitions=(
             Definition(name="__outer", nodes=("x", call), frames=(-1, -1), scopes=((), (0,))),
@@ -42,13 +42,13 @@ def sidecar_of_an_inlined_call(call: str, *own: int) -> Sidecar:
 _SCOPES = ("/CPU:0", "/device:CPU:0", "/GPU:0", "", "/job:localhost")
 
 
-def sidecar_in_scopes(*around: int) -> Sidecar:
+def capture_file_in_scopes(*around: int) -> CaptureFile:
     """An eager op, and a call of `__f`, within scopes by number, each of a line of its own."""
     program = Program()
     program.eager("Square", tensor("float"), scope="/CPU:0", T="float")
     program.eager("__f", scope="/CPU:0")
     program.function("__f", node("x", "Placeholder", dtype="float"), assigned=("CPU:0",))
-    sidecar = program.sidecar(
+    capture_file = program.capture_file(
         gpus=1,
         scopes=tuple(Scope(device=d, frame=at) for at, d in enumerate(_SCOPES)),
         frames=tuple(
@@ -56,8 +56,8 @@ def sidecar_in_scopes(*around: int) -> Sidecar:
             for at in range(len(_SCOPES))
         ),
     )
-    told = [replace(s, scopes=around, scope_frame=4) for s in sidecar.signatures]
-    return replace(sidecar, signatures=tuple(told))
+    told = [replace(s, scopes=around, scope_frame=4) for s in capture_file.signatures]
+    return replace(capture_file, signatures=tuple(told))
 
 
 scopes_and_lines = pytest.mark.parametrize(
@@ -77,39 +77,39 @@ scopes_and_lines = pytest.mark.parametrize(
 
 @scopes_and_lines
 def test_each_scope_around_a_call_holds(around: tuple[int, ...], lines: list[int]) -> None:
-    sidecar = sidecar_in_scopes(*around)
-    program = place_program(sidecar)
+    capture_file = capture_file_in_scopes(*around)
+    program = place_program(capture_file)
     way = only(program, "__f")
     (blocker,) = BlockerFinder(way.placement).of(0).found
-    found = list(BlockerRecords(sidecar, program.kernels.registry).of_node(way, 0, blocker))
+    found = list(BlockerRecords(capture_file, program.kernels.registry).of_node(way, 0, blocker))
     assert [h.scope_frame and h.scope_frame.line for h in found] == lines
     assert {(h.kind, h.call) for h in found} == {
-        (BlockerKind.DEFAULT_DEVICE, sidecar.signatures[1])
+        (BlockerKind.DEFAULT_DEVICE, capture_file.signatures[1])
     }
 
 
-def made_in_scopes(*around: int) -> tuple[Sidecar, Resource]:
+def made_in_scopes(*around: int) -> tuple[CaptureFile, Resource]:
     """A variable on the CPU that was made within scopes by number, and is read elsewhere."""
-    sidecar = sidecar_in_scopes(*around)
+    capture_file = capture_file_in_scopes(*around)
     made = Resource(
         signature=0, name="w:0", dtype="float", shape=None, bytes=None, device="/device:CPU:0"
     )
-    return replace(sidecar, resources=(made,)), made
+    return replace(capture_file, resources=(made,)), made
 
 
 @scopes_and_lines
 def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
     around: tuple[int, ...], lines: list[int]
 ) -> None:
-    sidecar, made = made_in_scopes(*around)
+    capture_file, made = made_in_scopes(*around)
     reads = replace(
-        sidecar.signatures[0],
+        capture_file.signatures[0],
         op="ReadVariableOp",
         scope="",
         scopes=(),
         inputs=(replace(tensor("resource"), device="/device:CPU:0", resource=0),),
     )
-    finder = BlockerRecords(sidecar, place_program(sidecar).kernels.registry)
+    finder = BlockerRecords(capture_file, place_program(capture_file).kernels.registry)
     blocker = Blocker(kind=BlockerKind.RESOURCE, input=0, requested_device="/device:CPU:0")
 
     found = list(finder.of_eager(reads, blocker))
@@ -129,9 +129,9 @@ def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
     ],
 )
 def test_each_scope_that_asks_by_itself_holds(own: tuple[int, ...], asking: list[str]) -> None:
-    sidecar = sidecar_of_an_inlined_call("call", *own)
-    program = place_program(sidecar)
+    capture_file = capture_file_of_an_inlined_call("call", *own)
+    program = place_program(capture_file)
     way = only(program, "__outer")
     (blocker,) = BlockerFinder(way.placement).of(1).found
-    found = list(BlockerRecords(sidecar, program.kernels.registry).of_node(way, 1, blocker))
+    found = list(BlockerRecords(capture_file, program.kernels.registry).of_node(way, 1, blocker))
     assert [blocker.called_in for blocker in found] == asking

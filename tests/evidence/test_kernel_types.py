@@ -20,10 +20,10 @@ from traceanalyzer.placement.supported_types import supported_types
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.support import Combination
-    from traceanalyzer.sidecar.document import Json
 
 
 @pytest.mark.parametrize(

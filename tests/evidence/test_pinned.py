@@ -9,11 +9,11 @@ import pytest
 
 from tests.causes.examples import Example, blocker, captured, cpu_op, line
 from traceanalyzer.attribution import attribute
+from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature, Tensor
 from traceanalyzer.causes import all_causes
 from traceanalyzer.evidence.analysis import Analysis
 from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.pinned import memory_note
-from traceanalyzer.sidecar.document import Resource, Sidecar, Signature, Tensor
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def run_of(
 ) -> Run:
     """A run whose first op is of a signature, on a machine with one GPU."""
     own = op or signature()
-    sidecar = Sidecar(
+    capture_file = CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -80,7 +80,7 @@ def run_of(
     )
     run = Example(title="", ops=({"name": "Op", "type": own.op},)).run()
     record = OpRecord(frame=None, requested_device="/device:CPU:0", signatures=(0,))
-    return captured(run, sidecar, (record,))
+    return captured(run, capture_file, (record,))
 
 
 def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, RecordedBlocker]:  # noqa: ANN401

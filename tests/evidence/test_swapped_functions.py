@@ -6,9 +6,9 @@ from typing import Any
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, call
+from traceanalyzer.capture_file.document import Definition
 from traceanalyzer.evidence.swapped_functions import SwappedFunctions
 from traceanalyzer.placement.program import machine_of, place_program, with_gpus
-from traceanalyzer.sidecar.document import Definition
 
 _FORWARD = "__forward_standard_lstm_2530"
 _BACKWARD = "__inference___backward_standard_lstm_2221_2531"
@@ -39,8 +39,10 @@ def swapped(
         Definition(name=name, nodes=known, frames=(-1,) * len(known), scopes=(None,) * len(known))
         for name, known in of.items()
     )
-    sidecar = program.sidecar(definitions=definitions, devices=devices)
-    return SwappedFunctions(sidecar, place_program(sidecar, with_gpus(machine_of(sidecar))))
+    capture_file = program.capture_file(definitions=definitions, devices=devices)
+    return SwappedFunctions(
+        capture_file, place_program(capture_file, with_gpus(machine_of(capture_file)))
+    )
 
 
 def test_the_loop_and_its_gradient_are_not_there_where_their_calls_are_on_a_gpu() -> None:

@@ -29,9 +29,9 @@ def program(*, multiplies: bool) -> Program:
 
 
 def types(*, multiplies: bool) -> tuple[str, ...] | None:
-    sidecar = program(multiplies=multiplies).sidecar()
-    (variable,) = sidecar.resources
-    return VariableUses(sidecar).types_of_resource(variable)
+    capture_file = program(multiplies=multiplies).capture_file()
+    (variable,) = capture_file.resources
+    return VariableUses(capture_file).types_of_resource(variable)
 
 
 def test_a_counter_can_be_of_the_wider_integer() -> None:
@@ -43,10 +43,10 @@ def test_what_is_multiplied_as_a_matrix_cannot() -> None:
 
 
 def test_an_op_that_the_variable_keeps_on_the_cpu_knows_them() -> None:
-    sidecar = program(multiplies=True).sidecar()
+    capture_file = program(multiplies=True).capture_file()
     record = OpRecord(function="__inference_f_1", node="add", frame=None, requested_device="")
 
-    explanation = ReplayedExplanations(sidecar, ONE_GPU).of("AssignAddVariableOp", record)
+    explanation = ReplayedExplanations(capture_file, ONE_GPU).of("AssignAddVariableOp", record)
 
     assert explanation is not None
     assert {blocker.types for blocker in explanation.blockers if blocker.link == "resource"} == {

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.evidence.visibility import obstacles, of_the_program, saw_no_gpu
-from traceanalyzer.sidecar.document import (
+from traceanalyzer.capture_file.document import (
     SESSION,
+    CaptureFile,
     Frame,
     Function,
     Graph,
     Instance,
     SessionConfig,
-    Sidecar,
     VisibilityChoice,
 )
+from traceanalyzer.evidence.visibility import obstacles, of_the_program, saw_no_gpu
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
@@ -30,9 +30,9 @@ def config(**more: Any) -> SessionConfig:  # noqa: ANN401 - any field
     return SessionConfig(soft_placement=False, **told)
 
 
-def sidecar(
+def capture_file(
     *configs: SessionConfig, devices: dict[str, Any] | None = None, assigned: str = _CPU
-) -> Sidecar:
+) -> CaptureFile:
     graph = Graph(
         names=("Mul",),
         ops=("Mul",),
@@ -43,7 +43,7 @@ def sidecar(
         origin_nodes=("",),
     )
     instance = Instance(input=graph, assigned=(assigned,), partitions=())
-    return Sidecar(
+    return CaptureFile(
         tool="",
         host="h",
         complete=True,
@@ -54,7 +54,7 @@ def sidecar(
 
 
 def test_sessions_that_are_told_to_have_no_gpu_have_none() -> None:
-    found = sidecar(config(), config(memory_fraction=0.5))
+    found = capture_file(config(), config(memory_fraction=0.5))
 
     assert saw_no_gpu(found)
     (obstacle,) = obstacles(found)
@@ -64,9 +64,9 @@ def test_sessions_that_are_told_to_have_no_gpu_have_none() -> None:
 
 def test_a_program_that_asks_which_gpus_there_are_may_give_its_sessions_one() -> None:
     asks = {"context_made": False, "gpu_questions": [["train.py", 3]]}
-    (obstacle,) = obstacles(sidecar(config(), devices=asks))
+    (obstacle,) = obstacles(capture_file(config(), devices=asks))
     assert obstacle.certainty == "possible"
-    (obstacle,) = obstacles(sidecar(config()))
+    (obstacle,) = obstacles(capture_file(config()))
     assert (obstacle.certainty, bool(obstacle.proviso)) == ("likely", True)
 
 
@@ -82,31 +82,31 @@ def test_a_program_that_asks_which_gpus_there_are_may_give_its_sessions_one() ->
     ],
 )
 def test_else_a_session_tells_nothing(configs: tuple[SessionConfig, ...], assigned: str) -> None:
-    found = sidecar(*configs, assigned=assigned)
+    found = capture_file(*configs, assigned=assigned)
 
     assert not saw_no_gpu(found)
     assert obstacles(found) == ()
 
 
 def test_sessions_that_found_no_gpu_had_none() -> None:
-    found = sidecar(config(device_count={}, device_types=("CPU",)))
+    found = capture_file(config(device_count={}, device_types=("CPU",)))
 
     assert saw_no_gpu(found)
     assert obstacles(found) == ()  # the program did not ask for that
-    assert not saw_no_gpu(sidecar(config(device_count={}, device_types=("CPU", "GPU"))))
+    assert not saw_no_gpu(capture_file(config(device_count={}, device_types=("CPU", "GPU"))))
 
 
 def test_what_is_done_outside_of_sessions_has_the_devices_of_the_program() -> None:
     with_gpu = [*_LOGICAL, {"name": "/device:GPU:0", "type": "GPU"}]
-    found = sidecar(config(), devices={"context_made": True, "logical": with_gpu})
+    found = capture_file(config(), devices={"context_made": True, "logical": with_gpu})
 
     assert not saw_no_gpu(found)
     assert [obstacle.hides_all for obstacle in obstacles(found)] == [False]
-    assert saw_no_gpu(sidecar(config(), devices={"context_made": True, "logical": _LOGICAL}))
+    assert saw_no_gpu(capture_file(config(), devices={"context_made": True, "logical": _LOGICAL}))
 
 
 def test_of_a_program_that_was_killed_nothing_is_sure() -> None:
-    assert not saw_no_gpu(sidecar(config(), devices={}))
+    assert not saw_no_gpu(capture_file(config(), devices={}))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_program_that_hides_the_gpu_of_any_machine_is_known_with_its_line(
 ) -> None:
     line = Frame(file="train.py", line=3, code="<module>", is_user=True)
     choice = VisibilityChoice(how=how, value=value, manner=manner, frame=0)
-    known = replace(sidecar(), visibility=(choice,), frames=(line,))
+    known = replace(capture_file(), visibility=(choice,), frames=(line,))
 
     assert [(o.reason, o.certainty) for o in of_the_program(known)] == found
     assert all(obstacle.frame == line for obstacle in of_the_program(known))
@@ -141,12 +141,12 @@ def test_a_program_that_hides_the_gpu_of_any_machine_is_known_with_its_line(
 def test_a_condition_of_a_program_that_asks_for_gpus_may_be_that_there_is_none() -> None:
     choice = VisibilityChoice(how="CUDA_VISIBLE_DEVICES", value="", manner="condition", frame=-1)
     asks = {"context_made": True, "gpu_questions": [["train.py", 3]]}
-    (obstacle,) = of_the_program(replace(sidecar(devices=asks), visibility=(choice,)))
+    (obstacle,) = of_the_program(replace(capture_file(devices=asks), visibility=(choice,)))
     assert obstacle.certainty == "possible"
 
 
 def test_a_variable_of_the_users_shell_is_none_of_the_programs_doing() -> None:
-    hidden = replace(sidecar(), environment={"variables": {"CUDA_VISIBLE_DEVICES": "-1"}})
+    hidden = replace(capture_file(), environment={"variables": {"CUDA_VISIBLE_DEVICES": "-1"}})
 
     assert [o.reason for o in obstacles(hidden)] == ["hidden_by_env"]
     assert of_the_program(hidden) == ()

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from traceanalyzer.sidecar.attributes import attribute_of_entry
+from traceanalyzer.capture_file.attributes import attribute_of_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.capture_file.document import Json
 
 __all__ = ["KEPT", "Combination", "combinations", "definition_line", "kernel_lines", "type_name"]
 
@@ -48,12 +48,12 @@ class _Row:
 
 
 def type_name(number: int) -> str:
-    """Return a type's name as a sidecar has it."""
+    """Return a type's name as a capture file has it."""
     # An AttrValue of field 6, `type`, as the value (2) of a map's entry.
     entry = bytes([0x12, 2, 0x30, number]) if number < 0x80 else b""
     name = attribute_of_entry(entry)[1]
     if not isinstance(name, str) or name.startswith("dtype"):
-        msg = f"type {number} has no name in traceanalyzer/sidecar/attributes.py"
+        msg = f"type {number} has no name in traceanalyzer/capture_file/attributes.py"
         raise ValueError(msg)
     return name
 
@@ -210,7 +210,7 @@ def _default(value: Any) -> str:  # noqa: ANN401
 
 
 def encoded(value: Any) -> Json:  # noqa: ANN401 - an AttrValue, made at run time
-    """Return an attribute's value as a sidecar has it."""
+    """Return an attribute's value as a capture file has it."""
     content = value.SerializeToString()
     return attribute_of_entry(b"\x12" + _varint(len(content)) + content)[1]
 

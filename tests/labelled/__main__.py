@@ -53,7 +53,7 @@ def _score(programs: Sequence[LabelledProgram]) -> int:
     on_a_gpu = [score_on_a_gpu(program) for program in programs if program.emulated_gpus]
     for each in full:
         print(*each.misses, sep="\n") if each.misses else None
-    print("with the sidecar:", total(full))
+    print("with the capture file:", total(full))
     for level, found in bare.items():
         for each_bare in found:
             print(*each_bare.misses, sep="\n") if each_bare.misses else None

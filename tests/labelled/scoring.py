@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tests.labelled import Label, LabelledProgram
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.diagnosis import Diagnosis, OnAGpu
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Sidecar
 
 __all__ = [
     "BareScore",
@@ -145,30 +145,30 @@ def _types_at(run: Run, label: Label, types: set[str]) -> dict[str, set[str]]:
         "elsewhere": {
             op_type
             for host in run.hosts
-            if host.sidecar is not None
-            for op_type, device in _placed_at(host.sidecar, label.line)
+            if host.capture_file is not None
+            for op_type, device in _placed_at(host.capture_file, label.line)
             if device and "CPU" not in device
         },
     }
 
 
-def _placed_at(sidecar: Sidecar, line: int) -> Iterator[tuple[str, str]]:
+def _placed_at(capture_file: CaptureFile, line: int) -> Iterator[tuple[str, str]]:
     """Return the type and the device of what TensorFlow placed of a line.
 
     Of what runs on an emulated GPU a trace shows nothing, so this is what the placer answered.
     """
-    for signature in sidecar.signatures:
-        frame = sidecar.frame(signature.frame)
+    for signature in capture_file.signatures:
+        frame = capture_file.frame(signature.frame)
         if frame is not None and frame.line == line and not signature.is_function:
             for output in signature.outputs:
                 yield signature.op, output.device
-    for function in sidecar.functions:
+    for function in capture_file.functions:
         for instance in function.instances:
             graph = instance.input
             own = "" if function.name == _OF_A_SESSION else function.name
             for at, name in enumerate(graph.names):
                 origin = graph.origin_functions[at] or own
-                frame = sidecar.frame_of_node(origin, graph.origin_nodes[at] or name)
+                frame = capture_file.frame_of_node(origin, graph.origin_nodes[at] or name)
                 if frame is not None and frame.line == line:
                     yield graph.ops[at], instance.assigned[at]
 
@@ -194,7 +194,7 @@ class Score:
 
 @functools.cache
 def score(program: LabelledProgram) -> Score:
-    """Score what is said of a capture with its sidecar.
+    """Score what is said of a capture with its capture file.
 
     Where the program hid the GPU, what is said to keep ops on the CPU with one is said, too.
     """
@@ -271,7 +271,7 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
         label = _label_of_row(program, row)
         if label is not None:
             expected[_kind(row)] |= label.ids
-    found = ta.diagnose(_without_sidecar(full))
+    found = ta.diagnose(_without_capture_file(full))
     by_op = _by_op(found.findings)
     candidates = Candidates(found.run)
     ops = among = named = wrong = 0
@@ -301,7 +301,7 @@ def score_bare(program: LabelledProgram, level: int) -> BareScore:
     return BareScore(ops=ops, among=among, named=named, wrong_certain=wrong, misses=tuple(misses))
 
 
-def _without_sidecar(run: Run) -> Run:
+def _without_capture_file(run: Run) -> Run:
     folder = Path(tempfile.mkdtemp(dir=_folder())) / "plugins" / "profile" / "run"
     folder.mkdir(parents=True)
     for host in run.hosts:

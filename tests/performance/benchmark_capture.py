@@ -10,8 +10,8 @@ of the rounds' ratios, with an interval for that median.
 A script measures its *own work* itself, a steady loop after its first calls; the limits are for
 the wall time of that. The *whole process* is what the user waits for: the start of Python, the
 import of TensorFlow, the trace written at the end, and in a capture our own process beside it with
-the making of the sidecar; no page is written. CPU time is that of all threads: where the machine
-is busy with other things it is the more reliable figure.
+the making of the capture file; no page is written. CPU time is that of all threads: where the
+machine is busy with other things it is the more reliable figure.
 
 `tf.profiler` runs the same file with `tf.profiler.experimental.start` before and `stop` after it.
 It records at level 2, its default and the only level it has in TensorFlow 2.21, and so does

@@ -23,9 +23,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.performance.benchmark_capture import SCRIPTS, Interval, median_interval, verdict
-from traceanalyzer.recorder.attach import Attachment
-from traceanalyzer.recorder.journal import Journal
-from traceanalyzer.recorder.settings import Settings
+from traceanalyzer.capturing.recorder.attach import Attachment
+from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

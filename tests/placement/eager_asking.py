@@ -14,7 +14,15 @@ from numpy import size
 from tests.emulator.eager import EagerAnswer, EagerQuestion, answers
 from tests.emulator.eager import EagerInput as EagerInputAsked
 from tests.emulator.oracle import the_oracle
-from tests.placement.eager_calls import CALLS, PLACES, SCOPES, SIDECAR_TYPES, Call, choices, drawn
+from tests.placement.eager_calls import (
+    CALLS,
+    CAPTURE_FILE_TYPES,
+    PLACES,
+    SCOPES,
+    Call,
+    choices,
+    drawn,
+)
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.eager import (
     EagerDecision,
@@ -29,9 +37,9 @@ from traceanalyzer.placement.registry import load
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Json
 
 LOCAL: Final = "/job:localhost/replica:0/task:0"
 CPU, GPU = f"{LOCAL}/device:CPU:0", f"{LOCAL}/device:GPU:0"
@@ -96,11 +104,11 @@ def held_scopes(gpus: int = 1) -> Mapping[str, str]:
 
 
 def _named(value: Any, kind: str) -> Json:  # noqa: ANN401 - whatever an attribute is
-    """Return an attribute's value in the sidecar's encoding."""
+    """Return an attribute's value in the capture file's encoding."""
     if kind.startswith("list("):
         return [_named(each, kind[5:-1]) for each in value]
     if kind == "type":
-        return SIDECAR_TYPES.get(value, value)
+        return CAPTURE_FILE_TYPES.get(value, value)
     if kind == "string":
         return {"s": value}
     if kind == "shape":
@@ -150,7 +158,7 @@ def _place_of_variable(variable: EagerInputAsked, setting: EagerSetting) -> str:
     made = place_eager(
         "VarHandleOp",
         {
-            "dtype": SIDECAR_TYPES.get(variable.dtype, variable.dtype),
+            "dtype": CAPTURE_FILE_TYPES.get(variable.dtype, variable.dtype),
             "shape": {"shape": list(variable.shape)},
         },
         [],
@@ -248,9 +256,9 @@ def is_resource(given_: object) -> bool:
 
 
 def types_of(question: EagerQuestion) -> list[str]:
-    """Return the types of an op's inputs, as the sidecar names them."""
+    """Return the types of an op's inputs, as the capture file names them."""
     return [
-        "resource" if each.is_variable else SIDECAR_TYPES.get(each.dtype, each.dtype)
+        "resource" if each.is_variable else CAPTURE_FILE_TYPES.get(each.dtype, each.dtype)
         for given_ in question.inputs.values()
         for each in (given_ if isinstance(given_, tuple) else (given_,))
     ]

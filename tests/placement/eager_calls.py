@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CALLS", "PLACES", "SCOPES", "Call", "choices", "drawn"]
 
 # TensorFlow's names in Python, and those that the project shares with TensorFlow's protos.
-SIDECAR_TYPES: Final = {"float16": "half", "float32": "float", "float64": "double"}
+CAPTURE_FILE_TYPES: Final = {"float16": "half", "float32": "float", "float64": "double"}
 
 _FLOATS: Final = ("float32", "float64", "float16", "bfloat16")
 _INTS: Final = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "uint64")
@@ -78,7 +78,7 @@ def choices(call: Call, registry: Registry) -> dict[str, tuple[str, ...]]:
         attribute = None if definition is None else definition.attributes.get(name)
         allowed = None if attribute is None else attribute.allowed
         found[name] = tuple(
-            t for t in types if allowed is None or SIDECAR_TYPES.get(t, t) in allowed
+            t for t in types if allowed is None or CAPTURE_FILE_TYPES.get(t, t) in allowed
         )
     return found
 

@@ -8,8 +8,8 @@
     placed = graph.placed(gpus=2, soft=False)
     placed.device("sum"), placed.decision("sum"), placed.why("sum")
 
-Attributes are in the sidecar's encoding: a type is plain text, `text("NHWC")` a string,
-`function("f")` a function; `attributes=None` leaves them out, as a sidecar that had no room does.
+Attributes are in the capture file's encoding: a type is plain text, `text("NHWC")` a string,
+`function("f")` a function; `attributes=None` leaves them out, as a full capture file does.
 Devices are short, `GPU:0`, where the machine's are meant, and spelt as a program does in requests.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from traceanalyzer.capture_file.document import Graph
 from traceanalyzer.placement.blockers import blockers
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import Nodes, describe
@@ -31,13 +32,12 @@ from traceanalyzer.placement.placer import (
 )
 from traceanalyzer.placement.reasons import Reasons, Why
 from traceanalyzer.placement.registry import Registry, load
-from traceanalyzer.sidecar.document import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.blockers import Blockers
-    from traceanalyzer.sidecar.document import Json
 
 __all__ = [
     "KERNELS",

@@ -1,6 +1,6 @@
 """Asks the TensorFlow that is imported: is there a kernel, and what types have the outputs?
 
-A question is an op, a device type, attributes in the sidecar's encoding, and input types. The
+A question is an op, a device type, attributes in the capture file's encoding, and input types. The
 answer: whether TensorFlow finds a kernel (None where it has no such op), and the types of the
 outputs of a node with these attributes and inputs; a text where TensorFlow refuses to make it.
 """
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def enum(dtype: str) -> int:
-    """Return the number of a type, given as the sidecar names it."""
+    """Return the number of a type, given as the capture file names it."""
     return int(types_pb2.DataType.Value("DT_" + dtype.upper()))
 
 
-# How an attribute's value in a sidecar becomes that of an AttrValue.
+# How an attribute's value in a capture file becomes that of an AttrValue.
 PROTOS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "type": lambda value: {"type": enum(value)},
     "string": lambda value: {"s": value["s"].encode()},
@@ -42,7 +42,7 @@ def shape(sizes: list[int] | None) -> tensor_shape_pb2.TensorShapeProto:
 
 
 def attribute(kind: str, content: Any) -> attr_value_pb2.AttrValue:  # noqa: ANN401 - JSON
-    """Return an attribute of the sidecar as an AttrValue."""
+    """Return an attribute of the capture file as an AttrValue."""
     if not kind.startswith("list("):
         return attr_value_pb2.AttrValue(**PROTOS[kind](content))
     value = attr_value_pb2.AttrValue()

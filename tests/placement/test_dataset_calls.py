@@ -26,7 +26,7 @@ def reduced(dataset: str) -> Node:
 def of_steps(*lines: Node, function: str = STEP) -> set[str]:
     program = Program()
     program.function(function, *lines)
-    found = functions_of_steps(program.sidecar())
+    found = functions_of_steps(program.capture_file())
     return {name.removeprefix("__inference_").removesuffix("_2") for name in found}
 
 
@@ -70,4 +70,4 @@ def test_a_function_of_a_dataset_that_reduces_another_prepares_input() -> None:
     windows = (SOURCE, QUERIES, reduced("source"))
     program.eager("MapDataset", f={"func": "__inference_Dataset_map_total_1"})
     program.function("__inference_Dataset_map_total_1", *windows)
-    assert functions_of_steps(program.sidecar()) == set()
+    assert functions_of_steps(program.capture_file()) == set()

@@ -42,7 +42,7 @@ from traceanalyzer.placement.kernels import memory_of
 from traceanalyzer.placement.registry import GPU as GPU_TYPE
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.capture_file.document import Json
 
 
 # Host memory backs an eager tensor of these types, where the kernel has it there. Of an op that is

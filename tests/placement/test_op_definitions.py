@@ -19,7 +19,7 @@ from traceanalyzer.placement.op_definitions import (
 from traceanalyzer.placement.registry import load
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.capture_file.document import Json
 
 NEWEST = load("2.21")
 TYPES = ["float", "int32", "string", "resource", "half"]
@@ -66,7 +66,7 @@ def test_types_are_those_of_a_node_in_tensorflow(step: int) -> None:
         assert definition is not None
         kinds = {a.type for a in definition.attributes.values()}
         if "tensor" in kinds or "list(tensor)" in kinds:
-            continue  # which a sidecar does not hold
+            continue  # which a capture file does not hold
         given_ = {name: usual(a) for name, a in definition.attributes.items()}
         if any(v is None for v in given_.values()):
             continue

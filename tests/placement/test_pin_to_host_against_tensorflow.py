@@ -14,14 +14,14 @@ import pytest
 
 from tests.emulator.oracle import the_oracle
 from tests.placement.test_workloads import definition_name
+from traceanalyzer.capture_file.document import SESSION
+from traceanalyzer.capture_file.files import read
 from traceanalyzer.placement.pinning import pinned_of
 from traceanalyzer.placement.program import machine_of, place_program, with_gpus
-from traceanalyzer.sidecar.document import SESSION
-from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:
     from tests.emulator.oracle import Outcome
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile
 
 pytestmark = pytest.mark.slow
 
@@ -52,13 +52,13 @@ def _on_host(outcome: Outcome) -> Told:
     return {name: where == {True} for name, where in found.items() if len(where) == 1}
 
 
-def _foretold(sidecar: Sidecar) -> Told:
+def _foretold(capture_file: CaptureFile) -> Told:
     """Return the same of a capture."""
-    program = place_program(sidecar, with_gpus(machine_of(sidecar)))
+    program = place_program(capture_file, with_gpus(machine_of(capture_file)))
     found: Told = {}
     for ways in program.functions.values():
         for way in ways:
-            moved = pinned_of(sidecar, way, program.kernels.registry)
+            moved = pinned_of(capture_file, way, program.kernels.registry)
             for at, name in enumerate(way.placement.nodes.graph.names):
                 found[name] = (moved[at] or None) if at in moved else False
     return found
@@ -73,10 +73,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Told, Told]:
     without = oracle.run(capture, str(_PROGRAM), str(logdir), 2, gpus=0)
     assert (with_gpu.error, without.error) == ("", "")
     (file,) = logdir.rglob("*.placement.json.gz")
-    sidecar = read(file)
-    assert sidecar is not None
-    assert sidecar.function(SESSION) is not None
-    happened, foretold = _on_host(with_gpu), _foretold(sidecar)
+    capture_file = read(file)
+    assert capture_file is not None
+    assert capture_file.function(SESSION) is not None
+    happened, foretold = _on_host(with_gpu), _foretold(capture_file)
     both = happened.keys() & foretold.keys()
     return {n: happened[n] for n in both}, {n: foretold[n] for n in both}
 

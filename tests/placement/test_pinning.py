@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 
+from tests.capture_file.capture_files import capture_files
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg, only, tensor
-from tests.sidecar.sidecars import sidecars
+from traceanalyzer.capture_file.document import SESSION, CaptureFile, Definition, SessionConfig
 from traceanalyzer.placement.pinning import OPTION, Pinning, pinned_of, pinning
 from traceanalyzer.placement.program import place_program
-from traceanalyzer.sidecar.document import SESSION, Definition, SessionConfig, Sidecar
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Json
+    from traceanalyzer.capture_file.document import Json
 
 ON: dict[str, Json] = {OPTION: True}
 BY_PROGRAM = Pinning(by="program")
 
 
-def sidecar(options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Json]]) -> Sidecar:
-    return Sidecar(
+def capture_file(
+    options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Json]]
+) -> CaptureFile:
+    return CaptureFile(
         tool="0",
         host="h",
         complete=True,
@@ -50,8 +52,8 @@ def sidecar(options: dict[str, Json] | None, *configs: tuple[bool, dict[str, Jso
     ],
 )
 def test_of_functions(options: dict[str, Json] | None, expected: Pinning | None) -> None:
-    assert pinning(sidecar(options), is_of_session=False) == expected
-    assert pinning(sidecar(options), is_of_session=True) == expected
+    assert pinning(capture_file(options), is_of_session=False) == expected
+    assert pinning(capture_file(options), is_of_session=True) == expected
 
 
 def lengths(name: str = "__inference_f_1") -> Program:
@@ -78,7 +80,7 @@ def definition(name: str) -> Definition:
     )
 
 
-def pinned(found: Sidecar, function: str = "__inference_f_1") -> dict[str, bool]:
+def pinned(found: CaptureFile, function: str = "__inference_f_1") -> dict[str, bool]:
     program = place_program(found, ONE_GPU)
     placed = only(program, function)
     names = placed.placement.nodes.graph.names
@@ -86,10 +88,10 @@ def pinned(found: Sidecar, function: str = "__inference_f_1") -> dict[str, bool]
     return {names[at]: is_known for at, is_known in moved.items()}
 
 
-def called(program: Program, **more: object) -> Sidecar:
+def called(program: Program, **more: object) -> CaptureFile:
     program.eager("__inference_f_1", tensor("string", shape=(3,)))
     devices = {"soft_device_placement": True, "optimizer_options": ON}
-    return program.sidecar(**{"devices": devices, **more})
+    return program.capture_file(**{"devices": devices, **more})
 
 
 def test_what_goes_of_a_function() -> None:
@@ -99,9 +101,9 @@ def test_what_goes_of_a_function() -> None:
     assert pinned(called(lengths(), definitions=known, devices=None)) == {}
 
 
-@given(sidecars())
+@given(capture_files())
 @pytest.mark.slow
-def test_any_sidecar_has_an_answer(found: Sidecar) -> None:
+def test_any_capture_file_has_an_answer(found: CaptureFile) -> None:
     on = replace(
         found,
         devices={"optimizer_options": {**ON, "min_graph_nodes": -1}},
@@ -122,7 +124,7 @@ def test_a_name_that_is_no_devices_is_nowhere() -> None:
     (instance,) = function.instances
     graph = replace(instance.input, devices=("/job:x y", "", "", ""))
     broken = replace(function, instances=(replace(instance, input=graph),))
-    sidecar_ = replace(odd, functions=(broken,))
-    placed = place_program(sidecar_)
-    moved = pinned_of(sidecar_, only(placed, "__inference_f_1"), placed.kernels.registry)
+    capture_file_ = replace(odd, functions=(broken,))
+    placed = place_program(capture_file_)
+    moved = pinned_of(capture_file_, only(placed, "__inference_f_1"), placed.kernels.registry)
     assert moved == {}

@@ -1,4 +1,4 @@
-"""Whole programs, from sidecars written by hand: on their own machine, and with GPUs assumed."""
+"""Whole programs from handwritten capture files: on their own machine, and with GPUs assumed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from tests.capture_file.capture_files import capture_files
 from tests.placement.graphs import Node, full, function, node, short, written
-from tests.sidecar.sidecars import sidecars
+from traceanalyzer.capture_file.document import (
+    SESSION,
+    CaptureFile,
+    Function,
+    Instance,
+    RegisteredKernel,
+    Resource,
+    SessionConfig,
+    Signature,
+    Tensor,
+)
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.placer import Decision
 from traceanalyzer.placement.program import (
@@ -19,17 +30,6 @@ from traceanalyzer.placement.program import (
     place_program,
 )
 from traceanalyzer.placement.reasons import Reasons
-from traceanalyzer.sidecar.document import (
-    SESSION,
-    Function,
-    Instance,
-    RegisteredKernel,
-    Resource,
-    SessionConfig,
-    Sidecar,
-    Signature,
-    Tensor,
-)
 
 
 class Program:
@@ -93,13 +93,13 @@ class Program:
         )
         self.functions.setdefault(name, []).append(made)
 
-    def sidecar(
+    def capture_file(
         self,
         *,
         gpus: int = 0,
         version: str | None = "2.21.0",
-        **more: Any,  # noqa: ANN401 - fields of `Sidecar`
-    ) -> Sidecar:
+        **more: Any,  # noqa: ANN401 - fields of `CaptureFile`
+    ) -> CaptureFile:
         """All that was collected, of a machine with so many GPUs."""
         logical = [{"name": d} for d in Machine.local(gpus=gpus).devices]
         held: dict[str, Any] = {
@@ -115,7 +115,7 @@ class Program:
                 Function(name=name, instances=tuple(made)) for name, made in self.functions.items()
             ),
         }
-        return Sidecar(**held | more)
+        return CaptureFile(**held | more)
 
 
 def tensor(dtype: str, on: str = "CPU:0", shape: tuple[int, ...] | None = ()) -> Tensor:
@@ -157,13 +157,13 @@ ONE_GPU = Machine.local(gpus=1)
 
 def test_devices_as_a_program_lists_them_are_on_its_own_machine() -> None:
     logical = [{"name": "/device:CPU:0"}, {"name": "/device:GPU:0"}, {"name": 7}, "x", {}]
-    assert machine_of(Program().sidecar(devices={"logical": logical})) == ONE_GPU
+    assert machine_of(Program().capture_file(devices={"logical": logical})) == ONE_GPU
 
 
 @pytest.mark.parametrize("names", [["nonsense"], ["/job:x y"], ["/device:GPU:0"], []])
 def test_a_list_of_devices_without_a_cpu_is_that_of_no_machine(names: list[str]) -> None:
     listed = {"logical": [{"name": name} for name in names]}
-    assert machine_of(Program().sidecar(devices=listed)) == Machine.local()
+    assert machine_of(Program().capture_file(devices=listed)) == Machine.local()
 
 
 def test_a_program_of_tensorflow_1_has_the_devices_of_its_session() -> None:
@@ -171,10 +171,10 @@ def test_a_program_of_tensorflow_1_has_the_devices_of_its_session() -> None:
     program = Program()
     program.function(SESSION, node("one", "NoOp"), node("two", "NoOp"), assigned=("GPU:0", "CPU:0"))
     devices = {"context_made": False, "strategies": []}
-    assert machine_of(program.sidecar(devices=devices)) == ONE_GPU
+    assert machine_of(program.capture_file(devices=devices)) == ONE_GPU
     without = Program()
     without.function(SESSION, node("one", "NoOp"))
-    assert machine_of(without.sidecar(devices=devices)) == Machine.local()
+    assert machine_of(without.capture_file(devices=devices)) == Machine.local()
 
 
 # --------------------------------------------------------------------- eager ops, resources
@@ -186,7 +186,7 @@ def test_a_resource_of_which_nobody_knows_the_maker_is_in_doubt() -> None:
     program.eager("ReadVariableOp", handle, dtype="float")
     program.eager("__inference_f_1", handle)
     program.function("__inference_f_1", arg("v", T="resource"), read("r", "v"), tanh("t", "r"))
-    placed = place_program(program.sidecar(), ONE_GPU)
+    placed = place_program(program.capture_file(), ONE_GPU)
     assert placed.eager[0].doubt
     assert doubtful(only(placed, "__inference_f_1")) == {"v", "r"}
 
@@ -218,7 +218,7 @@ def test_the_scope_of_a_call_is_the_default_device_and_two_calls_are_two_placeme
     program.eager("__inference_f_1", tensor("float"))
     program.eager("__inference_f_1", tensor("float"), scope="/device:CPU:0")
     program.function("__inference_f_1", arg("x"), tanh("t", "x"))
-    first, second = place_program(program.sidecar(), ONE_GPU).functions["__inference_f_1"]
+    first, second = place_program(program.capture_file(), ONE_GPU).functions["__inference_f_1"]
     assert (devices(first)["t"], first.call) == ("GPU:0", 0)
     assert (devices(second)["t"], second.call) == ("CPU:0", 1)
     decided = second.placement.decisions[1]
@@ -233,7 +233,7 @@ def test_of_several_graphs_each_is_placed_under_the_call_that_it_is_of() -> None
         program.function(
             "__inference_f_1", arg("x", on="GPU:0"), tanh("t", "x"), assigned=("GPU:0", where)
         )
-    first, second = place_program(program.sidecar(gpus=1)).functions["__inference_f_1"]
+    first, second = place_program(program.capture_file(gpus=1)).functions["__inference_f_1"]
     assert (devices(first)["t"], first.call) == ("CPU:0", 1)
     assert (devices(second)["t"], second.call) == ("GPU:0", 0)
 
@@ -258,7 +258,7 @@ def test_a_function_within_has_the_device_of_its_call_and_the_callers_resources(
         call("there", "__inference_inner_1", "v", "x", T=["resource", "float"], asked="/cpu:0"),
         call("here", "__inference_inner_1", "v", "x", T=["resource", "float"]),
     )
-    placed = place_program(program.sidecar(), ONE_GPU)
+    placed = place_program(program.capture_file(), ONE_GPU)
     there, here = placed.functions["__inference_inner_1"]
     assert devices(there) == {"v": "CPU:0", "x": "CPU:0", "r": "CPU:0", "t": "CPU:0"}
     assert devices(here) == {"v": "CPU:0", "x": "GPU:0", "r": "CPU:0", "t": "GPU:0"}
@@ -276,7 +276,7 @@ def test_a_function_that_grappler_made_for_one_call_is_where_that_call_is() -> N
         arg("x"),
         call("there", "__inference_inner_1", "x", T=["float"], asked="/cpu:0"),
     )
-    (there,) = place_program(program.sidecar(), ONE_GPU).functions[made]
+    (there,) = place_program(program.capture_file(), ONE_GPU).functions[made]
     assert devices(there)["t"] == "CPU:0"
     assert not there.doubt
 
@@ -286,14 +286,14 @@ def test_functions_that_call_one_another_come_to_an_end() -> None:
     program.eager("__inference_a_1")
     for name, other in (("a_1", "b_2"), ("b_2", "a_1")):
         program.function(f"__inference_{name}", call("c", f"__inference_{other}", T=[]))
-    placed = place_program(program.sidecar(), ONE_GPU)
+    placed = place_program(program.capture_file(), ONE_GPU)
     assert set(placed.functions) == {"__inference_a_1", "__inference_b_2"}
 
 
 def test_a_function_whose_call_was_not_recorded_is_in_doubt() -> None:
     program = Program()
     program.function("__inference_f_1", arg("x"), tanh("t", "x"))
-    found = only(place_program(program.sidecar(), ONE_GPU), "__inference_f_1")
+    found = only(place_program(program.capture_file(), ONE_GPU), "__inference_f_1")
     assert devices(found)["t"] == "GPU:0"
     assert found.doubt == "the call of its function was not recorded"
 
@@ -311,7 +311,7 @@ def test_soft_placement_of_a_session_is_its_own(of_sessions: tuple[bool, ...], d
     configs = tuple(
         SessionConfig(is_own=True, is_local=True, soft_placement=soft) for soft in of_sessions
     )
-    placed = place_program(program.sidecar(session_configs=configs), ONE_GPU)
+    placed = place_program(program.capture_file(session_configs=configs), ONE_GPU)
     assert devices(only(placed, SESSION)) == {"s": device}
     assert devices(only(placed, "__inference_f_1")) == {"s": "CPU:0"}
 
@@ -337,7 +337,7 @@ def test_an_op_of_another_library_has_the_kernels_that_it_registered(
         RegisteredKernel(op="SoftClip", device_type=kind, constraints={"T": types} if types else {})
         for kind, types in kernels.items()
     )
-    placed = place_program(program.sidecar(kernels=registered), ONE_GPU)
+    placed = place_program(program.capture_file(kernels=registered), ONE_GPU)
     assert (short(placed.eager[0].device), not placed.eager[0].doubt) == (device, is_sure)
     assert devices(only(placed, SESSION)) == {"s": device}
     assert doubtful(only(placed, SESSION)) == (set() if is_sure else {"s"})
@@ -347,9 +347,9 @@ def test_what_another_library_registers_for_tensorflows_op_is_not_taken() -> Non
     program = Program()
     program.eager("RandomShuffle", tensor("float"), T="float")
     kernel = RegisteredKernel(op="RandomShuffle", device_type="GPU", constraints={})
-    placed = place_program(program.sidecar(kernels=(kernel,)), ONE_GPU)
+    placed = place_program(program.capture_file(kernels=(kernel,)), ONE_GPU)
     assert short(placed.eager[0].device) == "CPU:0"
-    assert place_program(program.sidecar()).kernels.registry.kernels("SoftClip") == ()
+    assert place_program(program.capture_file()).kernels.registry.kernels("SoftClip") == ()
 
 
 # -------------------------------------------------------------------------------- bad input
@@ -357,17 +357,17 @@ def test_what_another_library_registers_for_tensorflows_op_is_not_taken() -> Non
 
 @pytest.mark.parametrize("version", [None, "1.15.0", "9.9.9", "2.21.0+nv25", "nonsense"])
 def test_the_kernels_of_another_version_prove_nothing(version: str | None) -> None:
-    placed = place_program(bound_program().sidecar(version=version), ONE_GPU)
+    placed = place_program(bound_program().capture_file(version=version), ONE_GPU)
     assert not placed.kernels.exact
     assert placed.kernels.proof.certainty == "likely"
     assert only(placed, "__inference_f_1")
 
 
-@given(sidecars())
-def test_any_sidecar_is_placed(sidecar: Sidecar) -> None:
+@given(capture_files())
+def test_any_capture_file_is_placed(capture_file: CaptureFile) -> None:
     for machine in (None, ONE_GPU):
-        placed = place_program(sidecar, machine)
-        assert len(placed.eager) == len(sidecar.signatures)
+        placed = place_program(capture_file, machine)
+        assert len(placed.eager) == len(capture_file.signatures)
         for found in placed.functions.values():
             for each in found:
                 reasons = Reasons(each.placement)
@@ -384,5 +384,5 @@ def test_a_result_of_what_asks_for_no_device_is_in_doubt_with_all() -> None:
         tanh("t", "x", asked="/nonsense"),
         node("out", "_Retval", "t", T="float", index=0, on="CPU:0"),
     )
-    found = only(place_program(program.sidecar(), ONE_GPU), "__inference_f_1")
+    found = only(place_program(program.capture_file(), ONE_GPU), "__inference_f_1")
     assert doubtful(found) == {"x", "t", "out"}

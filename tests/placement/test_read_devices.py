@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.read_devices import ReadDevices
-from traceanalyzer.sidecar.document import (
+from traceanalyzer.capture_file.document import (
     OF_ANOTHER,
     OF_MACHINE,
     OF_OP,
+    CaptureFile,
     Definition,
     Frame,
     Graph,
     Scope,
-    Sidecar,
     Signature,
 )
+from traceanalyzer.placement.devices import Machine
+from traceanalyzer.placement.read_devices import ReadDevices
 
 CPU, GPU = Machine.local(gpus=1).host, Machine.local(gpus=1).devices[0]
 SPELT, OF_MOVED, OF_KEPT, OF_LOST, OF_TENSOR, OF_ALL, LIFTING, OF_JOB, OF_MADE, OF_CALL = range(10)
@@ -39,9 +39,9 @@ def _signature(op: str, scopes: tuple[int, ...] = (), *, is_function: bool = Fal
     )
 
 
-def _read(sidecar: Sidecar, *, unsure_as_recorded: bool = False) -> ReadDevices:
+def _read(capture_file: CaptureFile, *, unsure_as_recorded: bool = False) -> ReadDevices:
     return ReadDevices(
-        sidecar,
+        capture_file,
         Machine.local(gpus=1),
         RESOURCES,
         lambda _: GPU,
@@ -49,7 +49,7 @@ def _read(sidecar: Sidecar, *, unsure_as_recorded: bool = False) -> ReadDevices:
     )
 
 
-SIDECAR = Sidecar(
+CAPTURE_FILE = CaptureFile(
     tool="0",
     host="h",
     complete=True,
@@ -88,9 +88,9 @@ asking = pytest.mark.parametrize(
 )
 
 
-def _sidecar(function: str, node: str, scopes: tuple[int, ...]) -> Sidecar:
+def _capture_file(function: str, node: str, scopes: tuple[int, ...]) -> CaptureFile:
     definition = Definition(name=function, nodes=(node,), frames=(-1,), scopes=(scopes,))
-    return replace(SIDECAR, definitions=(definition,))
+    return replace(CAPTURE_FILE, definitions=(definition,))
 
 
 def _graph(name: str, *, inlined_from: str = "", op: str = "Neg", device: str = CPU) -> Graph:
@@ -105,37 +105,37 @@ def _graph(name: str, *, inlined_from: str = "", op: str = "Neg", device: str = 
     )
 
 
-def _of_graph(sidecar: Sidecar, graph: Graph) -> tuple[str, ...]:
-    return _read(sidecar).of_graph("step", graph, CPU).devices
+def _of_graph(capture_file: CaptureFile, graph: Graph) -> tuple[str, ...]:
+    return _read(capture_file).of_graph("step", graph, CPU).devices
 
 
 @asking
 def test_an_eager_op_asks_for_where_its_owner_is(scopes: tuple[int, ...], device: str) -> None:
-    assert _read(SIDECAR).of_eager(_signature("Neg", scopes)) == device
+    assert _read(CAPTURE_FILE).of_eager(_signature("Neg", scopes)) == device
 
 
 def test_what_nobody_knows_can_be_taken_as_it_was() -> None:
-    read = _read(SIDECAR, unsure_as_recorded=True)
+    read = _read(CAPTURE_FILE, unsure_as_recorded=True)
     assert read.of_eager(_signature("Neg", (OF_CALL,))) == CPU
     assert read.of_eager(_signature("Neg", (OF_MADE,))) == GPU
 
 
 @asking
 def test_a_node_asks_for_where_its_owner_is(scopes: tuple[int, ...], device: str) -> None:
-    assert _of_graph(_sidecar("step", "x", scopes), _graph("x")) == (device,)
+    assert _of_graph(_capture_file("step", "x", scopes), _graph("x")) == (device,)
 
 
 @asking
 def test_so_does_one_that_was_inlined(scopes: tuple[int, ...], device: str) -> None:
     graph = _graph("x", inlined_from="inner")
-    assert _of_graph(_sidecar("inner", "x", scopes), graph) == (device,)
+    assert _of_graph(_capture_file("inner", "x", scopes), graph) == (device,)
 
 
 def test_one_that_was_inlined_has_the_device_of_its_call() -> None:
     inner = Definition(name="inner", nodes=("x",), frames=(-1,), scopes=(None,))
-    sidecar = _sidecar("step", "call", (OF_MOVED,))
-    sidecar = replace(sidecar, definitions=(*sidecar.definitions, inner))
-    assert _of_graph(sidecar, _graph("x", inlined_from="inner")) == (GPU,)
+    capture_file = _capture_file("step", "call", (OF_MOVED,))
+    capture_file = replace(capture_file, definitions=(*capture_file.definitions, inner))
+    assert _of_graph(capture_file, _graph("x", inlined_from="inner")) == (GPU,)
 
 
 @pytest.mark.parametrize(("scope", "device"), [(OF_MOVED, GPU), (SPELT, CPU)])
@@ -152,31 +152,31 @@ def test_what_is_colocated_has_the_request_of_the_other(scope: int, device: str)
     definition = Definition(
         name="step", nodes=("x", "beside"), frames=(-1, -1), scopes=((scope,), None)
     )
-    sidecar = replace(
-        SIDECAR, definitions=(definition,), attributes=({"_class": [{"s": "loc:@x"}]},)
+    capture_file = replace(
+        CAPTURE_FILE, definitions=(definition,), attributes=({"_class": [{"s": "loc:@x"}]},)
     )
-    assert _of_graph(sidecar, graph) == (device, device)
+    assert _of_graph(capture_file, graph) == (device, device)
 
 
 def test_what_tensorflow_lowers_asks_for_nothing() -> None:
-    assert _of_graph(_sidecar("step", "while", (SPELT,)), _graph("while/lowered/_3")) == ("",)
+    assert _of_graph(_capture_file("step", "while", (SPELT,)), _graph("while/lowered/_3")) == ("",)
 
 
 def test_what_is_written_short_is_meant() -> None:
     short = "/device:CPU:0"
-    assert _of_graph(_sidecar("step", "x", (SPELT,)), _graph("x", device=short)) == (short,)
-    assert _of_graph(_sidecar("step", "y", (SPELT,)), _graph("x", device=short)) == (short,)
+    assert _of_graph(_capture_file("step", "x", (SPELT,)), _graph("x", device=short)) == (short,)
+    assert _of_graph(_capture_file("step", "y", (SPELT,)), _graph("x", device=short)) == (short,)
 
 
 def test_a_choice_for_want_of_a_gpu_is_another_with_one() -> None:
     graph = _graph("x", device="/device:CPU:0")
-    assert _of_graph(_sidecar("step", "x", (OF_ALL,)), graph) == (GPU,)
+    assert _of_graph(_capture_file("step", "x", (OF_ALL,)), graph) == (GPU,)
 
 
 @pytest.mark.parametrize("op", ["_Arg", "_Retval"])
 def test_bindings_are_no_requests(op: str) -> None:
-    assert _of_graph(_sidecar("step", "x", (OF_MOVED,)), _graph("x", op=op)) == (CPU,)
+    assert _of_graph(_capture_file("step", "x", (OF_MOVED,)), _graph("x", op=op)) == (CPU,)
 
 
 def test_where_the_function_is_not_recorded_nothing_is_known() -> None:
-    assert _of_graph(_sidecar("another", "x", (OF_MOVED,)), _graph("x")) == (CPU,)
+    assert _of_graph(_capture_file("another", "x", (OF_MOVED,)), _graph("x")) == (CPU,)

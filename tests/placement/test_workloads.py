@@ -21,20 +21,20 @@ import pytest
 
 from tests.emulator.oracle import the_oracle
 from tests.workloads import FAST, WORKLOADS, Workload
+from traceanalyzer.capture_file.document import SESSION
+from traceanalyzer.capture_file.files import read
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.program import machine_of, place_program, with_gpus
 from traceanalyzer.placement.registry import load
-from traceanalyzer.sidecar.document import SESSION
-from traceanalyzer.sidecar.files import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tests.emulator.oracle import Outcome, PlacerRun
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
-    from traceanalyzer.sidecar.document import Attributes, Graph, Sidecar
 
 _BOUND: Final = ARGUMENTS | RESULTS  # they have a device before the placer runs: not counted
 _NUMBER: Final = re.compile(r"_\d+$")
@@ -215,8 +215,8 @@ def compared(workload: Workload) -> Compared:
         outcome = the_oracle().run(_CAPTURE, str(workload.path), logdir, 2, gpus=0)
         assert outcome.exit_code == 0, outcome.error
         (file,) = Path(logdir).rglob("*.placement.json.gz")
-        sidecar = read(file)
-    program = place_program(sidecar, with_gpus(machine_of(sidecar), workload.gpus))
+        capture_file = read(file)
+    program = place_program(capture_file, with_gpus(machine_of(capture_file), workload.gpus))
     misses, nodes, only_with_gpu = [], 0, 0
     for run in emulated(workload).runs:
         if run.is_eager_op or not run.assigned:
@@ -230,7 +230,7 @@ def compared(workload: Workload) -> Compared:
             we, they = way.placement.devices[ours[name, op]], run.assigned[theirs[name, op]]
             if we != they:
                 misses.append(Miss(definition_name(run.function), name, op, we, they))
-    theirs_eager, ours_eager = _eager_devices(workload), _predicted_eager(sidecar, program)
+    theirs_eager, ours_eager = _eager_devices(workload), _predicted_eager(capture_file, program)
     common = sorted(theirs_eager.keys() & ours_eager.keys())
     eager_misses = [kind[0] for kind in common if theirs_eager[kind] != ours_eager[kind]]
     return Compared(misses, nodes, only_with_gpu, eager_misses)
@@ -293,12 +293,12 @@ def _eager_devices(workload: Workload) -> dict[Kind, set[str]]:
     return found
 
 
-def _predicted_eager(sidecar: Sidecar, program: ProgramPlacement) -> dict[Kind, set[str]]:
+def _predicted_eager(capture_file: CaptureFile, program: ProgramPlacement) -> dict[Kind, set[str]]:
     """Return where we say that each kind of eager op runs."""
     found: dict[Kind, set[str]] = defaultdict(set)
-    for signature, placement in zip(sidecar.signatures, program.eager, strict=True):
+    for signature, placement in zip(capture_file.signatures, program.eager, strict=True):
         if not signature.is_function and placement.device:
-            attributes = sidecar.attribute_set(signature.attributes)
+            attributes = capture_file.attribute_set(signature.attributes)
             found[_kind(signature.op, attributes)].add(placement.device)
     return found
 

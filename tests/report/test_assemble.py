@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import traceanalyzer as ta
+from tests.capture_files import Book
 from tests.causes.examples import Example
-from tests.sidecars import Book
 from tests.traces import (
     copy,
     eager,
@@ -30,11 +30,11 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.capture_file import files
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Session
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.origin import command, recorded_at
 from traceanalyzer.report.sources import line_texts, shown_files
-from traceanalyzer.sidecar import files
-from traceanalyzer.sidecar.document import Frame, Levels, Session, Sidecar
 from traceanalyzer.tables.eager_alignment import MARKER
 
 if TYPE_CHECKING:
@@ -108,8 +108,10 @@ def frame_of(file: str, line: int, text: str | None) -> Frame:
 
 def captured_on(name: str, *frames: Frame) -> SimpleNamespace:
     environment = {"cwd": "/srv/ann", "script": "project/train.py"}
-    sidecar = Sidecar(tool="0", host=name, complete=True, environment=environment, frames=frames)
-    return SimpleNamespace(name=name, sidecar=sidecar)
+    capture_file = CaptureFile(
+        tool="0", host=name, complete=True, environment=environment, frames=frames
+    )
+    return SimpleNamespace(name=name, capture_file=capture_file)
 
 
 RUN = cast(
@@ -120,7 +122,7 @@ RUN = cast(
             captured_on(
                 "b", frame_of("/srv/ann/project/train.py", 7, "on b"), frame_of("/x.py", 1, "x = 1")
             ),
-            SimpleNamespace(name="bare", sidecar=None),
+            SimpleNamespace(name="bare", capture_file=None),
         )
     ),
 )
@@ -162,8 +164,8 @@ def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: An
             stop_ns=None,
             reason="the script ended",
         )
-        sidecar = book.sidecar(sessions=(session,), **more)
-        files.write(sidecar, folder / "plugins/profile/run/host.placement.json.gz")
+        capture_file = book.capture_file(sessions=(session,), **more)
+        files.write(capture_file, folder / "plugins/profile/run/host.placement.json.gz")
     return ta.load(folder)
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from tests.causes.examples import Example
+from traceanalyzer.capture_file.document import CaptureFile, CaughtError
 from traceanalyzer.report.beliefs import beliefs
-from traceanalyzer.sidecar.document import CaughtError, Sidecar
 from traceanalyzer.tables.schema import COPIES
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ GB = 10**9
 NEVER = "moved no op to the CPU"
 
 
-def run_of(*ops: dict[str, Any], **fields: Any) -> Run:  # noqa: ANN401 - any field of a sidecar
+def run_of(*ops: dict[str, Any], **fields: Any) -> Run:  # noqa: ANN401 - any field of a capture file
     run = Example(title="", ops=ops or ({"name": "MatMul", "type": "MatMul"},)).run()
     if not fields:
         return run
     (host,) = run.hosts
-    sidecar = Sidecar(tool="", host="h", complete=True, **fields)
-    return replace(run, hosts=(replace(host, sidecar=sidecar),))
+    capture_file = CaptureFile(tool="", host="h", complete=True, **fields)
+    return replace(run, hosts=(replace(host, capture_file=capture_file),))
 
 
 def memory(peak: int, total: int = 8 * GB, **gpu: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -210,7 +210,7 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
         title="",
         ops=({"name": "AddV2", "type": "AddV2", "function": None, "is_eager": True},),
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
-        sidecar=program.sidecar(),
+        capture_file=program.capture_file(),
         record=record,
     )
     diagnosis = ta.diagnose(example.run())

@@ -30,8 +30,8 @@ from tests.traces import (
     xla_kernel,
     xspace,
 )
+from traceanalyzer.capture_file.document import CaptureFile, Note
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.sidecar.document import Note, Sidecar
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Report
@@ -220,8 +220,8 @@ def test_work_that_was_not_recorded_is_said_to_be_missing(kind: str) -> None:
     example = Example(title="", ops=({"name": "Mul", "type": "Mul"},))
 
     def said(note: Note) -> str:
-        sidecar = Sidecar(tool="", host="h", complete=True, notes=(note,))
-        return assemble(ta.diagnose(captured(example.run(), sidecar, (None,)))).summary.verdict
+        capture_file = CaptureFile(tool="", host="h", complete=True, notes=(note,))
+        return assemble(ta.diagnose(captured(example.run(), capture_file, (None,)))).summary.verdict
 
     assert said(note).endswith(". Not recorded: processes that used 8 s.")
     assert "processes" not in said(replace(note, severity="info"))

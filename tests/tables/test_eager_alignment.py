@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.sidecars import Book
+from tests.capture_files import Book
 from tests.tables.reading import host_plane
 from tests.traces import call, eager, event, line, us
 from traceanalyzer.native.events import Stretches, align
@@ -16,7 +16,7 @@ from traceanalyzer.tables.eager_alignment import MARKER, eager_signatures
 from traceanalyzer.tables.nesting import in_line_order
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.trace.columns import Plane
 
 
@@ -38,13 +38,13 @@ def ran(*words: str, thread: int = 0, begin: int = 0) -> list[Any]:
     return events
 
 
-def lines_of(plane: Plane, sidecar: Sidecar, session: int | None = 0) -> list[int | None]:
+def lines_of(plane: Plane, capture_file: CaptureFile, session: int | None = 0) -> list[int | None]:
     """The line that each eager op was given, in order of event; None for none."""
-    signature = eager_signatures(plane, in_line_order(plane), sidecar, session)
+    signature = eager_signatures(plane, in_line_order(plane), capture_file, session)
     found: list[int | None] = []
     for k in range(len(plane)):
         if plane.names[plane.name_of[k]].startswith("EagerLocalExecute"):
-            frame = sidecar.frame(sidecar.signatures[signature[k]].frame)
+            frame = capture_file.frame(capture_file.signatures[signature[k]].frame)
             found.append(frame.line if signature[k] >= 0 and frame else None)
         else:
             assert signature[k] == -1
@@ -54,7 +54,7 @@ def lines_of(plane: Plane, sidecar: Sidecar, session: int | None = 0) -> list[in
 def aligned(events: str, records: str) -> list[int | None]:
     book = Book()
     book.thread(0, *records.split(", "))
-    return lines_of(host_plane(line("python")(ran(*events.split()))), book.sidecar())
+    return lines_of(host_plane(line("python")(ran(*events.split()))), book.capture_file())
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ class TestThreads:
             line("worker")(ran("#0", "Add", "Sub", thread=0)),
         )
 
-        assert lines_of(plane, book.sidecar()) == [11, 12, 1, 2]
+        assert lines_of(plane, book.capture_file()) == [11, 12, 1, 2]
 
     def test_a_line_that_another_thread_took_over(self) -> None:
         book = Book()
@@ -125,14 +125,14 @@ class TestThreads:
             line("python")(ran("#0", "Add", thread=0), ran("#0", "Add", thread=1, begin=100))
         )
 
-        assert lines_of(plane, book.sidecar()) == [1, 11]
+        assert lines_of(plane, book.capture_file()) == [1, 11]
 
-    def test_a_thread_that_is_not_in_the_sidecar(self) -> None:
+    def test_a_thread_that_is_not_in_the_capture_file(self) -> None:
         book = Book()
         book.thread(0, "Add @1")
         plane = host_plane(line("python")(ran("#0", "Add", thread=4)))
 
-        assert lines_of(plane, book.sidecar()) == [None]
+        assert lines_of(plane, book.capture_file()) == [None]
 
     def test_a_marker_without_its_numbers_ends_what_was_known(self) -> None:
         book = Book()
@@ -141,7 +141,7 @@ class TestThreads:
             line("python")(ran("#0", "Add"), event(MARKER, us(50)), ran("Sub", begin=60))
         )
 
-        assert lines_of(plane, book.sidecar()) == [1, None]
+        assert lines_of(plane, book.capture_file()) == [1, None]
 
     def test_an_op_within_another_comes_after_it(self) -> None:
         """As in a Python callback, on the thread that called it."""
@@ -152,7 +152,7 @@ class TestThreads:
             line("python")(marker(0, 0, 0), outer(eager("Add", us(20, 5))), eager("Sub", us(70, 5)))
         )
 
-        assert lines_of(plane, book.sidecar()) == [1, 2, 3]
+        assert lines_of(plane, book.capture_file()) == [1, 2, 3]
 
 
 class TestSessions:
@@ -166,12 +166,12 @@ class TestSessions:
     def test_only_the_sequences_of_the_trace_count(self, session: int, expected: int) -> None:
         plane = host_plane(line("python")(ran("#0", "Add")))
 
-        assert lines_of(plane, self.book().sidecar(), session) == [expected]
+        assert lines_of(plane, self.book().capture_file(), session) == [expected]
 
     def test_where_the_session_is_not_known_and_the_place_does_not_tell_none_is(self) -> None:
         plane = host_plane(line("python")(ran("#0", "Add")))
 
-        assert lines_of(plane, self.book().sidecar(), None) == [None]
+        assert lines_of(plane, self.book().capture_file(), None) == [None]
 
     def test_places_may_be_counted_on(self) -> None:
         book = Book()
@@ -179,7 +179,7 @@ class TestSessions:
         book.thread(0, "Add @11", "Sub @12", session=1, first_index=1)
         plane = host_plane(line("python")(ran("#1", "Add", "Sub")))
 
-        assert lines_of(plane, book.sidecar(), None) == [11, 12]
+        assert lines_of(plane, book.capture_file(), None) == [11, 12]
 
 
 def brute_force(events: list[int], records: list[int]) -> list[set[int] | None]:

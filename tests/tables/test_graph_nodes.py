@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.sidecars import CPU, GPU, Book, Node, cpu_partition, node, partition
+from tests.capture_files import CPU, GPU, Book, Node, cpu_partition, node, partition
 from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.graph_nodes import Node as Found
 
@@ -21,7 +21,7 @@ def told(found: Found | None) -> tuple[int | None, str | None, str | None] | Non
 
 
 def find(book: Book, name: str, op_type: str, function: str = F) -> tuple | None:
-    return told(GraphNodes(book.sidecar()).find(function, name, op_type))
+    return told(GraphNodes(book.capture_file()).find(function, name, op_type))
 
 
 class TestInItsFunction:
@@ -93,7 +93,7 @@ class TestSeveralInstances:
         book = self.book(again, (partition(GPU, again),))
 
         assert find(book, "mm", "MatMul") == (7, "/CPU:0", None)
-        found = GraphNodes(book.sidecar()).find(F, "mm", "MatMul")
+        found = GraphNodes(book.capture_file()).find(F, "mm", "MatMul")
         assert found is not None
         assert found.devices == (CPU, GPU)
 
@@ -145,7 +145,7 @@ class TestWhereTheFunctionIsNotKnown:
             book.function(f"__inference_map_{k}", node("mul", "Mul", line=line))
         book.function(F, node("mul", "Mul", line=99))
         book.thread(0, F)
-        return GraphNodes(book.sidecar())
+        return GraphNodes(book.capture_file())
 
     def test_a_datasets_op_is_of_a_function_that_is_never_called_eagerly(self) -> None:
         assert told(self.datasets(5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
@@ -161,18 +161,18 @@ class TestWhereTheFunctionIsNotKnown:
         book.instance("unknown_graph", node("v", "VariableV2"), ran=())
         grown = (node("v", "VariableV2", asked=CPU), node("mm", "MatMul"))
         book.instance("unknown_graph", *grown, ran=(cpu_partition(*grown),))
-        (graphs,) = book.sidecar().functions
+        (graphs,) = book.capture_file().functions
         placed = [replace(i, assigned=(CPU,) * len(i.input)) for i in graphs.instances]
-        sidecar = book.sidecar(functions=(replace(graphs, instances=tuple(placed)),))
+        capture_file = book.capture_file(functions=(replace(graphs, instances=tuple(placed)),))
 
-        assert told(GraphNodes(sidecar).find_in_any("v", "VariableV2"))[:2] == (3, "")
+        assert told(GraphNodes(capture_file).find_in_any("v", "VariableV2"))[:2] == (3, "")
 
     def test_a_function_that_may_as_well_be_meant(self) -> None:
         book = Book()
         book.define("", node("mul", "Mul", line=14))
         book.function(F, node("mul", "Mul", line=99))
 
-        assert GraphNodes(book.sidecar()).find_in_any("mul", "Mul") is None
+        assert GraphNodes(book.capture_file()).find_in_any("mul", "Mul") is None
 
 
 class TestTypes:
@@ -184,8 +184,10 @@ class TestTypes:
     ) -> tuple[str | None, str | None]:
         """Of what is found, where set 0 holds float, 1 half and 2 both with three inputs."""
         fused = {"T": "float", "num_args": 1}
-        sidecar = book.sidecar(attributes=(self.FLOAT, self.HALF, fused), environment=self.VERSION)
-        nodes = GraphNodes(sidecar)
+        capture_file = book.capture_file(
+            attributes=(self.FLOAT, self.HALF, fused), environment=self.VERSION
+        )
+        nodes = GraphNodes(capture_file)
         found = (
             nodes.find(function, name, op_type) if function else nodes.find_in_any(name, op_type)
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sidecars import CPU, GPU, SCRIPT, Book, eager_op, node
+from tests.capture_files import CPU, GPU, SCRIPT, Book, eager_op, node
 from tests.tables.reading import HOST, rows
 from tests.traces import (
     call,
@@ -33,16 +33,16 @@ from traceanalyzer.tables.vocabulary import Role
 if TYPE_CHECKING:
     import pandas as pd
 
-    from tests.sidecars import Node
-    from traceanalyzer.sidecar.document import Sidecar
+    from tests.capture_files import Node
+    from traceanalyzer.capture_file.document import CaptureFile
 
 F = "__inference_f_91"
 LEVEL_3 = task_environment(options=b"\x10\x03\x18\x01")
 GATHERS = node("gather", "ResourceGather", line=21, attributes=0)
 
 
-def tables(sidecar: Sidecar | None, *planes: Any) -> HostTables:  # noqa: ANN401  # words nest
-    return host_tables(HOST, 0, decode(xspace(*planes)), sidecar, 0)
+def tables(capture_file: CaptureFile | None, *planes: Any) -> HostTables:  # noqa: ANN401  # words nest
+    return host_tables(HOST, 0, decode(xspace(*planes)), capture_file, 0)
 
 
 def python(*ops: str) -> Any:  # noqa: ANN401  # a word of the language
@@ -66,7 +66,7 @@ class TestEagerOps:
         book = Book()
         book.thread(0, "MatMul @7", "MatMul @9", "MatMul @7")
 
-        ops = tables(book.sidecar(), host(python("MatMul", "MatMul", "MatMul"))).ops
+        ops = tables(book.capture_file(), host(python("MatMul", "MatMul", "MatMul"))).ops
 
         assert rows(ops, "type", "source_file", "source_line", "occurrences", "host_self_ps") == [
             ("MatMul", SCRIPT, 7, 2, 18_000_000),
@@ -83,7 +83,7 @@ class TestEagerOps:
             eager_op("Cast", 7, inputs="int32", outputs="half", scope="/CPU:0"),
         )
 
-        ops = tables(book.sidecar(), host(python("Cast", "Cast", "Cast"))).ops
+        ops = tables(book.capture_file(), host(python("Cast", "Cast", "Cast"))).ops
 
         assert rows(ops, "input_types", "output_types", "requested_device", "signature") == [
             ("int32", "float", "", "int32 -> float, train.py:7"),
@@ -95,7 +95,7 @@ class TestEagerOps:
         book = Book()
         book.thread(0, "Add @1", "Cast @2", "Sub @3")
 
-        ops = tables(book.sidecar(), host(python("Add", "Cast", "Cast", "Sub"))).ops
+        ops = tables(book.capture_file(), host(python("Add", "Cast", "Cast", "Sub"))).ops
 
         assert sorted(rows(ops, "type", "source_line", "input_types", "occurrences")) == [
             ("Add", 1, "float", 1),
@@ -107,7 +107,7 @@ class TestEagerOps:
         book = Book()
         book.thread(0, eager_op("MatMul", 7), eager_op("Abs", 8, device=GPU))
 
-        found = tables(book.sidecar(), host(python("MatMul", "Abs")))
+        found = tables(book.capture_file(), host(python("MatMul", "Abs")))
 
         assert sorted(
             rows(found.ops, "device", "placement", "placement_certainty", "placement_source")
@@ -123,7 +123,7 @@ class TestEagerOps:
         book = Book()
         book.thread(0, eager_op("AddV2", 7, device=GPU, memory=CPU, taken_from=taken_from))
 
-        ops = tables(book.sidecar(), host(python("AddV2"))).ops
+        ops = tables(book.capture_file(), host(python("AddV2"))).ops
 
         assert rows(ops, "device", "placement", "placement_certainty") == [
             (GPU, "host_memory", certainty)
@@ -136,7 +136,7 @@ class TestGraphOps:
         book.function(F, node("dense/MatMul", "MatMul", line=21, asked="/device:GPU:0"))
 
         ops = tables(
-            book.sidecar(), host(in_function(op("dense/MatMul", "MatMul", us(10, 5)))), LEVEL_3
+            book.capture_file(), host(in_function(op("dense/MatMul", "MatMul", us(10, 5)))), LEVEL_3
         ).ops
 
         assert rows(ops, "function", "source_line", "requested_device", "device") == [
@@ -171,10 +171,10 @@ class TestGraphOps:
         book = Book()
         book.function(F, made)
         attributes = {"Tindices": "int64", "dtype": "half"}
-        sidecar = book.sidecar(
+        capture_file = book.capture_file(
             attributes=(attributes,), environment={"tensorflow": {"version": "2.21.0"}}
         )
-        return tables(sidecar, host(in_function(event))).ops
+        return tables(capture_file, host(in_function(event))).ops
 
     def test_of_two_functions_may_bear_one_name(self) -> None:
         book = Book()
@@ -187,7 +187,7 @@ class TestGraphOps:
         ]
 
         ops = tables(
-            book.sidecar(),
+            book.capture_file(),
             host(
                 line("python")(c for c, _ in called),
                 thread("tf_Compute", 1)(
@@ -213,7 +213,7 @@ class TestGraphOps:
         captured = "InstantiatedCapturedFunction::Run"
 
         ops = tables(
-            book.sidecar(attributes=({"f": {"func": "__inference_reduce_add_22"}},)),
+            book.capture_file(attributes=({"f": {"func": "__inference_reduce_add_22"}},)),
             host(
                 thread("tf_data_reduce_dataset", 3)(
                     event(captured, us(5, 20), id=-9), event(captured, us(30, 20), id=-11)
@@ -238,7 +238,7 @@ class TestGraphOps:
         book.function(F, node("mm", "MatMul", line=21))
 
         ops = tables(
-            book.sidecar(),
+            book.capture_file(),
             host(in_function(launch(us(20, 2), 7))),
             gpu(0)(stream(7, "Compute")(kernel("gemm", us(40, 3), "mm:MatMul", correlation=7))),
         ).ops
@@ -260,7 +260,7 @@ class TestOptionals:
             book.function(F, node("next", within, line=3))
         names = [each.split()[0] for each in ops]
 
-        found = tables(book.sidecar(), host(python(*names))).ops
+        found = tables(book.capture_file(), host(python(*names))).ops
 
         return dict(zip(found["type"], found["role"], strict=True))
 
@@ -286,26 +286,26 @@ class TestKeys:
     def keys(self, *ops: Any) -> list[str]:  # noqa: ANN401  # an op, in words or not
         book = Book()
         book.thread(0, *ops)
-        found = tables(book.sidecar(), host(python(*("MatMul" for _ in ops)))).ops
+        found = tables(book.capture_file(), host(python(*("MatMul" for _ in ops)))).ops
         assert found["op_id"].is_unique
         return rows(found, "op_id")
 
     def test_do_not_hang_on_the_line(self) -> None:
         assert self.keys("MatMul @7", "MatMul @9") == self.keys("MatMul @107", "MatMul @109")
 
-    def test_of_graph_ops_are_those_without_a_sidecar(self) -> None:
+    def test_of_graph_ops_are_those_without_a_capture_file(self) -> None:
         book = Book()
         book.function(F, node("mm", "MatMul", line=21, attributes=0))
         plane = host(in_function(op("mm", "MatMul", us(10, 5))))
 
-        with_types = tables(book.sidecar(attributes=({"T": "half"},)), plane).ops
+        with_types = tables(book.capture_file(attributes=({"T": "half"},)), plane).ops
 
         assert rows(with_types, "op_id") == rows(tables(None, plane).ops, "op_id")
 
 
 class TestDevicesThatTensorFlowListed:
-    def listing(self, *names: str) -> Sidecar:
-        return Book().sidecar(
+    def listing(self, *names: str) -> CaptureFile:
+        return Book().capture_file(
             devices={"logical": [{"name": n, "type": n.split(":")[1]} for n in names]}
         )
 
@@ -318,10 +318,10 @@ class TestDevicesThatTensorFlowListed:
         ).facts.gpu_may_be_missed
 
 
-def test_an_empty_sidecar_changes_nothing() -> None:
+def test_an_empty_capture_file_changes_nothing() -> None:
     plane = host(python("Abs", "Neg"), in_function(op("mm", "MatMul", us(10, 5)))[1])
 
-    with_it, without = tables(Book().sidecar(), plane), tables(None, plane)
+    with_it, without = tables(Book().capture_file(), plane), tables(None, plane)
 
     assert with_it.ops.equals(without.ops)
     assert without.joined is None

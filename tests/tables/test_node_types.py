@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sidecar.graph_proto import GraphDef
+from tests.capture_file.graph_proto import GraphDef
+from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
 from traceanalyzer.placement.registry import load, nearest, supported
-from traceanalyzer.sidecar.attributes import AttributePool
-from traceanalyzer.sidecar.document import SessionConfig, Sidecar
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
-    from traceanalyzer.sidecar.document import Json
 
 NEWEST = supported()[-1]
 LATER = "2.99.0"  # no table is of that version
@@ -26,13 +26,13 @@ LATER = "2.99.0"  # no table is of that version
 def types_in(
     attributes: Mapping[str, Any],
     version: str | None = NEWEST,
-    **more: Any,  # noqa: ANN401 - fields of `Sidecar`
+    **more: Any,  # noqa: ANN401 - fields of `CaptureFile`
 ) -> NodeTypes:
-    """The types of nodes with these attributes, set 0 of a sidecar."""
+    """The types of nodes with these attributes, set 0 of a capture file."""
     environment: dict[str, Any] = {} if version is None else {"tensorflow": {"version": version}}
     environment |= more.pop("environment", {})
     held = {"environment": environment, "attributes": (attributes,), **more}
-    return NodeTypes(Sidecar(tool="0", host="h", complete=True, **held))
+    return NodeTypes(CaptureFile(tool="0", host="h", complete=True, **held))
 
 
 def ran(op: str, version: str | None = NEWEST, **attributes: Any) -> Types:  # noqa: ANN401 - values
@@ -73,7 +73,7 @@ class TestThatRan:
         assert ran("_FusedMatMul", T="float") == NOT_KNOWN
 
     def test_nor_of_a_list_that_may_have_been_cut(self) -> None:
-        """As the sidecar keeps it: read from TensorFlow's own message."""
+        """As the capture file keeps it: read from TensorFlow's own message."""
 
         def kept(length: int) -> Mapping[str, Any]:
             value = GraphDef().node.add().attr["T"]

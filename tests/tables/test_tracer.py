@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.sidecars import Book
+from tests.capture_files import Book
 from tests.traces import (
     allocation,
     decode,
@@ -23,7 +23,7 @@ from tests.traces import (
     us,
     xspace,
 )
-from traceanalyzer.sidecar.document import Levels
+from traceanalyzer.capture_file.document import Levels
 from traceanalyzer.tables.host_tables import host_tables
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class TestHostLevel:
 
     def test_as_the_capture_proved_where_the_trace_does_not_tell(self) -> None:
         levels = Levels(host_tracer_level=3, device_tracer_level=1, python_tracer_level=0)
-        plain = Book().sidecar()
+        plain = Book().capture_file()
         (session,) = plain.sessions
-        sidecar = replace(plain, sessions=(replace(session, effective=levels),))
+        capture_file = replace(plain, sessions=(replace(session, effective=levels),))
 
-        facts = host_tables("h", 0, decode(xspace(host())), sidecar, 0).facts
+        facts = host_tables("h", 0, decode(xspace(host())), capture_file, 0).facts
 
         assert (facts.host_level, facts.host_level_source) == (3, "capture")
 

@@ -97,7 +97,7 @@ def test_an_empty_xplane_gives_way_and_that_is_said(tmp_path: Path) -> None:
     assert "2 GiB" in host.note
 
 
-def test_tool_files_are_listed_and_the_sidecar_is_not_one(tmp_path: Path) -> None:
+def test_tool_files_are_listed_and_the_capture_file_is_not_one(tmp_path: Path) -> None:
     put(
         tmp_path,
         *(
@@ -219,13 +219,13 @@ def test_every_folder_of_the_corpus_has_runs_or_a_plain_line() -> None:
 # What a capture recorded beside a trace.
 
 
-class TestSidecars:
+class TestCaptureFiles:
     def test_belong_to_the_host_of_their_name(self, tmp_path: Path) -> None:
         put(tmp_path, "r/a.xplane.pb", "r/b.xplane.pb", "r/a.placement.json.gz")
 
         (run,) = find_runs(tmp_path)
 
-        assert [h.sidecar for h in run.hosts] == [tmp_path / "r/a.placement.json.gz", None]
+        assert [h.capture_file for h in run.hosts] == [tmp_path / "r/a.placement.json.gz", None]
 
     @pytest.mark.parametrize("folder", ["plugins/profile/run", "elsewhere"])
     def test_without_a_trace_are_named_as_what_is_there(self, tmp_path: Path, folder: str) -> None:
@@ -233,7 +233,9 @@ class TestSidecars:
 
         said = error(tmp_path)
 
-        assert "1 sidecar (HOST.placement.json.gz) of a capture, but no trace beside it" in said
+        assert (
+            "1 capture file (HOST.placement.json.gz) of a capture, but no trace beside it" in said
+        )
         assert "`traceanalyzer capture script.py`" in said
 
     def test_are_no_traces(self, tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 import traceanalyzer as ta
 from tests.emulator.build import Installation, built
-from traceanalyzer.sidecar.files import SUFFIX, read
+from traceanalyzer.capture_file.files import SUFFIX, read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Sidecar
 
 __all__ = ["Captured", "capture"]
 
@@ -45,7 +45,7 @@ class Captured:
         seconds: Wall time of the capture, report not included.
         cpu_seconds: CPU time of the capture.
         run: The run, or None where no trace was written.
-        sidecar: The capture file; None where there is none.
+        capture_file: The capture file; None where there is none.
         stderr: What the program printed there.
     """
 
@@ -53,7 +53,7 @@ class Captured:
     seconds: float
     cpu_seconds: float
     run: Run | None
-    sidecar: Sidecar | None
+    capture_file: CaptureFile | None
     stderr: str
 
 
@@ -85,13 +85,18 @@ def capture(
         outcome.write_text(json.dumps(ended), encoding="utf-8")
     code, wall, cpu, stderr = json.loads(outcome.read_text(encoding="utf-8"))
     files = sorted(logdir.glob(f"plugins/profile/*/*{SUFFIX}"))
-    sidecar = read(files[0]) if files else None
+    capture_file = read(files[0]) if files else None
     try:
         run = ta.load(logdir)
     except ta.TraceAnalyzerError:
         run = None
     return Captured(
-        exit_code=code, seconds=wall, cpu_seconds=cpu, run=run, sidecar=sidecar, stderr=stderr
+        exit_code=code,
+        seconds=wall,
+        cpu_seconds=cpu,
+        run=run,
+        capture_file=capture_file,
+        stderr=stderr,
     )
 
 

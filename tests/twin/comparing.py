@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pandas as pd
 
 import traceanalyzer as ta
+from traceanalyzer.capture_file.document import SESSION
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.sidecar.document import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tests.twin.capturing import Captured
+    from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.diagnosis import OnAGpu
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Frame, Sidecar
 
 __all__ = ["Twin", "compare"]
 
@@ -77,9 +77,9 @@ def compare(without: Captured, emulated: Captured) -> Twin:
         without: The one without a GPU.
         emulated: The one with emulated GPUs; of one that crashed the capture file suffices.
     """
-    if without.run is None or without.sidecar is None:
+    if without.run is None or without.capture_file is None:
         return Twin(status=f"nothing predicted: exit code {without.exit_code} without a GPU")
-    if emulated.sidecar is None:
+    if emulated.capture_file is None:
         return Twin(status=f"no capture file with a GPU: exit code {emulated.exit_code}")
     found = ta.diagnose(without.run).on_a_gpu
     if found is None:
@@ -90,8 +90,8 @@ def compare(without: Captured, emulated: Captured) -> Twin:
         status = f"compared in part: exit code {codes}"
     parts: dict[str, list[str]] = defaultdict(list)
     rows = {str(row.op_id): op for row, op in _rows(without.run)}
-    predicted = _check_predicted(found, rows, _devices(emulated.sidecar), parts)
-    _check_found(emulated, predicted, rows.values(), _devices(without.sidecar), parts)
+    predicted = _check_predicted(found, rows, _devices(emulated.capture_file), parts)
+    _check_found(emulated, predicted, rows.values(), _devices(without.capture_file), parts)
     named = {name: tuple(words) for name, words in parts.items()}
     return Twin(status=status, predictions=len(found.findings), **named)
 
@@ -166,7 +166,7 @@ def _rows(run: Run) -> Iterator[tuple[Any, _Op]]:
             yield row, _Op(words, tuple(keys) or (("none", row.op_id),))
 
 
-def _devices(sidecar: Sidecar) -> dict[_Key, set[str]]:
+def _devices(capture_file: CaptureFile) -> dict[_Key, set[str]]:
     """Return the types of devices that ops were placed on, by each of their keys."""
     found: dict[_Key, set[str]] = defaultdict(set)
 
@@ -175,21 +175,21 @@ def _devices(sidecar: Sidecar) -> dict[_Key, set[str]]:
         for key in keys if kind else ():
             found[key].add(kind)
 
-    for signature in sidecar.signatures:
+    for signature in capture_file.signatures:
         if signature.is_function:
             continue
-        line = _line(sidecar.frame(signature.frame))
+        line = _line(capture_file.frame(signature.frame))
         types = ";".join(tensor.dtype for tensor in signature.inputs)
         tensors = signature.outputs or [t for t in signature.inputs if t.dtype == "resource"]
         for tensor in tensors:
             keys: list[_Key] = [("eager", signature.op, line, types)]
             add([*keys, ("line", signature.op, line)] if line else keys, tensor.device)
-    for function in sidecar.functions:
+    for function in capture_file.functions:
         for instance in function.instances:
             graph = instance.input
             for at, (name, device) in enumerate(zip(graph.names, instance.assigned, strict=True)):
                 origin = graph.origin_functions[at] or function.name
-                line = _line(sidecar.frame_of_node(origin, graph.origin_nodes[at] or name))
+                line = _line(capture_file.frame_of_node(origin, graph.origin_nodes[at] or name))
                 keys = [("node", _function(function.name), name)]
                 add([*keys, ("line", graph.ops[at], line)] if line else keys, device)
     return found

@@ -30,7 +30,7 @@ def _forked(program: Path, logdir: Path, gpus: int) -> Captured:
         seconds=0.0,
         cpu_seconds=0.0,
         run=run,
-        sidecar=run.hosts[0].sidecar,
+        capture_file=run.hosts[0].capture_file,
         stderr=outcome.stderr,
     )
 

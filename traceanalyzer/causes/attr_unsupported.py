@@ -33,16 +33,16 @@ from traceanalyzer.evidence.kernel_types import definition_of, is_type, values_t
 from traceanalyzer.evidence.library_switches import around
 from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
 from traceanalyzer.evidence.retyping import works_as
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.sidecar.document import Json
 
 _LABEL: Final = "_kernel"
 
@@ -68,7 +68,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
         evidence=(
             Evidence(kind="kernel_registry", text=f"no GPU kernel of {blocker.type} takes {given}"),
             Evidence(
-                kind="attributes", text=f"recorded: {given}", where=SidecarWhere(sidecar=place)
+                kind="attributes", text=f"recorded: {given}", where=CaptureFileWhere(sidecar=place)
             ),
             *made_at(cpu_op),
         ),

@@ -40,7 +40,7 @@ from traceanalyzer.evidence.places import (
     runs_for_dataset,
     same_place,
 )
-from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
         return None
     function = function_text(cpu_op, blocker)
     if blocker.call is None:
-        where = SidecarWhere(sidecar=f"function {blocker.function or function}")
+        where = CaptureFileWhere(sidecar=f"function {blocker.function or function}")
         text = f"the call of {function} within another function was placed on the CPU"
         return CauseMatch(
             scope=f"{function} called within a function",
@@ -75,7 +75,9 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
 def _called_in_scope(cpu_op: CpuOp, blocker: RecordedBlocker, scope: str) -> CauseMatch:
     function = function_text(cpu_op, blocker)
     device = device_text(scope)
-    where = SidecarWhere(sidecar=f"call of {function if blocker.call is None else blocker.call.op}")
+    where = CaptureFileWhere(
+        sidecar=f"call of {function if blocker.call is None else blocker.call.op}"
+    )
     text = f'{function} was called within tf.device("{device}")'
     frame = blocker.scope_frame
     return CauseMatch(

@@ -41,7 +41,7 @@ from traceanalyzer.evidence.places import (
     ops_text,
     same_place,
 )
-from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.wording import listed
 
@@ -92,7 +92,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
                 "blocker",
                 blocker_text(blocker),
                 blocker.scope_frame or blocker.frame,
-                SidecarWhere(sidecar=f"node {blocker.name}") if blocker.name else None,
+                CaptureFileWhere(sidecar=f"node {blocker.name}") if blocker.name else None,
             ),
         ),
     )
@@ -144,7 +144,7 @@ def _is_copied(blocker: RecordedBlocker) -> bool:
 
 
 def _at_node(name: str, text: str) -> Evidence:
-    return line_evidence("colocation", text, None, SidecarWhere(sidecar=f"node {name}"))
+    return line_evidence("colocation", text, None, CaptureFileWhere(sidecar=f"node {name}"))
 
 
 CAUSE = Cause(

@@ -35,7 +35,7 @@ from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.kernel_types import definition_of
 from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import listed
@@ -98,7 +98,7 @@ def _check(run: Run) -> Iterator[Finding]:
 def _calls(run: Run, op: object) -> bool:
     """Return whether an op is a call of a function that was captured."""
     return any(
-        host.sidecar is not None and host.sidecar.definition(str(op)) is not None
+        host.capture_file is not None and host.capture_file.definition(str(op)) is not None
         for host in run.hosts
     )
 
@@ -125,7 +125,9 @@ def _registered(blocker: RecordedBlocker) -> Evidence:
     if blocker.attributes:
         text += " with this " + listed(sorted(blocker.attributes))
     return Evidence(
-        kind="registered_kernels", text=text, where=SidecarWhere(sidecar=f"kernels: {blocker.type}")
+        kind="registered_kernels",
+        text=text,
+        where=CaptureFileWhere(sidecar=f"kernels: {blocker.type}"),
     )
 
 

@@ -46,16 +46,16 @@ from traceanalyzer.evidence.kernel_types import (
 from traceanalyzer.evidence.library_switches import around, fixes_of_variables
 from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
 from traceanalyzer.evidence.retyping import TARGETS, XLA_REFUSES, Target, works_as
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.sidecar.document import Json
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
@@ -112,10 +112,10 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _where(blocker: RecordedBlocker) -> SidecarWhere:
+def _where(blocker: RecordedBlocker) -> CaptureFileWhere:
     if not blocker.name:
-        return SidecarWhere(sidecar=f"signatures/{blocker.type}")
-    return SidecarWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
+        return CaptureFileWhere(sidecar=f"signatures/{blocker.type}")
+    return CaptureFileWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
 
 
 def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:

@@ -40,7 +40,7 @@ from traceanalyzer.evidence.places import (
     ops_text,
     same_place,
 )
-from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.wording import listed
 
@@ -68,7 +68,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
         name = blocker.name or blocker.type
         text = f"{device} is asked for {name}; which line does was not recorded"
         place, sub_reason = cpu_op.function, "request_without_a_line"
-    where = SidecarWhere(sidecar=f"requested device of {blocker.name or blocker.type}")
+    where = CaptureFileWhere(sidecar=f"requested device of {blocker.name or blocker.type}")
     return CauseMatch(
         scope=f"{place} {device}",
         evidence=(line_evidence("requested_device", text, blocker.scope_frame, where),),

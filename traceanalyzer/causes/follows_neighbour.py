@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.evidence.places import blocker_text, line_evidence, ops_text, same_place
-from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
         return None
     trail = cpu_op.explanation.follows or (blocker.name or blocker.type,)
     attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
-    where = SidecarWhere(sidecar=f"node {cpu_op.name}")
+    where = CaptureFileWhere(sidecar=f"node {cpu_op.name}")
     return CauseMatch(
         scope=f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}",
         evidence=(

@@ -31,16 +31,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from traceanalyzer.capture_file.document import (
+    CaptureFile,
+    is_session,
+)
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.evidence.places import asks_for_cpu, device_text, ops_text
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.pinning import OPTION, pinning
-from traceanalyzer.sidecar.document import (
-    Sidecar,
-    is_session,
-)
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
 
@@ -53,21 +53,21 @@ if TYPE_CHECKING:
 
 
 def _not_applicable(run: Run) -> str | None:
-    if all(host.sidecar is None for host in run.hosts):
+    if all(host.capture_file is None for host in run.hosts):
         return "without a capture the options of the optimizer are not known"
     return None
 
 
 def _check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
-        sidecar = host.sidecar
-        if sidecar is None:
+        capture_file = host.capture_file
+        if capture_file is None:
             continue
-        switches = {of: _switch_of(sidecar, is_of_session=of) for of in (False, True)}
+        switches = {of: _switch_of(capture_file, is_of_session=of) for of in (False, True)}
         if not any(switches.values()):
             continue
         by_switch: dict[_Switch, list[_Moved]] = {}
-        for each in _moved(host, sidecar):
+        for each in _moved(host, capture_file):
             switch = switches[is_session(each.function)]
             if switch is not None:
                 by_switch.setdefault(switch, []).append(each)
@@ -75,9 +75,9 @@ def _check(run: Run) -> Iterator[Finding]:
             yield _finding(host, moved, switch)
 
 
-def _switch_of(sidecar: Sidecar, *, is_of_session: bool) -> _Switch | None:
+def _switch_of(capture_file: CaptureFile, *, is_of_session: bool) -> _Switch | None:
     """Return what switched it on for ops of a session's graph, or of others; None if nothing."""
-    found = pinning(sidecar, is_of_session=is_of_session)
+    found = pinning(capture_file, is_of_session=is_of_session)
     return None if found is None else _SWITCHES[found.by]
 
 
@@ -90,7 +90,7 @@ class _Moved(NamedTuple):
     device: str
 
 
-def _moved(host: Host, sidecar: Sidecar) -> Iterator[_Moved]:
+def _moved(host: Host, capture_file: CaptureFile) -> Iterator[_Moved]:
     """Walk the rows on the CPU that were placed elsewhere."""
     ops, joined = host.tables.ops, host.tables.joined
     if joined is None:
@@ -101,14 +101,14 @@ def _moved(host: Host, sidecar: Sidecar) -> Iterator[_Moved]:
             continue
         if record.device is None or not asks_for_cpu(record.device):
             continue
-        assigned = _assigned(sidecar, record.function, record.node)
+        assigned = _assigned(capture_file, record.function, record.node)
         if assigned and not any(asks_for_cpu(device) or not device for device in assigned):
             yield _Moved(row, record.function, record.node, min(assigned))
 
 
-def _assigned(sidecar: Sidecar, name: str, node: str) -> set[str]:
+def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     """Return the devices that the placer gave a node, in all instantiations of its function."""
-    function = sidecar.function(name)
+    function = capture_file.function(name)
     found = set()
     for instance in () if function is None else function.instances:
         at = instance.input.index(node)
@@ -124,7 +124,7 @@ class _Switch:
     Attributes:
         scope: What tells findings apart.
         text: What shows it.
-        where: Where in the sidecar.
+        where: Where in the capture file.
         code: What takes it back.
     """
 
@@ -156,13 +156,13 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
     option = Evidence(
         kind="optimizer_options",
         text=switch.text,
-        where=SidecarWhere(sidecar=switch.where),
+        where=CaptureFileWhere(sidecar=switch.where),
     )
     placed = [
         Evidence(
             kind="assigned_device",
             text=f"the placer put {each.node} on {device_text(each.device)}; the CPU ran it",
-            where=SidecarWhere(sidecar=f"node {each.node}"),
+            where=CaptureFileWhere(sidecar=f"node {each.node}"),
         )
         for each in moved[:5]
     ]
@@ -199,7 +199,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     switched = Evidence(
         kind="optimizer_options",
         text=f"{OPTION} is on",
-        where=SidecarWhere(sidecar=where),
+        where=CaptureFileWhere(sidecar=where),
     )
     scope = _IN_SESSION.scope if is_of_session else _IN_PROGRAM.scope
     is_open = cpu_op.explanation.certainty == "possible"

@@ -49,15 +49,15 @@ from traceanalyzer.wording import counted, listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Json
 
 
 def _not_applicable(run: Run) -> str | None:
-    if run.gpu_used or any(host.sidecar is not None for host in run.hosts):
+    if run.gpu_used or any(host.capture_file is not None for host in run.hosts):
         return None
     return "TensorFlow used no GPU"
 

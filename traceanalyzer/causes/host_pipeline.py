@@ -37,7 +37,7 @@ from traceanalyzer.evidence.analysis import analyse_on_a_gpu
 from traceanalyzer.evidence.pipeline_advice import FASTER
 from traceanalyzer.evidence.places import ops_text, runs_for_dataset
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_MS
@@ -184,7 +184,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     if not runs_for_dataset(cpu_op, blocker):
         return None
     text = "it is in a function that a dataset calls, whose default device is the CPU"
-    where = SidecarWhere(sidecar=f"function {blocker.function or cpu_op.function}")
+    where = CaptureFileWhere(sidecar=f"function {blocker.function or cpu_op.function}")
     return CauseMatch(
         scope="functions of datasets",
         evidence=(Evidence(kind="default_device", text=text, where=where),),

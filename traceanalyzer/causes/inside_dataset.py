@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.evidence.library_switches import switch_of
 from traceanalyzer.evidence.places import is_alone, library_made, line_evidence, ops_text
-from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
         blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.link == "own" and blocker.for_step
     ):
         return None
-    where = SidecarWhere(sidecar=f"function {blocker.function}")
+    where = CaptureFileWhere(sidecar=f"function {blocker.function}")
     text = (
         "a dataset that is reduced within a function calls it with a value of that function, and "
         "its default is the CPU"

@@ -66,11 +66,11 @@ from traceanalyzer.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Harm
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

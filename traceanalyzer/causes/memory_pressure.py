@@ -48,15 +48,15 @@ from traceanalyzer.evidence.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import gpu_memory
 from traceanalyzer.evidence.places import line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
     from traceanalyzer.evidence.after_errors import WentOn
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
 
 _BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
 _FORCED: Final = "TF_FORCE_UNIFIED_MEMORY"
@@ -78,25 +78,25 @@ def _not_applicable(run: Run) -> str | None:
 
 def _check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
-        if host.sidecar is not None:
-            yield from _exhausted(run, host, host.sidecar)
+        if host.capture_file is not None:
+            yield from _exhausted(run, host, host.capture_file)
         yield from _unified_memory(host)
     yield from _swapped(run)
 
 
-def _exhausted(run: Run, host: Host, sidecar: Sidecar) -> Iterator[Finding]:
+def _exhausted(run: Run, host: Host, capture_file: CaptureFile) -> Iterator[Finding]:
     """Walk what is said of a program's errors of memory: of each handler once."""
-    distinct = {(e.raised[:1], e.handler): e for e in sidecar.errors if _is_of_memory(e)}
+    distinct = {(e.raised[:1], e.handler): e for e in capture_file.errors if _is_of_memory(e)}
     handled: set[Frame] = set()
     for error in distinct.values():
-        handler = sidecar.frame(error.handler)
+        handler = capture_file.frame(error.handler)
         if handler is None:
-            yield _uncaught(host, sidecar, error)
+            yield _uncaught(host, capture_file, error)
         elif handler not in handled and not exhaustion(error.message).is_on_host:
             handled.add(handler)
             went_on = went_on_on_the_cpu(run, host, handler)
             if went_on is not None:
-                yield _caught(host, sidecar, error, handler, went_on)
+                yield _caught(host, capture_file, error, handler, went_on)
 
 
 def _is_of_memory(error: CaughtError) -> bool:
@@ -105,12 +105,12 @@ def _is_of_memory(error: CaughtError) -> bool:
 
 def _caught(
     host: Host,
-    sidecar: Sidecar,
+    capture_file: CaptureFile,
     error: CaughtError,
     handler: Frame,
     went_on: WentOn,
 ) -> Finding:
-    raised = raised_at(sidecar, error)
+    raised = raised_at(capture_file, error)
     first = f" at {line_text(raised)}" if raised is not None else ""
     return Finding(
         cause=CAUSE.id,
@@ -126,7 +126,7 @@ def _caught(
         ),
         op_ids=tuple(cpu_op.op_id for cpu_op, _ in went_on.members),
         evidence=(
-            raised_evidence(sidecar, error, _told(error)),
+            raised_evidence(capture_file, error, _told(error)),
             handler_evidence(handler),
             *went_on.evidence,
             *_allocator(host, error),
@@ -135,8 +135,8 @@ def _caught(
     )
 
 
-def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
-    raised = raised_at(sidecar, error)
+def _uncaught(host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
+    raised = raised_at(capture_file, error)
     at = f" at {line_text(raised)}" if raised is not None else ""
     return Finding(
         cause=CAUSE.id,
@@ -151,7 +151,7 @@ def _uncaught(host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
             "op there."
         ),
         op_ids=(),
-        evidence=(raised_evidence(sidecar, error, _told(error)), *_allocator(host, error)),
+        evidence=(raised_evidence(capture_file, error, _told(error)), *_allocator(host, error)),
         fixes=_LETTING_IT_FIT,
     )
 
@@ -162,7 +162,7 @@ def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
     if told.bytes is not None:
         by = f" of {told.allocator}" if told.allocator else ""
         text = f"{size_text(told.bytes)} were asked for{by}"
-        yield Evidence(kind="allocator", text=text, where=SidecarWhere(sidecar="errors"))
+        yield Evidence(kind="allocator", text=text, where=CaptureFileWhere(sidecar="errors"))
     name = _BFC.fullmatch(told.allocator)
     number = int(name[1]) if name is not None else 0
     gpu = next((g for g in gpu_memory(host) if g.number == number), None)
@@ -175,7 +175,7 @@ def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
         yield Evidence(kind="other_processes", text=text)
     for op, size in told.largest[:_OF_LARGEST]:
         text = f"{op} held {size_text(size)} when the error was raised"
-        yield Evidence(kind="allocator", text=text, where=SidecarWhere(sidecar="errors"))
+        yield Evidence(kind="allocator", text=text, where=CaptureFileWhere(sidecar="errors"))
     if not told.largest:
         yield from _largest_requests(host, told.allocator)
 
@@ -202,7 +202,7 @@ def _swaps(run: Run) -> Iterator[tuple[Host, str, str]]:
     """
     for host in run.hosts:
         found: dict[tuple[str, str], None] = {}
-        for function in () if host.sidecar is None else host.sidecar.functions:
+        for function in () if host.capture_file is None else host.capture_file.functions:
             for instance in function.instances:
                 for part in instance.partitions:
                     pairs = zip(part.names, part.ops, strict=True)
@@ -240,14 +240,18 @@ def _swapped(run: Run) -> Iterator[Finding]:
                 "compute on the GPU, and none is on the CPU for it."
             ),
             op_ids=(),
-            evidence=(Evidence(kind="graph", text=text, where=SidecarWhere(sidecar="functions")),),
+            evidence=(
+                Evidence(kind="graph", text=text, where=CaptureFileWhere(sidecar="functions")),
+            ),
             fixes=_LETTING_IT_FIT,
         )
 
 
 def _unified_memory(host: Host) -> Iterator[Finding]:
     """Walk what is said of memory that the driver pages between host and GPU: at most one."""
-    variables = ((host.sidecar.environment if host.sidecar else None) or {}).get("variables")
+    variables = ((host.capture_file.environment if host.capture_file else None) or {}).get(
+        "variables"
+    )
     forced = variables.get(_FORCED) if isinstance(variables, dict) else None
     # `UseUnifiedMemory` (gpu_process_state.cc) takes the variable, or a fraction above 1.
     is_forced = isinstance(forced, str) and forced.lower() in {"1", "true"}
@@ -265,7 +269,7 @@ def _unified_memory(host: Host) -> Iterator[Finding]:
         return
     evidence: list[Evidence] = []
     if is_forced:
-        where = SidecarWhere(sidecar=f"environment variable {_FORCED}")
+        where = CaptureFileWhere(sidecar=f"environment variable {_FORCED}")
         evidence.append(Evidence(kind="environment", text=f"{_FORCED} is {forced!r}", where=where))
     if beyond is not None:
         text = (

@@ -51,7 +51,7 @@ from traceanalyzer.evidence.visibility import (
     saw_no_gpu,
 )
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix, SidecarWhere, TraceWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.wording import counted
 
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Sidecar
 
 
 def _not_applicable(run: Run) -> str | None:
@@ -90,9 +90,9 @@ def _check(run: Run) -> Iterator[Finding]:
     described = [(h, name) for h in run.hosts for name in h.tables.facts.accelerators]
     missed = any(h.tables.facts.gpu_may_be_missed for h in run.hosts)
     certainty: Certainty = "possible" if missed else "likely"
-    captured = [h.sidecar for h in run.hosts if h.sidecar is not None]
+    captured = [h.capture_file for h in run.hosts if h.capture_file is not None]
     required = list(_required(run))
-    lacked = [sidecar for sidecar, _ in required]
+    lacked = [capture_file for capture_file, _ in required]
     if len(captured) == len(run.hosts) and all(saw_no_gpu(s) or s in lacked for s in captured):
         yield _recorded(tuple(found["op_id"]), captured, required)
         return
@@ -128,23 +128,23 @@ def _check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _required(run: Run) -> Iterator[tuple[Sidecar, Failure]]:
+def _required(run: Run) -> Iterator[tuple[CaptureFile, Failure]]:
     """Walk the programs that failed because they asked for a GPU that was not there."""
     for host in run.hosts:
-        failed = failure(host.sidecar) if host.sidecar is not None else None
-        if host.sidecar is not None and failed is not None and failed.missing:
-            yield host.sidecar, failed
+        failed = failure(host.capture_file) if host.capture_file is not None else None
+        if host.capture_file is not None and failed is not None and failed.missing:
+            yield host.capture_file, failed
 
 
 def _recorded(
     op_ids: tuple[str, ...],
-    captured: Sequence[Sidecar],
-    required: Sequence[tuple[Sidecar, Failure]],
+    captured: Sequence[CaptureFile],
+    required: Sequence[tuple[CaptureFile, Failure]],
 ) -> Finding:
     """Return the finding of a captured program, whose devices are known."""
-    every = dict.fromkeys(o for sidecar in captured for o in obstacles(sidecar))
+    every = dict.fromkeys(o for capture_file in captured for o in obstacles(capture_file))
     # A program may have hidden GPUs because there are none: where none is known, that is no cause.
-    has_gpu = any(sidecar.gpus for sidecar in captured)
+    has_gpu = any(capture_file.gpus for capture_file in captured)
     doubted = [o for o in every if o.proviso and not has_gpu and o.frame is not None]
     known = [*(o for o in every if o not in doubted), *doubted]
     first = next((o for o in known if o not in doubted), None)
@@ -154,12 +154,12 @@ def _recorded(
     fixes = [_fix(o) for o in known] or [_ASK]
     sub_reason = None if first is None else first.reason
     errors: list[Evidence] = []
-    for sidecar, failed in required:
+    for capture_file, failed in required:
         sub_reason = "gpu_required"
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
-        errors.append(raised_evidence(sidecar, failed.error, failed.said))
+        errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
-            fixes.insert(0, _soft_placement(sidecar))
+            fixes.insert(0, _soft_placement(capture_file))
     listed = () if all(map(ran_in_sessions_alone, captured)) else (_LISTED,)
     return Finding(
         cause=CAUSE.id,
@@ -189,14 +189,16 @@ def _recorded(
     )
 
 
-def hidden_there(op_ids: tuple[str, ...], sidecars: Sequence[Sidecar]) -> Finding | None:
+def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) -> Finding | None:
     """Return that a program hides the GPU of any machine from itself, or None.
 
     Args:
         op_ids: The ops that are on the CPU for it.
-        sidecars: What was captured.
+        capture_files: What was captured.
     """
-    known = list(dict.fromkeys(o for sidecar in sidecars for o in of_the_program(sidecar)))
+    known = list(
+        dict.fromkeys(o for capture_file in capture_files for o in of_the_program(capture_file))
+    )
     if not known:
         return None
     first = min(known, key=lambda o: _ORDER.index(o.certainty or "possible"))
@@ -245,18 +247,18 @@ def _fix(obstacle: Obstacle) -> Fix:
     return Fix(text=text, code=frame.text)
 
 
-def _soft_placement(sidecar: Sidecar) -> Fix:
+def _soft_placement(capture_file: CaptureFile) -> Fix:
     """Return how to switch soft placement on, with the other options left as they are."""
-    if not ran_in_sessions_alone(sidecar):
+    if not ran_in_sessions_alone(capture_file):
         return _SOFT
-    has_config = any(config.is_own for config in sidecar.session_configs)
+    has_config = any(config.is_own for config in capture_file.session_configs)
     return _SOFT_IN_CONFIG if has_config else _SOFT_IN_SESSIONS
 
 
 _LISTED: Final = Evidence(
     kind="devices",
     text="tf.config.list_logical_devices() of the program has no GPU",
-    where=SidecarWhere(sidecar="devices.logical"),
+    where=CaptureFileWhere(sidecar="devices.logical"),
 )
 _TITLES: Final = {
     "cpu_only_build": "this build of it is for CPUs alone",
@@ -334,15 +336,15 @@ _FIXES: Final = {
     "cuda_init_failed": _DRIVER,
 }
 _WHERE: Final = {
-    "cpu_only_build": SidecarWhere(sidecar="environment.tensorflow.build"),
-    "hidden_by_config": SidecarWhere(sidecar="devices.visible"),
-    "hidden_by_session": SidecarWhere(sidecar="session_configs"),
-    "hidden_by_env": SidecarWhere(sidecar="environment.variables"),
-    "hidden_by_script": SidecarWhere(sidecar="visibility"),
-    "libraries_not_loaded": SidecarWhere(sidecar="log"),
-    "filtered_by_tf": SidecarWhere(sidecar="log"),
-    "driver_not_found": SidecarWhere(sidecar="log"),
-    "cuda_init_failed": SidecarWhere(sidecar="log"),
+    "cpu_only_build": CaptureFileWhere(sidecar="environment.tensorflow.build"),
+    "hidden_by_config": CaptureFileWhere(sidecar="devices.visible"),
+    "hidden_by_session": CaptureFileWhere(sidecar="session_configs"),
+    "hidden_by_env": CaptureFileWhere(sidecar="environment.variables"),
+    "hidden_by_script": CaptureFileWhere(sidecar="visibility"),
+    "libraries_not_loaded": CaptureFileWhere(sidecar="log"),
+    "filtered_by_tf": CaptureFileWhere(sidecar="log"),
+    "driver_not_found": CaptureFileWhere(sidecar="log"),
+    "cuda_init_failed": CaptureFileWhere(sidecar="log"),
 }
 
 

@@ -33,16 +33,16 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import Sidecar
 
 _ADDRESS: Final = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d+)")
 _IN_NO_CLUSTER: Final = "localhost"  # the job of a program that is not in a cluster
@@ -86,7 +86,7 @@ def _finding(  # noqa: PLR0913, PLR0917 - what is known of one task
             Evidence(
                 kind="device",
                 text=f"the device of {counted(len(op_ids), 'op')} is of {address}; {host} is {own}",
-                where=SidecarWhere(sidecar=proof) if proof else None,
+                where=CaptureFileWhere(sidecar=proof) if proof else None,
             ),
         ),
         fixes=(Fix(text=f"Record a trace of {address} too, to see what it does and why."),),
@@ -94,33 +94,33 @@ def _finding(  # noqa: PLR0913, PLR0917 - what is known of one task
 
 
 def _own_address(host: Host, devices: Iterable[str]) -> tuple[str, str]:
-    """Return which task a host is, and where the sidecar says so; "" for what is not known."""
+    """Return which task a host is, and where the capture file says so; "" for what is not known."""
     seen = Counter(address for device in devices if (address := _address(device)))
-    if host.sidecar is not None:
-        told = _of_cluster(host.sidecar)
+    if host.capture_file is not None:
+        told = _of_cluster(host.capture_file)
         if told:
             # A program can take another task than the variable names: then none of its own ops
             # has a device of that.
             return told, "environment: TF_CONFIG" if told in seen else ""
-        with_gpu = _with_gpu(host.sidecar)
+        with_gpu = _with_gpu(host.capture_file)
         if len(with_gpu) == 1:
             return with_gpu.pop(), ""
     return (seen.most_common(1)[0][0] if seen else ""), ""
 
 
-def _with_gpu(sidecar: Sidecar) -> set[str]:
+def _with_gpu(capture_file: CaptureFile) -> set[str]:
     """Return the tasks on whose GPUs TensorFlow placed something: who computes, asks others."""
     return {
         address
-        for function in sidecar.functions
+        for function in capture_file.functions
         for instance in function.instances
         for device in set(instance.assigned)
         if "/device:GPU:" in device and (address := _address(device))
     }
 
 
-def _of_cluster(sidecar: Sidecar) -> str:
-    variables = (sidecar.environment or {}).get("variables")
+def _of_cluster(capture_file: CaptureFile) -> str:
+    variables = (capture_file.environment or {}).get("variables")
     text = variables.get("TF_CONFIG") if isinstance(variables, dict) else None
     if not isinstance(text, str):
         return ""

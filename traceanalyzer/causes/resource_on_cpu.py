@@ -44,15 +44,15 @@ from traceanalyzer.evidence.places import (
 )
 from traceanalyzer.evidence.retyping import XLA_REFUSES
 from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES, QUEUES
-from traceanalyzer.model import Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.sidecar.document import Frame
 
 _ELSEWHERE = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _WITHOUT_KERNEL = "int32"  # `VarHandleOp` has no GPU kernel for it
@@ -68,7 +68,9 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     name = _name(blocker)
     if blocker.kind in _ELSEWHERE:
         device = device_text(blocker.requested_device) or "the CPU"
-        where = SidecarWhere(sidecar=f"resource {name}" if name else "arguments of the function")
+        where = CaptureFileWhere(
+            sidecar=f"resource {name}" if name else "arguments of the function"
+        )
         text = f"{name or 'the resource'} is on {device}"
         frame = _line_of_scope(blocker)
         if frame is not None:
@@ -82,7 +84,9 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
             sub_reason="placed_elsewhere",
             line=None if frame is None else (frame.file, frame.line),
         )
-    where = SidecarWhere(sidecar=f"node {blocker.name}" if blocker.name else f"op {blocker.type}")
+    where = CaptureFileWhere(
+        sidecar=f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
+    )
     evidence = [
         line_evidence("shared_resource", f"it shares a resource with {blocker.type}", None, where),
         line_evidence(

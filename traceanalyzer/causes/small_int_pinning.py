@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.evidence.places import is_alone, ops_text
-from traceanalyzer.model import Evidence, Fix, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
             Evidence(
                 kind="environment",
                 text=f"{_VARIABLE} is set in the program's environment",
-                where=SidecarWhere(sidecar=f"environment: {_VARIABLE}"),
+                where=CaptureFileWhere(sidecar=f"environment: {_VARIABLE}"),
             ),
         ),
     )

@@ -52,8 +52,8 @@ from traceanalyzer.model import Fix
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
 
 _WHERE: Final = "xla_unsupported"  # see `CaughtError`
 _MESSAGE: Final = re.compile(
@@ -84,7 +84,7 @@ class _Refusal:
     made_at: Frame | None
 
 
-def _refusal(sidecar: Sidecar, message: str) -> _Refusal:
+def _refusal(capture_file: CaptureFile, message: str) -> _Refusal:
     found = _MESSAGE.search(message)
     if found is None:  # worded otherwise by another version, or cut
         return _Refusal(function="", op="", node="", made_at=None)
@@ -97,33 +97,33 @@ def _refusal(sidecar: Sidecar, message: str) -> _Refusal:
         function=counted[1] if counted else name,
         op=found["op"],
         node=found["node"],
-        made_at=sidecar.frame_of_node(found["graph"], found["node"]),
+        made_at=capture_file.frame_of_node(found["graph"], found["node"]),
     )
 
 
 def _check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
-        if host.sidecar is None:
+        if host.capture_file is None:
             continue
         told: set[str] = set()
-        for error in host.sidecar.errors:
+        for error in host.capture_file.errors:
             if error.where != _WHERE:
                 continue
-            finding = _finding(run, host, host.sidecar, error)
+            finding = _finding(run, host, host.capture_file, error)
             if finding.scope not in told:  # a loop may meet the same error again and again
                 told.add(finding.scope)
                 yield finding
 
 
-def _finding(run: Run, host: Host, sidecar: Sidecar, error: CaughtError) -> Finding:
-    refusal = _refusal(sidecar, error.message)
-    handler = sidecar.frame(error.handler)
+def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
+    refusal = _refusal(capture_file, error.message)
+    handler = capture_file.frame(error.handler)
     moved = None if handler is None else went_on_on_the_cpu(run, host, handler)
     members = () if moved is None else moved.members
     title = f"XLA cannot compile {refusal.function or 'a function'}{_because(refusal)}"
     if members:
         title += f"; then the program put {ops_text(members)} on the CPU"
-    evidence = [raised_evidence(sidecar, error, _told(error))]
+    evidence = [raised_evidence(capture_file, error, _told(error))]
     if refusal.made_at is not None:
         evidence.append(line_evidence("op", f"{refusal.op} is made here", refusal.made_at))
     if handler is not None:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.evidence.places import asks_for_cpu, device_text, line_evidence
-from traceanalyzer.model import SidecarWhere
+from traceanalyzer.model import CaptureFileWhere
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import CaughtError, Frame, Sidecar
 
 __all__ = [
     "WentOn",
@@ -48,27 +48,29 @@ class WentOn:
 
 def no_errors_known(run: Run) -> str | None:
     """Return why nothing can be said of a program's errors, or None where they were recorded."""
-    if all(host.sidecar is None for host in run.hosts):
+    if all(host.capture_file is None for host in run.hosts):
         return "without a capture the program's errors are not known"
     return None
 
 
-def raised_at(sidecar: Sidecar, error: CaughtError) -> Frame | None:
+def raised_at(capture_file: CaptureFile, error: CaughtError) -> Frame | None:
     """Return the user's line that raised an error, or None where it is not known."""
-    return sidecar.frame(error.raised[0]) if error.raised else None
+    return capture_file.frame(error.raised[0]) if error.raised else None
 
 
-def raised_evidence(sidecar: Sidecar, error: CaughtError, words: str) -> Evidence:
+def raised_evidence(capture_file: CaptureFile, error: CaughtError, words: str) -> Evidence:
     """Return an error, where it was raised, as evidence.
 
     Args:
-        sidecar: What was captured.
+        capture_file: What was captured.
         error: The error.
         words: What of its message tells; cut where that is long.
     """
     text = f"{error.type} raised here: {words}"
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-    return line_evidence("error", text, raised_at(sidecar, error), SidecarWhere(sidecar="errors"))
+    return line_evidence(
+        "error", text, raised_at(capture_file, error), CaptureFileWhere(sidecar="errors")
+    )
 
 
 def handler_evidence(handler: Frame) -> Evidence:
@@ -84,7 +86,7 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
         host: Its host whose program had the error.
         handler: The line of the `except`.
     """
-    if host.sidecar is None:
+    if host.capture_file is None:
         return None
     body = handler_lines(handler.file, handler.line)
     members: list[tuple[CpuOp, RecordedBlocker]] = []
@@ -92,7 +94,7 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
     for cpu_op in analyse(run).cpu_ops:
         if cpu_op.host != host.name:
             continue
-        found = [_cpu_scope(host.sidecar, blocker) for blocker in cpu_op.explanation.blockers]
+        found = [_cpu_scope(host.capture_file, blocker) for blocker in cpu_op.explanation.blockers]
         within = [f for f in found if f is not None and _is_within(f[0], handler, body)]
         if found and len(within) == len(found):
             members.append((cpu_op, cpu_op.explanation.blockers[0]))
@@ -110,13 +112,13 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
     )
 
 
-def _cpu_scope(sidecar: Sidecar, blocker: RecordedBlocker) -> tuple[Frame, str] | None:
+def _cpu_scope(capture_file: CaptureFile, blocker: RecordedBlocker) -> tuple[Frame, str] | None:
     """Return the scope for the CPU that holds an op, or its call, with its line; or None."""
     if blocker.link != "own":
         return None
     frame, device = blocker.scope_frame, blocker.scope or blocker.requested_device
     if blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.call is not None:
-        frame, device = sidecar.frame(blocker.call.scope_frame), blocker.call.scope
+        frame, device = capture_file.frame(blocker.call.scope_frame), blocker.call.scope
     elif blocker.kind is not BlockerKind.REQUEST:
         return None
     if frame is None or not asks_for_cpu(device):

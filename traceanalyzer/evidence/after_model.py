@@ -21,8 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
+    from traceanalyzer.capture_file.document import (
+        CaptureFile,
+        Function,
+        Graph,
+        Shape,
+        Signature,
+        Tensor,
+    )
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import Function, Graph, Shape, Sidecar, Signature, Tensor
 
     _Kind: TypeAlias = tuple[str, Shape]  # type and shape of a value
 
@@ -86,14 +93,14 @@ def after_the_model(run: Run) -> frozenset[str]:
 
 def _after(host: Host) -> Iterator[str]:
     joined = host.tables.joined
-    if host.sidecar is None or joined is None:
+    if host.capture_file is None or joined is None:
         return
-    sources = _Sources(host.sidecar)
+    sources = _Sources(host.capture_file)
     for op_id, record in zip(host.tables.ops["op_id"], joined.records, strict=True):
         if record is None:
             continue
         if record.signatures:
-            signatures = (host.sidecar.signatures[number] for number in record.signatures)
+            signatures = (host.capture_file.signatures[number] for number in record.signatures)
             if all(map(sources.feeds_eager, signatures)):
                 yield op_id
         elif sources.feeds_node(record.function, record.node):
@@ -103,15 +110,15 @@ def _after(host: Host) -> Iterator[str]:
 class _Sources:
     """Where the values of one program come from."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        self._sidecar = sidecar
+    def __init__(self, capture_file: CaptureFile) -> None:
+        self._capture_file = capture_file
         self._late: dict[str, frozenset[str]] = {}
         self._kinds: frozenset[_Kind] | None = None
 
     def feeds_node(self, function: str, node: str) -> bool:
         """Return whether the model feeds a node of a function."""
         if function not in self._late:
-            found = self._sidecar.function(function)
+            found = self._capture_file.function(function)
             self._late[function] = frozenset(() if found is None else self._late_nodes(found))
         return node in self._late[function]
 
@@ -138,8 +145,8 @@ class _Sources:
             yield from (graph.names[at] for at in seen)
 
     def _late_arguments(self, function: str, graph: Graph) -> Iterator[int]:
-        nodes = argument_nodes(graph, self._sidecar.attributes)
-        calls = [s for s in self._sidecar.signatures if s.is_function and s.op == function]
+        nodes = argument_nodes(graph, self._capture_file.attributes)
+        calls = [s for s in self._capture_file.signatures if s.is_function and s.op == function]
         for index, node in nodes.items():
             given = [call.inputs[index] for call in calls if index < len(call.inputs)]
             if given and all(map(self._is_late, given)):
@@ -156,7 +163,7 @@ class _Sources:
         makes of other values does.
         """
         if self._kinds is None:
-            signatures = self._sidecar.signatures
+            signatures = self._capture_file.signatures
             of_variables = [s for s in signatures if self._uses_variables(s)]
             others = [s for s in signatures if not self._uses_variables(s)]
             early = {
@@ -179,7 +186,7 @@ class _Sources:
     def _uses_variables(self, signature: Signature) -> bool:
         if signature.op in _READS:
             return True
-        resources = map(self._sidecar.resource_of, signature.inputs)
+        resources = map(self._capture_file.resource_of, signature.inputs)
         return signature.is_function and any(r is not None and r.dtype for r in resources)
 
 

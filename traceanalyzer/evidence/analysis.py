@@ -27,10 +27,10 @@ from traceanalyzer.tables.vocabulary import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.program import ProgramPlacement
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import Sidecar
     from traceanalyzer.tables.joined import OpRecord
 
 __all__ = ["Analysis", "CpuOp", "analyse", "analyse_on_a_gpu"]
@@ -127,7 +127,7 @@ def analyse_on_a_gpu(run: Run) -> Analysis | None:
         None where it had one, or nothing was captured beside the trace.
     """
     if run not in _ON_A_GPU:
-        required = [gpus_required(h.sidecar) for h in run.hosts if h.sidecar is not None]
+        required = [gpus_required(h.capture_file) for h in run.hosts if h.capture_file is not None]
         gpus = max([1, *required])
         _ON_A_GPU[run] = None if run.gpu_used else _replayed_on_a_gpu(run, gpus)
     found = _ON_A_GPU[run]
@@ -147,15 +147,20 @@ class _Replayed:
     not_replayed: list[str] = field(default_factory=list)
     unsure: dict[str, str] = field(default_factory=dict)
 
-    def add(self, host: Host, sidecar: Sidecar, machine: Machine, version: str | None) -> None:
+    def add(
+        self, host: Host, capture_file: CaptureFile, machine: Machine, version: str | None
+    ) -> None:
         """Sort the ops of a host by where they would be."""
-        explanations, choices = ReplayedExplanations(sidecar, machine), FreeChoices(sidecar)
+        explanations, choices = (
+            ReplayedExplanations(capture_file, machine),
+            FreeChoices(capture_file),
+        )
         unsure = None
         if choices.is_any_unsure:
-            unsure = ReplayedExplanations(sidecar, machine, unsure_as_recorded=True)
-        swapped = SwappedFunctions(sidecar, explanations.program)
+            unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
+        swapped = SwappedFunctions(capture_file, explanations.program)
         self.swapped += swapped.sentences()
-        self.off_the_cpu += _off_the_cpu(host, sidecar, explanations.program)
+        self.off_the_cpu += _off_the_cpu(host, capture_file, explanations.program)
         for row, record in _rows(host):
             if row.role != Role.COMPUTE:
                 continue
@@ -169,7 +174,7 @@ class _Replayed:
                     self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
                 continue
             self.replayed += 1
-            gone = swapped.gone(record.function) or gone_on_a_gpu(sidecar, record.node)
+            gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
             if gone:
                 self.replaced[row.op_id] = gone
                 continue
@@ -181,7 +186,7 @@ class _Replayed:
             explanation = explanation or explanations.on_host(record)
             if explanation is not None:
                 doubt = swapped.doubt(record.function)
-                doubt = doubt or doubt_on_a_gpu(sidecar, record.function, record.node)
+                doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
                 explanation = doubted(choices.weighed(explanation), doubt)
                 found.append(_cpu_op(row, record, explanation))
 
@@ -191,9 +196,9 @@ def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
     machine: Machine | None = None
     version = None if run.version is None else run.version.value
     for host in run.hosts:
-        if host.sidecar is not None:
-            machine = with_gpus(machine_of(host.sidecar), gpus)
-            found.add(host, host.sidecar, machine, version)
+        if host.capture_file is not None:
+            machine = with_gpus(machine_of(host.capture_file), gpus)
+            found.add(host, host.capture_file, machine, version)
     if machine is None:
         return None
     return {
@@ -207,11 +212,11 @@ def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
     }
 
 
-def _off_the_cpu(host: Host, sidecar: Sidecar, program: ProgramPlacement) -> Iterator[str]:
+def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
     """Walk the op ids of the input pipeline of which a node may be on another device than a CPU."""
     nodes = {
         way.placement.nodes.graph.names[at]
-        for function in functions_of_datasets(sidecar)
+        for function in functions_of_datasets(capture_file)
         for way in program.functions.get(function, ())
         for at, device in enumerate(way.placement.devices)
         if device and parse_device(device).type != CPU
@@ -221,7 +226,7 @@ def _off_the_cpu(host: Host, sidecar: Sidecar, program: ProgramPlacement) -> Ite
 
 
 def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
-    replayed = None if host.sidecar is None else ReplayedExplanations(host.sidecar)
+    replayed = None if host.capture_file is None else ReplayedExplanations(host.capture_file)
     version = None if run.version is None else run.version.value
     for row, record in _rows(host):
         if row.placement != "cpu" or row.role != Role.COMPUTE:

@@ -109,7 +109,7 @@ class Candidates:
         self._not_pinning = {
             host.name
             for host in run.hosts
-            if host.sidecar is not None and pins_nothing(host.sidecar)
+            if host.capture_file is not None and pins_nothing(host.capture_file)
         }
         self._with_replicas: set[_Function] = set()
         self._with_gradients: set[_Function] = set()

@@ -17,8 +17,8 @@ from traceanalyzer.placement.blocker import BlockerKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.sidecar.document import Frame, Sidecar
 
 __all__ = ["argument_note"]
 
@@ -29,23 +29,25 @@ _BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 
 
 def argument_note(
-    blocker: Sequence[RecordedBlocker], sidecars: Iterable[Sidecar]
+    blocker: Sequence[RecordedBlocker], capture_files: Iterable[CaptureFile]
 ) -> tuple[Evidence, Fix] | None:
     """Return which argument likely chose the CPU for some ops, and what to do about it.
 
     Args:
         blocker: What keeps each of them there.
-        sidecars: The evidence of the run.
+        capture_files: The evidence of the run.
 
     Returns:
         None where no argument names the device, or the program's lines do.
     """
-    known = tuple(sidecars)
-    chosen = {sidecar.frames[at] for sidecar in known for at in sidecar.chosen}
+    known = tuple(capture_files)
+    chosen = {capture_file.frames[at] for capture_file in known for at in capture_file.chosen}
     if not all(_is_open(each, chosen) for each in blocker):
         return None
     asked = {_device_of(each) for each in blocker}
-    for option, value in (a for sidecar in known for a in _arguments(sidecar.command or ())):
+    for option, value in (
+        a for capture_file in known for a in _arguments(capture_file.command or ())
+    ):
         if all(_names(value, device) for device in asked):
             shown = f"{option}{value}"
             instead = option + re.sub("cpu", _gpu_for, value, flags=re.IGNORECASE)

@@ -26,7 +26,7 @@ from traceanalyzer.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile
 
 __all__ = [
     "choice_by_gpus",
@@ -84,13 +84,13 @@ class _Model:
         return self.is_listed and bool(self.keeps_xla_out)
 
 
-def _recurrent(sidecar: Sidecar) -> list[Recurrent]:
+def _recurrent(capture_file: CaptureFile) -> list[Recurrent]:
     """Return the recurrent layers of all models; of equal ones one."""
-    return list(dict.fromkeys(r for model in _models(sidecar) for r in model.recurrent))
+    return list(dict.fromkeys(r for model in _models(capture_file) for r in model.recurrent))
 
 
-def _models(sidecar: Sidecar) -> list[_Model]:
-    devices = sidecar.devices or {}
+def _models(capture_file: CaptureFile) -> list[_Model]:
+    devices = capture_file.devices or {}
     told = devices.get("keras_models")
     found = []
     for each in told if isinstance(told, list) else ():
@@ -113,11 +113,11 @@ def _models(sidecar: Sidecar) -> list[_Model]:
     return found
 
 
-def what_keras_compiled(sidecar: Sidecar) -> Iterator[str]:
+def what_keras_compiled(capture_file: CaptureFile) -> Iterator[str]:
     """Walk what Keras did with XLA on a machine with a GPU, a sentence for each model."""
-    if not _had_gpu(sidecar):
+    if not _had_gpu(capture_file):
         return
-    for model in _models(sidecar):
+    for model in _models(capture_file):
         if model.compiles:
             yield (
                 f"Keras has XLA compile the steps of the model {model.name}: their ops are parts "
@@ -126,23 +126,23 @@ def what_keras_compiled(sidecar: Sidecar) -> Iterator[str]:
         elif model.compiles is not None:
             yield (
                 f"Keras does not have XLA compile the steps of the model {model.name}, so their "
-                f"ops are placed one by one: {_why_not(model, sidecar)}"
+                f"ops are placed one by one: {_why_not(model, capture_file)}"
             )
 
 
-def without_cudnn(sidecar: Sidecar) -> Iterator[str]:
+def without_cudnn(capture_file: CaptureFile) -> Iterator[str]:
     """Walk the LSTM and GRU layers that ran as loops on a machine with a GPU, a sentence each."""
-    if _had_gpu(sidecar):
-        yield from (refusal(layer) for layer in _recurrent(sidecar) if layer.obstacle)
+    if _had_gpu(capture_file):
+        yield from (refusal(layer) for layer in _recurrent(capture_file) if layer.obstacle)
 
 
-def _had_gpu(sidecar: Sidecar) -> bool:
-    physical = (sidecar.devices or {}).get("physical")
+def _had_gpu(capture_file: CaptureFile) -> bool:
+    physical = (capture_file.devices or {}).get("physical")
     known = physical if isinstance(physical, list) else []
     return any(d.get("type") != CPU for d in known if isinstance(d, dict))
 
 
-def _why_not(model: _Model, sidecar: Sidecar) -> str:
+def _why_not(model: _Model, capture_file: CaptureFile) -> str:
     """Return why Keras left XLA out, the first reason that it looks at.
 
     See `_resolve_auto_jit_compile` and `model_supports_jit` (keras/src/trainers/trainer.py, 3.8 and
@@ -150,8 +150,8 @@ def _why_not(model: _Model, sidecar: Sidecar) -> str:
     """
     if model.keeps_xla_out:
         return f"XLA cannot compile {listed(model.keeps_xla_out)}"
-    devices = sidecar.devices or {}
-    if _strategies(sidecar):
+    devices = capture_file.devices or {}
+    if _strategies(capture_file):
         return "the program uses a distribution strategy"
     if devices.get("deterministic_ops"):
         return "the program asked for deterministic ops"
@@ -160,18 +160,20 @@ def _why_not(model: _Model, sidecar: Sidecar) -> str:
     return "its layers can be compiled, and the program says jit_compile=False"
 
 
-def differences(sidecar: Sidecar) -> Iterator[str]:
+def differences(capture_file: CaptureFile) -> Iterator[str]:
     """Walk what a captured program would do otherwise with a GPU, a sentence each."""
-    failed = failure(sidecar)
+    failed = failure(capture_file)
     if failed is not None:
         at = f" at {failed.at}" if failed.at else ""
         yield f"The program failed{at}; what it would do after that was not recorded."
-    functions = [f.name for f in sidecar.functions]
+    functions = [f.name for f in capture_file.functions]
     if any(map(_KERAS_STEP.match, functions)):
-        yield from _of_keras_steps(sidecar)
-    yield from loops_of_keras(sidecar, _recurrent(sidecar))
-    questions = gpu_questions(sidecar)
-    requests = [line_text(sidecar.frames[at]) for at in sorted(sidecar.chosen)[:_MOST_LINES]]
+        yield from _of_keras_steps(capture_file)
+    yield from loops_of_keras(capture_file, _recurrent(capture_file))
+    questions = gpu_questions(capture_file)
+    requests = [
+        line_text(capture_file.frames[at]) for at in sorted(capture_file.chosen)[:_MOST_LINES]
+    ]
     if questions and requests:
         yield f"T{choice_by_gpus(questions, requests)[1:]}."
     elif questions:
@@ -184,7 +186,7 @@ def differences(sidecar: Sidecar) -> Iterator[str]:
             f"The device that is asked for at {listed(requests)} is computed, or a condition is "
             "around it: the program may ask for another one there."
         )
-    strategies = _strategies_by_gpus(sidecar)
+    strategies = _strategies_by_gpus(capture_file)
     if strategies:
         yield (
             f"{listed(strategies)} runs the program once for each GPU: what is shown here holds "
@@ -201,9 +203,9 @@ def choice_by_gpus(questions: Sequence[str], requests: Sequence[str]) -> str:
     )
 
 
-def gpu_questions(sidecar: Sidecar) -> list[str]:
+def gpu_questions(capture_file: CaptureFile) -> list[str]:
     """Return the lines that ask for GPUs and whose answer may matter, as `train.py:3`."""
-    found = (sidecar.devices or {}).get("gpu_questions")
+    found = (capture_file.devices or {}).get("gpu_questions")
     return [
         f"{str(place[0]).replace(chr(92), '/').rpartition('/')[2]}:{place[1]}"
         for place in (found if isinstance(found, list) else ())
@@ -211,9 +213,9 @@ def gpu_questions(sidecar: Sidecar) -> list[str]:
     ]
 
 
-def _strategies(sidecar: Sidecar) -> list[str]:
+def _strategies(capture_file: CaptureFile) -> list[str]:
     """Return the strategies that the program made, by name."""
-    found = (sidecar.devices or {}).get("strategies")
+    found = (capture_file.devices or {}).get("strategies")
     return [
         _PUBLIC_NAMES.get(str(name), str(name))
         for name in (found if isinstance(found, list) else ())
@@ -221,14 +223,14 @@ def _strategies(sidecar: Sidecar) -> list[str]:
     ]
 
 
-def _strategies_by_gpus(sidecar: Sidecar) -> list[str]:
+def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
     """Return those of the strategies that go by the GPUs there are."""
-    return [name for name in _strategies(sidecar) if not name.startswith("OneDevice")]
+    return [name for name in _strategies(capture_file) if not name.startswith("OneDevice")]
 
 
-def _of_keras_steps(sidecar: Sidecar) -> Iterator[str]:
-    models = _models(sidecar)
-    deterministic = (sidecar.devices or {}).get("deterministic_ops")
+def _of_keras_steps(capture_file: CaptureFile) -> Iterator[str]:
+    models = _models(capture_file)
+    deterministic = (capture_file.devices or {}).get("deterministic_ops")
     for model in models:
         if model.not_compilable:
             yield (
@@ -247,7 +249,7 @@ def _of_keras_steps(sidecar: Sidecar) -> Iterator[str]:
             yield f"Keras compiles the steps of the model {model.name} with XLA on every machine."
         elif model.is_auto:
             # Versions of Keras differ in whether these keep XLA out.
-            may = "may compile" if _strategies(sidecar) or deterministic else "compiles"
+            may = "may compile" if _strategies(capture_file) or deterministic else "compiles"
             yield (
                 f"With a GPU, Keras {may} the steps of the model {model.name} with XLA "
                 '(jit_compile="auto"): their ops are then parts of kernels, not placed one by one.'
@@ -260,29 +262,29 @@ def _of_keras_steps(sidecar: Sidecar) -> Iterator[str]:
         )
 
 
-def _is_never_compiled(sidecar: Sidecar, function: str) -> bool:
+def _is_never_compiled(capture_file: CaptureFile, function: str) -> bool:
     """Return whether XLA compiles a step of Keras on no machine, whichever model it is of.
 
     Only what was defined under the recorder is of a model that it looked at; a layer that is made
     after `compile` comes too late to keep XLA out.
     """
-    models = _models(sidecar)
-    if sidecar.definition(function) is None or not 0 < len(models) < _MOST_MODELS:
+    models = _models(capture_file)
+    if capture_file.definition(function) is None or not 0 < len(models) < _MOST_MODELS:
         return False
     return all(model.is_never_compiled for model in models)
 
 
-def gone_on_a_gpu(sidecar: Sidecar, node: str) -> str:
+def gone_on_a_gpu(capture_file: CaptureFile, node: str) -> str:
     """Return why an op of a function is not there on a machine with a GPU, or ""."""
-    return replaced_loop(_recurrent(sidecar), node)
+    return replaced_loop(_recurrent(capture_file), node)
 
 
-def doubt_on_a_gpu(sidecar: Sidecar, function: str, node: str = "") -> str:
+def doubt_on_a_gpu(capture_file: CaptureFile, function: str, node: str = "") -> str:
     """Return why an op of a function may not be there on a machine with a GPU, or ""."""
-    if doubt := doubt_in_a_loop(_recurrent(sidecar), node):
+    if doubt := doubt_in_a_loop(_recurrent(capture_file), node):
         return doubt
-    if _KERAS_STEP.match(function) and not _is_never_compiled(sidecar, function):
+    if _KERAS_STEP.match(function) and not _is_never_compiled(capture_file, function):
         return "Keras may compile the step that it is in with XLA there"
-    if _strategies_by_gpus(sidecar):
+    if _strategies_by_gpus(capture_file):
         return "the program's distribution strategy goes by the devices that there are"
     return ""

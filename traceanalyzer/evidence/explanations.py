@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
+from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.evidence.recorded_blockers import BlockerRecords, RecordedBlocker
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
@@ -24,18 +25,17 @@ from traceanalyzer.placement.reasons import Reasons
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
 from traceanalyzer.placement.support import support_of
-from traceanalyzer.sidecar.document import is_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
     from traceanalyzer.placement.registry import Nearest, Registry
     from traceanalyzer.placement.supported_types import SupportedTypes
-    from traceanalyzer.sidecar.document import Frame, Sidecar
     from traceanalyzer.tables.joined import OpRecord
 
 __all__ = [
@@ -119,23 +119,27 @@ class ReplayedExplanations:
     """
 
     def __init__(
-        self, sidecar: Sidecar, machine: Machine | None = None, *, unsure_as_recorded: bool = False
+        self,
+        capture_file: CaptureFile,
+        machine: Machine | None = None,
+        *,
+        unsure_as_recorded: bool = False,
     ) -> None:
         """Replay a program.
 
         Args:
-            sidecar: What was captured of it.
+            capture_file: What was captured of it.
             machine: The machine in question; None for its own, where the replay must give what was
                 recorded.
             unsure_as_recorded: See `place_program`.
         """
-        self._sidecar = sidecar
+        self._capture_file = capture_file
         self._is_own = machine is None
         self.program: ProgramPlacement = place_program(
-            sidecar, machine, unsure_as_recorded=unsure_as_recorded
+            capture_file, machine, unsure_as_recorded=unsure_as_recorded
         )
-        self._recorded = self.program if self._is_own else place_program(sidecar)
-        self._blockers = BlockerRecords(sidecar, self.program.kernels.registry)
+        self._recorded = self.program if self._is_own else place_program(capture_file)
+        self._blockers = BlockerRecords(capture_file, self.program.kernels.registry)
         self._finders: dict[int, tuple[BlockerFinder, Reasons]] = {}
         self._pinned: dict[int, Mapping[int, bool]] = {}
         self._ways: dict[str, list[FunctionPlacement]] = {}
@@ -208,7 +212,7 @@ class ReplayedExplanations:
         placed = self.program.eager[number]
         if not placed.device or parse_device(placed.device).type != GPU:
             return None
-        signature = self._sidecar.signatures[number]
+        signature = self._capture_file.signatures[number]
         held = self._blockers.in_host_memory_eager(signature, placed.device)
         return None if held is None else self._on_host(held, placed.support, placed.doubt)
 
@@ -240,7 +244,7 @@ class ReplayedExplanations:
 
     def _of_signature(self, number: int) -> PlacementExplanation | None:
         placed = self.program.eager[number]
-        signature = self._sidecar.signatures[number]
+        signature = self._capture_file.signatures[number]
         if not placed.device or parse_device(placed.device).type != CPU:
             return None
         blocking = eager_blockers(self.program.eager_ops[number], self.program.eager_setting)
@@ -259,7 +263,7 @@ class ReplayedExplanations:
             contradiction=contradiction,
             is_complete=blocking.is_complete,
             kernels=tuple(kind for kind, _ in placed.support.types),
-            library=self._sidecar.frame(signature.library),
+            library=self._capture_file.frame(signature.library),
         )
 
     def _of_node(self, way: FunctionPlacement, name: str) -> PlacementExplanation | None:
@@ -315,7 +319,7 @@ class ReplayedExplanations:
         """
         if id(way) not in self._pinned:
             registry = self.program.kernels.registry
-            self._pinned[id(way)] = pinned_of(self._sidecar, way, registry)
+            self._pinned[id(way)] = pinned_of(self._capture_file, way, registry)
         is_known = self._pinned[id(way)].get(node)
         if is_known is None:
             return None
@@ -335,7 +339,7 @@ class ReplayedExplanations:
 
     def _disagreement(self, way: FunctionPlacement, node: int) -> str:
         """Return where the replay on the program's own machine is not what was recorded."""
-        function = self._sidecar.function(way.function)
+        function = self._capture_file.function(way.function)
         recorded = self._recorded.functions.get(way.function, ())
         own = next((w for w in recorded if w.instance == way.instance), None)
         if function is None or own is None:
@@ -421,7 +425,7 @@ def explanation_by_registry(
 
     Args:
         op_type: Its type, as the trace has it.
-        input_types: The types of its inputs, as the sidecar names them; None where not known.
+        input_types: The types of its inputs, as the capture file names them; None where not known.
         version: TensorFlow's version, or None.
     """
     kernels = nearest(version)

@@ -11,7 +11,7 @@ from traceanalyzer.evidence.visibility import obstacles, ran_in_sessions_alone
 from traceanalyzer.placement.program import machine_of
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import CaughtError, Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile, CaughtError
 
 __all__ = ["Failure", "failure", "gpus_required", "went_on_after_error"]
 
@@ -64,49 +64,49 @@ class Failure:
         return f"it requires {self.missing}, which TensorFlow did not have{strict}"
 
 
-def failure(sidecar: Sidecar) -> Failure | None:
+def failure(capture_file: CaptureFile) -> Failure | None:
     """Return the error that ended a program, or None where none did."""
-    error = next((e for e in sidecar.errors if e.where == _ENDED), None)
+    error = next((e for e in capture_file.errors if e.where == _ENDED), None)
     if error is None:
         return None
-    raised = sidecar.frame(error.raised[0]) if error.raised else None
-    missing = _missing(sidecar, error.message)
-    obstacle = next(iter(obstacles(sidecar)), None) if missing else None
+    raised = capture_file.frame(error.raised[0]) if error.raised else None
+    missing = _missing(capture_file, error.message)
+    obstacle = next(iter(obstacles(capture_file)), None) if missing else None
     return Failure(
         error=error,
         at="" if raised is None else line_text(raised),
         missing=missing,
-        is_strict=_is_strict(sidecar),
+        is_strict=_is_strict(capture_file),
         obstacle="" if obstacle is None else obstacle.text,
     )
 
 
-def gpus_required(sidecar: Sidecar) -> int:
+def gpus_required(capture_file: CaptureFile) -> int:
     """Return how many GPUs a program needs that failed for want of one; 0 for any other."""
-    failed = failure(sidecar)
+    failed = failure(capture_file)
     if failed is None or not failed.missing:
         return 0
-    named = [failed.missing, *(scope.device for scope in sidecar.scopes)]
+    named = [failed.missing, *(scope.device for scope in capture_file.scopes)]
     highest = max(int(number) for text in named for number in _GPU.findall(text))
     return min(highest + 1, _MOST_GPUS)
 
 
-def went_on_after_error(sidecar: Sidecar) -> bool:
+def went_on_after_error(capture_file: CaptureFile) -> bool:
     """Return whether a program went on after an error that its machine's devices gave rise to."""
-    return any(error.where in _BY_MACHINE for error in sidecar.errors)
+    return any(error.where in _BY_MACHINE for error in capture_file.errors)
 
 
-def _missing(sidecar: Sidecar, message: str) -> str:
+def _missing(capture_file: CaptureFile, message: str) -> str:
     """Return the first GPU that an error about devices names and the program did not have."""
     if not _NO_DEVICE.search(message):
         return ""
-    there = " ".join(machine_of(sidecar).devices)
+    there = " ".join(machine_of(capture_file).devices)
     known = set(_GPU.findall(there))
     named = [number for number in _GPU.findall(message) if number not in known]
     return f"GPU:{named[0]}" if named else ""
 
 
-def _is_strict(sidecar: Sidecar) -> bool:
-    if ran_in_sessions_alone(sidecar):
-        return not any(config.soft_placement for config in sidecar.session_configs)
-    return (sidecar.devices or {}).get("soft_device_placement") is False
+def _is_strict(capture_file: CaptureFile) -> bool:
+    if ran_in_sessions_alone(capture_file):
+        return not any(config.soft_placement for config in capture_file.session_configs)
+    return (capture_file.devices or {}).get("soft_device_placement") is False

@@ -15,8 +15,8 @@ from traceanalyzer.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.evidence.explanations import PlacementExplanation
-    from traceanalyzer.sidecar.document import Frame, Sidecar
 
 __all__ = ["FreeChoices"]
 
@@ -24,12 +24,12 @@ __all__ = ["FreeChoices"]
 class FreeChoices:
     """What a program may choose by the GPUs that there are."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
+    def __init__(self, capture_file: CaptureFile) -> None:
         """Take what was captured."""
-        self._chosen = {sidecar.frames[at] for at in sidecar.chosen}
-        self._unsure = {sidecar.frames[s.frame] for s in unsure_scopes(sidecar)}
-        self._questions = gpu_questions(sidecar)
-        self._went_on = went_on_after_error(sidecar)
+        self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
+        self._unsure = {capture_file.frames[s.frame] for s in unsure_scopes(capture_file)}
+        self._questions = gpu_questions(capture_file)
+        self._went_on = went_on_after_error(capture_file)
 
     @property
     def is_any_unsure(self) -> bool:

@@ -15,8 +15,8 @@ from traceanalyzer.wording import size_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host
-    from traceanalyzer.sidecar.document import Sidecar
 
 __all__ = ["GpuMemory", "OtherProcess", "device_resources", "driver_gpus", "gpu_memory"]
 
@@ -87,10 +87,10 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     limits: dict[int, int] = {}
     totals = dict(_stated_totals(host.device_properties))
     others: dict[int, tuple[OtherProcess, ...]] = {}
-    if host.sidecar is not None:
-        limits.update(_logged_limits(host.sidecar.log))
-        _add_memory_info(host.sidecar, peaks, limits)
-        _add_driver(host.sidecar, totals, others, {*peaks, *limits, *totals})
+    if host.capture_file is not None:
+        limits.update(_logged_limits(host.capture_file.log))
+        _add_memory_info(host.capture_file, peaks, limits)
+        _add_driver(host.capture_file, totals, others, {*peaks, *limits, *totals})
     _add_allocations(host, peaks, limits)
     return tuple(
         GpuMemory(
@@ -104,9 +104,11 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
     )
 
 
-def driver_gpus(sidecar: Sidecar) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
+def driver_gpus(
+    capture_file: CaptureFile,
+) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
     """Walk what the driver said of each GPU, with the other processes on it."""
-    for gpu in sidecar.gpus:
+    for gpu in capture_file.gpus:
         told = gpu.get("other_processes")
         processes = told if isinstance(told, list) else []
         yield (
@@ -119,10 +121,10 @@ def driver_gpus(sidecar: Sidecar) -> Iterator[tuple[Mapping[str, Any], tuple[Oth
         )
 
 
-def device_resources(sidecar: Sidecar, number: int) -> int:
+def device_resources(capture_file: CaptureFile, number: int) -> int:
     """Return how many bytes of variables and other resources are known to be on a GPU."""
     ends = f"/device:GPU:{number}"
-    return sum(r.bytes or 0 for r in sidecar.resources if r.device.endswith(ends))
+    return sum(r.bytes or 0 for r in capture_file.resources if r.device.endswith(ends))
 
 
 def _stated_totals(properties: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[int, int]]:
@@ -139,9 +141,11 @@ def _logged_limits(log: Sequence[str]) -> Iterator[tuple[int, int]]:
             yield int(created[1]), int(created[2]) << 20
 
 
-def _add_memory_info(sidecar: Sidecar, peaks: dict[int, int], limits: dict[int, int]) -> None:
+def _add_memory_info(
+    capture_file: CaptureFile, peaks: dict[int, int], limits: dict[int, int]
+) -> None:
     """Add what TensorFlow said of its allocators at the program's end."""
-    devices = sidecar.devices or {}
+    devices = capture_file.devices or {}
     told, allowed = devices.get("memory"), devices.get("memory_limit")
     for name, info in (told if isinstance(told, dict) else {}).items():
         device = _DEVICE.search(name)
@@ -155,7 +159,7 @@ def _add_memory_info(sidecar: Sidecar, peaks: dict[int, int], limits: dict[int, 
 
 
 def _add_driver(
-    sidecar: Sidecar,
+    capture_file: CaptureFile,
     totals: dict[int, int],
     others: dict[int, tuple[OtherProcess, ...]],
     known: set[int],
@@ -165,7 +169,7 @@ def _add_driver(
     The driver numbers by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses: of
     several GPUs only a size that all of them have is told.
     """
-    seen = list(driver_gpus(sidecar))
+    seen = list(driver_gpus(capture_file))
     sizes = {_count(gpu.get("memory_total_bytes")) for gpu, _ in seen}
     size = sizes.pop() if len(sizes) == 1 else None
     if size:

@@ -20,10 +20,10 @@ from traceanalyzer.placement.support import (
 )
 
 if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Json
 
 __all__ = [
     "casts_on_gpu",

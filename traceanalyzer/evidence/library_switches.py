@@ -12,8 +12,8 @@ from traceanalyzer.model import Fix
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.sidecar.document import Frame
 
 __all__ = ["MAP_AND_SERVE", "PREPROCESSING", "SERVING", "around", "fixes_of_variables", "switch_of"]
 

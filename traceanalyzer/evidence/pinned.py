@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Final, Literal
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
 from traceanalyzer.evidence.places import asks_for_cpu, line_text
 from traceanalyzer.evidence.recorded_blockers import scopes_of_making
-from traceanalyzer.model import Evidence, Fix, RuledOut, SidecarWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Signature, Tensor
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.gpu_memory import GpuMemory
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.run import Host, Run
-    from traceanalyzer.sidecar.document import Frame, Resource, Sidecar, Signature, Tensor
 
 __all__ = ["MemoryNote", "memory_note"]
 
@@ -77,13 +77,13 @@ def memory_note(run: Run, members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> M
         None where no scope of the program holds them, or sizes are not known.
     """
     host = next((h for h in run.hosts if members and h.name == members[0][0].host), None)
-    if host is None or host.sidecar is None:
+    if host is None or host.capture_file is None:
         return None
-    kept = _kept(host, host.sidecar, members)
+    kept = _kept(host, host.capture_file, members)
     gpus = [gpu for gpu in gpu_memory(host) if gpu.room_bytes]
     if kept is None or not gpus:
         return None
-    return _note(kept, max(gpus, key=_free_bytes), host.sidecar)
+    return _note(kept, max(gpus, key=_free_bytes), host.capture_file)
 
 
 def _free_bytes(gpu: GpuMemory) -> int:
@@ -97,13 +97,13 @@ def _least_room(gpu: GpuMemory) -> int:
     return room if gpu.total_bytes is None else min(room, gpu.total_bytes - gpu.others_bytes)
 
 
-def _note(kept: _Kept, gpu: GpuMemory, sidecar: Sidecar) -> MemoryNote:
+def _note(kept: _Kept, gpu: GpuMemory, capture_file: CaptureFile) -> MemoryNote:
     free = _free_bytes(gpu)
     size = _size_text(kept, gpu)
     if kept.bytes * _EASILY <= free:
         out = RuledOut(cause=_CAUSE, because=f"{size}: it would fit easily")
         return MemoryNote(certainty=None, evidence=(), ruled_out=(out,))
-    where = SidecarWhere(sidecar="resources and devices")
+    where = CaptureFileWhere(sidecar="resources and devices")
     if kept.bytes <= free:
         text = (
             f"{size}: it would fit, but not with its gradient and the slots of an optimizer such "
@@ -124,7 +124,7 @@ def _note(kept: _Kept, gpu: GpuMemory, sidecar: Sidecar) -> MemoryNote:
         Evidence(kind="memory_size", text=text, where=where),
         *(
             Evidence(kind="would_it_fit", text=text, where=where)
-            for text in _otherwise(kept, gpu, sidecar)
+            for text in _otherwise(kept, gpu, capture_file)
         ),
     )
     return MemoryNote(certainty=certainty, evidence=found, fixes=tuple(_fixes(kept, gpu)))
@@ -142,13 +142,13 @@ def _size_text(kept: _Kept, gpu: GpuMemory) -> str:
     return text
 
 
-def _otherwise(kept: _Kept, gpu: GpuMemory, sidecar: Sidecar) -> Iterator[str]:
+def _otherwise(kept: _Kept, gpu: GpuMemory, capture_file: CaptureFile) -> Iterator[str]:
     """Walk what could be otherwise, and whether it would fit then."""
     free = _free_bytes(gpu)
     if kept.saved_by_bfloat16:
         size = kept.bytes - kept.saved_by_bfloat16
         yield f"in bfloat16 it would take {size_text(size)}: that {_verdict(size <= free)}"
-    resident = device_resources(sidecar, gpu.number)
+    resident = device_resources(capture_file, gpu.number)
     passing = (gpu.peak_bytes or 0) - resident
     if gpu.peak_bytes is not None and passing > 0:
         fits = kept.bytes <= _least_room(gpu) - resident
@@ -182,7 +182,7 @@ def _fixes(kept: _Kept, gpu: GpuMemory) -> Iterator[Fix]:
 
 
 def _kept(
-    host: Host, sidecar: Sidecar, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, RecordedBlocker]]
 ) -> _Kept | None:
     """Return what is kept on the CPU: the resources that hold the ops, or are made in their scopes.
 
@@ -192,11 +192,13 @@ def _kept(
     if not scopes:
         return None
     used = [h.resource for _, h in members if _own_scope(h) and h.resource and h.resource.bytes]
-    made = [r for r in sidecar.resources if r.bytes and _lines_of_making(sidecar, r) & scopes]
+    made = [
+        r for r in capture_file.resources if r.bytes and _lines_of_making(capture_file, r) & scopes
+    ]
     resources = list({id(r): r for r in used or made}.values())
     if resources:
         return _of_resources(resources, scopes)
-    return _of_tensors(host, sidecar, members)
+    return _of_tensors(host, capture_file, members)
 
 
 def _own_scope(blocker: RecordedBlocker) -> Frame | None:
@@ -209,11 +211,11 @@ def _own_scope(blocker: RecordedBlocker) -> Frame | None:
     return frame if asks_for_cpu(blocker.scope or blocker.requested_device) else None
 
 
-def _lines_of_making(sidecar: Sidecar, resource: Resource) -> set[Frame | None]:
+def _lines_of_making(capture_file: CaptureFile, resource: Resource) -> set[Frame | None]:
     """Return the lines of the scopes for the CPU that a resource was made in."""
     if not asks_for_cpu(resource.device):
         return set()
-    return {sidecar.frame(scope.frame) for scope in scopes_of_making(sidecar, resource)}
+    return {capture_file.frame(scope.frame) for scope in scopes_of_making(capture_file, resource)}
 
 
 def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> _Kept:
@@ -236,7 +238,7 @@ def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> _Kept:
 
 
 def _of_tensors(
-    host: Host, sidecar: Sidecar, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, RecordedBlocker]]
 ) -> _Kept | None:
     """Return what the largest eager op within the scopes takes and makes."""
     joined = host.tables.joined
@@ -249,7 +251,9 @@ def _of_tensors(
         if record is not None and op_id in own
         for number in record.signatures
     ]
-    sized = [kept for n in numbers if (kept := _of_signature(sidecar.signatures[n])) is not None]
+    sized = [
+        kept for n in numbers if (kept := _of_signature(capture_file.signatures[n])) is not None
+    ]
     return max(sized, key=lambda kept: kept.bytes, default=None)
 
 

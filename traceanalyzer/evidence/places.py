@@ -18,10 +18,10 @@ from traceanalyzer.wording import counted, listed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Fix, Where
-    from traceanalyzer.sidecar.document import Frame
 
 __all__ = [
     "asks_for_cpu",

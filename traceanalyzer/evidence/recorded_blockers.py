@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from traceanalyzer.capture_file.document import LARGEST, OF_OP, Scope
 from traceanalyzer.evidence.variable_uses import VariableUses
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import functions_of_steps
@@ -13,25 +14,24 @@ from traceanalyzer.placement.devices import NO_SCOPE, type_in_scope
 from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.support import all_on_host
-from traceanalyzer.sidecar.document import LARGEST, OF_OP, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from traceanalyzer.capture_file.document import (
+        Attributes,
+        CaptureFile,
+        Frame,
+        Graph,
+        Json,
+        Resource,
+        Signature,
+    )
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import (
-        Attributes,
-        Frame,
-        Graph,
-        Json,
-        Resource,
-        Sidecar,
-        Signature,
-    )
 
 __all__ = ["BlockerRecords", "Link", "RecordedBlocker", "scopes_of_making"]
 
@@ -99,16 +99,16 @@ _WITHOUT_KERNEL: Final = "int32"  # variables of it are on the CPU alone; anothe
 
 
 class BlockerRecords:
-    """Tells of blockers what a sidecar knows of them."""
+    """Tells of blockers what a capture file knows of them."""
 
-    def __init__(self, sidecar: Sidecar, registry: Registry) -> None:
-        """Take the sidecar, and the kernels of the program's TensorFlow."""
-        self._sidecar = sidecar
+    def __init__(self, capture_file: CaptureFile, registry: Registry) -> None:
+        """Take the capture file, and the kernels of the program's TensorFlow."""
+        self._capture_file = capture_file
         self._registry = registry
         self._bound: dict[int, list[int]] = {}
-        self._uses = VariableUses(sidecar)
+        self._uses = VariableUses(capture_file)
         self._types: dict[int, tuple[str, ...] | None] = {}
-        self._of_steps = functions_of_steps(sidecar)
+        self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[RecordedBlocker]:
         """Walk what keeps an eager op from a GPU: each scope that asks for it by itself.
@@ -119,11 +119,11 @@ class BlockerRecords:
         """
         resource = None
         if blocker.input is not None:
-            resource = self._sidecar.resource_of(signature.inputs[blocker.input])
+            resource = self._capture_file.resource_of(signature.inputs[blocker.input])
         if blocker.kind is BlockerKind.REQUEST:
-            scopes = _scopes_of_eager(self._sidecar, signature, blocker.requested_device)
+            scopes = _scopes_of_eager(self._capture_file, signature, blocker.requested_device)
         else:
-            scopes = scopes_of_making(self._sidecar, resource)
+            scopes = scopes_of_making(self._capture_file, resource)
         for scope in scopes or (None,):
             yield self._of_eager(signature, blocker, resource, scope)
 
@@ -134,7 +134,7 @@ class BlockerRecords:
         resource: Resource | None,
         scope: Scope | None,
     ) -> RecordedBlocker:
-        sidecar = self._sidecar
+        capture_file = self._capture_file
         known = self._attributes_of(signature)
         return RecordedBlocker(
             kind=blocker.kind,
@@ -143,10 +143,10 @@ class BlockerRecords:
             attributes={name: known.get(name) for name in blocker.attributes},
             given=known,
             requested_device=blocker.requested_device,
-            frame=sidecar.frame(signature.frame),
-            library=sidecar.frame(signature.library),
+            frame=capture_file.frame(signature.frame),
+            library=capture_file.frame(signature.library),
             scope=None if scope is None else scope.device,
-            scope_frame=None if scope is None else sidecar.frame(scope.frame),
+            scope_frame=None if scope is None else capture_file.frame(scope.frame),
             resource=resource,
             made_at=self._line_of_making(resource),
             made_in=self._library_of_making(resource or self._made_by(signature)),
@@ -163,14 +163,14 @@ class BlockerRecords:
             node: The node.
             blocker: What holds it.
         """
-        call = None if placed.call is None else self._sidecar.signatures[placed.call]
+        call = None if placed.call is None else self._capture_file.signatures[placed.call]
         if blocker.kind is BlockerKind.DEFAULT_DEVICE and call is not None:
-            for scope in _scopes_of_eager(self._sidecar, call, call.scope):
+            for scope in _scopes_of_eager(self._capture_file, call, call.scope):
                 yield self._of_node(placed, node, blocker, scope)
             return
         scopes: list[tuple[Scope, str]] = []
         if blocker.kind is BlockerKind.ASSIGNED:
-            making = scopes_of_making(self._sidecar, self._resource(placed, blocker))
+            making = scopes_of_making(self._capture_file, self._resource(placed, blocker))
             scopes = [(scope, "") for scope in making]
         elif blocker.kind in _BY_REQUEST:
             scopes = list(self._scopes(placed, blocker))
@@ -188,11 +188,11 @@ class BlockerRecords:
         called_in: str = "",
     ) -> RecordedBlocker:
         graph = placed.placement.nodes.graph
-        known = self._sidecar.attribute_set(graph.attributes[blocker.node])
+        known = self._capture_file.attribute_set(graph.attributes[blocker.node])
         scope, frame = None, None
         if asking is not None:
-            scope, frame = asking.device, self._sidecar.frame(asking.frame)
-        call = None if placed.call is None else self._sidecar.signatures[placed.call]
+            scope, frame = asking.device, self._capture_file.frame(asking.frame)
+        call = None if placed.call is None else self._capture_file.signatures[placed.call]
         resource = self._resource(placed, blocker)
         return RecordedBlocker(
             kind=blocker.kind,
@@ -221,13 +221,13 @@ class BlockerRecords:
         """Return why the host computes an eager op that is on a GPU; None where it does not."""
         known = self._attributes_of(signature)
         found = self._in_host_memory(signature.op, known, device)
-        frame = self._sidecar.frame(signature.frame)
+        frame = self._capture_file.frame(signature.frame)
         return None if found is None else replace(found, frame=frame)
 
     def in_host_memory(self, placed: FunctionPlacement, node: int) -> RecordedBlocker | None:
         """Return why the host computes a node that is on a GPU; None where it does not."""
         graph = placed.placement.nodes.graph
-        known = self._sidecar.attribute_set(graph.attributes[node])
+        known = self._capture_file.attribute_set(graph.attributes[node])
         found = self._in_host_memory(graph.ops[node], known, placed.placement.devices[node])
         if found is None:
             return None
@@ -258,15 +258,15 @@ class BlockerRecords:
 
     def library_of(self, placed: FunctionPlacement, node: int) -> Frame | None:
         """Return the line of a library that made a node, or None where the user's code did."""
-        return self._sidecar.library_of_node(*self._origin(placed, node))
+        return self._capture_file.library_of_node(*self._origin(placed, node))
 
     def _library_of_making(self, resource: Resource | None) -> Frame | None:
         if resource is None or resource.signature < 0:
             return None
-        return self._sidecar.frame(self._sidecar.signatures[resource.signature].library)
+        return self._capture_file.frame(self._capture_file.signatures[resource.signature].library)
 
     def _made_by(self, signature: Signature) -> Resource | None:
-        found = (self._sidecar.resource_of(tensor) for tensor in signature.outputs)
+        found = (self._capture_file.resource_of(tensor) for tensor in signature.outputs)
         return next((resource for resource in found if resource is not None), None)
 
     def _types_of(self, resource: Resource | None) -> tuple[str, ...] | None:
@@ -277,7 +277,7 @@ class BlockerRecords:
         return self._types[id(resource)]
 
     def _types_of_node(self, graph: Graph, node: int) -> tuple[str, ...] | None:
-        dtype = self._sidecar.attribute_set(graph.attributes[node]).get("dtype")
+        dtype = self._capture_file.attribute_set(graph.attributes[node]).get("dtype")
         if graph.ops[node] != "VarHandleOp" or dtype != _WITHOUT_KERNEL:
             return None
         return self._uses.types_of_node(graph, node, str(dtype))
@@ -285,11 +285,11 @@ class BlockerRecords:
     def _line_of_making(self, resource: Resource | None) -> Frame | None:
         if resource is None or resource.signature < 0:
             return None
-        return self._sidecar.frame(self._sidecar.signatures[resource.signature].frame)
+        return self._capture_file.frame(self._capture_file.signatures[resource.signature].frame)
 
     def _attributes_of(self, signature: Signature) -> Attributes:
         """Return an eager op's attributes, with those that its inputs determine."""
-        known = self._sidecar.attribute_set(signature.attributes)
+        known = self._capture_file.attribute_set(signature.attributes)
         definition = self._registry.definition(signature.op)
         types = [t.dtype for t in signature.inputs]
         if definition is None or not all(types):
@@ -306,7 +306,7 @@ class BlockerRecords:
         return function, graph.origin_nodes[node] or graph.names[node]
 
     def _frame(self, placed: FunctionPlacement, node: int) -> Frame | None:
-        return self._sidecar.frame_of_node(*self._origin(placed, node))
+        return self._capture_file.frame_of_node(*self._origin(placed, node))
 
     def _scopes(self, placed: FunctionPlacement, blocker: Blocker) -> Iterator[tuple[Scope, str]]:
         """Walk the scopes that ask for the device a node is held to, the innermost first.
@@ -320,7 +320,7 @@ class BlockerRecords:
         """
         function, name = self._origin(placed, blocker.node)
         own, is_end = self._scopes_around(function, name, blocker.requested_device)
-        for scope in _of_owners(self._sidecar, own):
+        for scope in _of_owners(self._capture_file, own):
             yield scope, ""
         caller = placed.function
         if function == caller or is_end:
@@ -333,10 +333,10 @@ class BlockerRecords:
         self, function: str, node: str, asked: str
     ) -> tuple[tuple[Scope, ...], bool]:
         """Return the scopes around a node that ask for a device, and whether another ends them."""
-        definition = self._sidecar.definition(function)
+        definition = self._capture_file.definition(function)
         at = -1 if definition is None else definition.index(node)
         scopes = None if definition is None or at < 0 else definition.scopes[at]
-        return _asking([self._sidecar.scopes[number] for number in scopes or ()], asked)
+        return _asking([self._capture_file.scopes[number] for number in scopes or ()], asked)
 
     def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
         """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
@@ -359,10 +359,10 @@ class BlockerRecords:
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
             return None
         graph = placed.placement.nodes.graph
-        index = self._sidecar.attribute_set(graph.attributes[blocker.node]).get("index")
-        bound = self._sidecar.signatures[placed.call].inputs
+        index = self._capture_file.attribute_set(graph.attributes[blocker.node]).get("index")
+        bound = self._capture_file.signatures[placed.call].inputs
         if isinstance(index, int) and index < len(bound):
-            return self._sidecar.resource_of(bound[index])
+            return self._capture_file.resource_of(bound[index])
         return None
 
     def link(self, placed: FunctionPlacement, node: int, holder: int) -> Link:
@@ -380,12 +380,12 @@ class BlockerRecords:
 
 
 def scopes_of_making(
-    sidecar: Sidecar, resource: Resource | None, below: int = LARGEST
+    capture_file: CaptureFile, resource: Resource | None, below: int = LARGEST
 ) -> tuple[Scope, ...]:
     """Return the scopes that a resource was made in, each of which asks for its device by itself.
 
     Args:
-        sidecar: What was captured.
+        capture_file: What was captured.
         resource: The resource, or None.
         below: The number of a resource: what was made after it cannot have decided on its device.
 
@@ -394,36 +394,40 @@ def scopes_of_making(
     """
     if resource is None or resource.signature < 0:
         return ()
-    maker = sidecar.signatures[resource.signature]
+    maker = capture_file.signatures[resource.signature]
     if not maker.scope or type_in_scope(maker.scope) != type_in_scope(resource.device):
         return ()
-    return _scopes_of_eager(sidecar, maker, resource.device, below)
+    return _scopes_of_eager(capture_file, maker, resource.device, below)
 
 
 def _scopes_of_eager(
-    sidecar: Sidecar, signature: Signature, asked: str, below: int = LARGEST
+    capture_file: CaptureFile, signature: Signature, asked: str, below: int = LARGEST
 ) -> tuple[Scope, ...]:
     """Return the scopes that ask for the device of an eager op, or of a call: at least one.
 
     Of a line that is met again, as where a function calls itself, one.
     """
-    around = [sidecar.scopes[number] for number in signature.scopes]
+    around = [capture_file.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
-    for scope in _of_owners(sidecar, _asking(around, asked)[0], below):
+    for scope in _of_owners(capture_file, _asking(around, asked)[0], below):
         by_line.setdefault(scope.frame, scope)
     innermost = Scope(device=signature.scope, frame=signature.scope_frame)
     return tuple(by_line.values()) or (innermost,)
 
 
-def _of_owners(sidecar: Sidecar, scopes: Iterable[Scope], below: int = LARGEST) -> Iterator[Scope]:
+def _of_owners(
+    capture_file: CaptureFile, scopes: Iterable[Scope], below: int = LARGEST
+) -> Iterator[Scope]:
     """Replace scopes for the device of a resource or a tensor by those that it was made in."""
     for scope in scopes:
         making: tuple[Scope, ...] = ()
         if scope.origin is not None and 0 <= scope.origin < below:
-            making = scopes_of_making(sidecar, sidecar.resources[scope.origin], scope.origin)
+            making = scopes_of_making(
+                capture_file, capture_file.resources[scope.origin], scope.origin
+            )
         elif scope.origin is not None and scope.origin <= OF_OP:
-            around = sidecar.signatures[OF_OP - scope.origin].scopes
-            making, _ = _asking([sidecar.scopes[number] for number in around], scope.device)
+            around = capture_file.signatures[OF_OP - scope.origin].scopes
+            making, _ = _asking([capture_file.scopes[number] for number in around], scope.device)
         yield from making or (scope,)
 
 

@@ -17,7 +17,7 @@ from traceanalyzer.wording import listed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traceanalyzer.sidecar.document import Json, Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile, Json
 
 __all__ = ["OP", "Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
 
@@ -149,7 +149,7 @@ def _layers_of(layers: Sequence[Recurrent], node: str) -> list[Recurrent]:
     ]
 
 
-def loops_of_keras(sidecar: Sidecar, layers: Sequence[Recurrent]) -> Iterator[str]:
+def loops_of_keras(capture_file: CaptureFile, layers: Sequence[Recurrent]) -> Iterator[str]:
     """Walk what Keras does with LSTM and GRU layers where there is a GPU, a sentence each."""
     fused = [layer.text for layer in layers if not (layer.obstacle or layer.is_of_keras_2)]
     if fused:
@@ -161,7 +161,7 @@ def loops_of_keras(sidecar: Sidecar, layers: Sequence[Recurrent]) -> Iterator[st
     for layer in layers:
         if layer.obstacle:
             yield f"{refusal(layer)}."
-    if any(doubt_in_a_loop(layers, name) for name in _names(sidecar)):
+    if any(doubt_in_a_loop(layers, name) for name in _names(capture_file)):
         yield (
             "With a GPU, Keras runs an LSTM or GRU as one op of cuDNN instead of the captured loop "
             f"if its options are {_CONDITIONS}. {_MASKS}. The options were not recorded: no fit, "
@@ -177,7 +177,7 @@ def refusal(layer: Recurrent) -> str:
     )
 
 
-def _names(sidecar: Sidecar) -> Iterator[str]:
-    for function in sidecar.functions:
+def _names(capture_file: CaptureFile) -> Iterator[str]:
+    for function in capture_file.functions:
         for instance in function.instances:
             yield from instance.input.names

@@ -16,8 +16,8 @@ from traceanalyzer.placement.support import all_on_host
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
-    from traceanalyzer.sidecar.document import Json
 
 __all__ = ["TARGETS", "XLA_REFUSES", "Target", "is_carried", "variable_fix", "works_as"]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Attributes
+    from traceanalyzer.capture_file.document import Attributes
 
 __all__ = ["OF_FUNCTIONS", "SUBSTITUTES", "Substitute", "substitute_for"]
 

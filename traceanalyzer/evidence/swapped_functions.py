@@ -12,17 +12,17 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import UNKNOWN
 from traceanalyzer.evidence.recurrent import OP
 from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
-from traceanalyzer.sidecar.document import UNKNOWN
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.placement.program import ProgramPlacement
-    from traceanalyzer.sidecar.document import Sidecar
 
 __all__ = ["SwappedFunctions"]
 
@@ -46,29 +46,31 @@ class _Call:
 class SwappedFunctions:
     """Tells which functions grappler would replace on the machine that a program is placed on."""
 
-    def __init__(self, sidecar: Sidecar, program: ProgramPlacement) -> None:
+    def __init__(self, capture_file: CaptureFile, program: ProgramPlacement) -> None:
         """Find the calls of such functions.
 
         Args:
-            sidecar: What was captured.
+            capture_file: What was captured.
             program: The program, placed on the machine in question.
         """
-        self._sidecar = sidecar
+        self._capture_file = capture_file
         self._loops = [
             d.name
-            for d in sidecar.definitions
+            for d in capture_file.definitions
             if _LOOP.fullmatch(d.name) and _BACKWARD not in d.name
         ]
-        names = {d.name for d in sidecar.definitions} | {f.name for f in sidecar.functions}
+        names = {d.name for d in capture_file.definitions} | {
+            f.name for f in capture_file.functions
+        }
         self._kinds = {m[1] for m in map(_FOR_GPUS.fullmatch, names) if m is not None}
-        options = (sidecar.devices or {}).get("optimizer_options")
+        options = (capture_file.devices or {}).get("optimizer_options")
         known = options if isinstance(options, dict) else {}
         if any(known.get(name) is value for name, value in _PREVENTING.items()):
             self._kinds.clear()
         self._calls: dict[str, list[_Call]] = {}
         for way in (w for ways in program.functions.values() for w in ways) if self._kinds else ():
             graph = way.placement.nodes.graph
-            for node, callee in calls_of(graph, sidecar.attributes):
+            for node, callee in calls_of(graph, capture_file.attributes):
                 if self._kind(callee):
                     device = way.placement.devices[node]
                     kind = parse_device(device).type if device else None
@@ -112,7 +114,7 @@ class SwappedFunctions:
         if _BACKWARD in loop:
             alike = [f for f in self._loops if self._kind(f) == self._kind(loop)]
             return not alike or any(map(self._is_masked, alike))
-        definition = self._sidecar.definition(loop)
+        definition = self._capture_file.definition(loop)
         return definition is None or definition.index(_MASK) != UNKNOWN
 
     def sentences(self) -> Iterator[str]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from traceanalyzer.capture_file.document import split_input
 from traceanalyzer.evidence.kernel_types import definition_of
 from traceanalyzer.evidence.retyping import TARGETS, works_as
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.sidecar.document import split_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from traceanalyzer.sidecar.document import Attributes, Graph, Resource, Sidecar
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph, Resource
 
 __all__ = ["VariableUses"]
 
@@ -32,9 +32,9 @@ class _Use(NamedTuple):
 class VariableUses:
     """Finds the uses of variables in a captured program."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
+    def __init__(self, capture_file: CaptureFile) -> None:
         """Take what was captured."""
-        self._sidecar = sidecar
+        self._capture_file = capture_file
         self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
 
     def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
@@ -50,21 +50,23 @@ class VariableUses:
         return _types(dtype, self._of_node(graph, node, dtype))
 
     def _of_resource(self, resource: Resource) -> Iterator[_Use]:
-        sidecar, dtype = self._sidecar, resource.dtype
-        for signature in sidecar.signatures:
+        capture_file, dtype = self._capture_file, resource.dtype
+        for signature in capture_file.signatures:
             bound = [
-                k for k, t in enumerate(signature.inputs) if sidecar.resource_of(t) is resource
+                k for k, t in enumerate(signature.inputs) if capture_file.resource_of(t) is resource
             ]
             if not bound:
                 continue
             if not signature.is_function:
-                yield from _use(signature.op, sidecar.attribute_set(signature.attributes), dtype)
+                yield from _use(
+                    signature.op, capture_file.attribute_set(signature.attributes), dtype
+                )
                 continue
-            function = sidecar.function(signature.op)
+            function = capture_file.function(signature.op)
             for instance in () if function is None else function.instances:
                 graph = instance.input
                 for node, op in enumerate(graph.ops):
-                    at = sidecar.attribute_set(graph.attributes[node]).get("index")
+                    at = capture_file.attribute_set(graph.attributes[node]).get("index")
                     if op == "_Arg" and at in bound:
                         yield from self._of_node(graph, node, dtype)
 
@@ -72,9 +74,9 @@ class VariableUses:
         """Walk what takes a handle, and what takes the values that are read by it."""
         for user, _ in self._taking(graph, node):
             op = graph.ops[user]
-            yield from _use(op, self._sidecar.attribute_set(graph.attributes[user]), dtype)
+            yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)
             for taker, slot in self._taking(graph, user) if op in _READS else ():
-                known = self._sidecar.attribute_set(graph.attributes[taker])
+                known = self._capture_file.attribute_set(graph.attributes[taker])
                 name = _attribute_at(graph.ops[taker], known, slot)
                 if known.get(name) == dtype:
                     yield _Use(graph.ops[taker], known, name)

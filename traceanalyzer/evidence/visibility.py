@@ -9,13 +9,18 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.sidecar.document import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
+from traceanalyzer.capture_file.document import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from traceanalyzer.capture_file.document import (
+        CaptureFile,
+        Frame,
+        SessionConfig,
+        VisibilityChoice,
+    )
     from traceanalyzer.model import Certainty
-    from traceanalyzer.sidecar.document import Frame, SessionConfig, Sidecar, VisibilityChoice
 
 __all__ = [
     "Obstacle",
@@ -74,11 +79,11 @@ class Obstacle:
     proviso: str = ""
 
 
-def saw_no_gpu(sidecar: Sidecar) -> bool:
+def saw_no_gpu(capture_file: CaptureFile) -> bool:
     """Return whether it is recorded that TensorFlow had no GPU to place ops on."""
-    if ran_in_sessions_alone(sidecar):
-        return _sessions_have_no_gpu(sidecar)
-    devices = sidecar.devices or {}
+    if ran_in_sessions_alone(capture_file):
+        return _sessions_have_no_gpu(capture_file)
+    devices = capture_file.devices or {}
     logical = devices.get("logical")
     return (
         bool(devices.get("context_made"))
@@ -88,25 +93,25 @@ def saw_no_gpu(sidecar: Sidecar) -> bool:
     )
 
 
-def ran_in_sessions_alone(sidecar: Sidecar) -> bool:
+def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
     """Return whether it is recorded that a program ran nothing outside of sessions.
 
     TensorFlow makes its eager context when a program first does something without one, or asks for
     devices; a session that is given a configuration needs none.
     """
-    made = (sidecar.devices or {}).get("context_made")
-    return made is False and bool(sidecar.session_configs)
+    made = (capture_file.devices or {}).get("context_made")
+    return made is False and bool(capture_file.session_configs)
 
 
-def _sessions_have_no_gpu(sidecar: Sidecar) -> bool:
+def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
     """Return whether no session that was seen had a GPU, and none has used one."""
     had_none = all(
         _is_told_to_have_none(config) or (config.device_types and "GPU" not in config.device_types)
-        for config in sidecar.session_configs
+        for config in capture_file.session_configs
     )
-    instances = (each for graph in sidecar.session_graphs() for each in graph.instances)
+    instances = (each for graph in capture_file.session_graphs() for each in graph.instances)
     used = any("/device:GPU:" in device for each in instances for device in each.assigned)
-    return bool(sidecar.session_configs) and had_none and not used
+    return bool(capture_file.session_configs) and had_none and not used
 
 
 def _is_told_to_have_none(config: SessionConfig) -> bool:
@@ -119,13 +124,13 @@ def _is_told_to_have_none(config: SessionConfig) -> bool:
     return config.is_own and config.is_local and config.device_count.get("GPU") == 0
 
 
-def obstacles(sidecar: Sidecar) -> tuple[Obstacle, ...]:
+def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
     """Return what kept TensorFlow from seeing a GPU, the most decisive first."""
-    return tuple(_obstacles(sidecar))
+    return tuple(_obstacles(capture_file))
 
 
-def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
-    devices, environment = sidecar.devices or {}, sidecar.environment or {}
+def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
+    devices, environment = capture_file.devices or {}, capture_file.environment or {}
     tensorflow = _mapping(environment.get("tensorflow"))
     build = _mapping(tensorflow.get("build"))
     if build.get("is_cuda_build") is False and build.get("is_rocm_build") is not True:
@@ -137,32 +142,34 @@ def _obstacles(sidecar: Sidecar) -> Iterator[Obstacle]:
             ),
             hides_all=True,
         )
-    yield from _hidden_by_config(sidecar, devices)
-    yield from _hidden_by_variable(sidecar, devices, environment)
-    if _sessions_have_no_gpu(sidecar) and all(map(_is_told_to_have_none, sidecar.session_configs)):
+    yield from _hidden_by_config(capture_file, devices)
+    yield from _hidden_by_variable(capture_file, devices, environment)
+    if _sessions_have_no_gpu(capture_file) and all(
+        map(_is_told_to_have_none, capture_file.session_configs)
+    ):
         yield Obstacle(
             reason="hidden_by_session",
             text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
-            hides_all=ran_in_sessions_alone(sidecar),
+            hides_all=ran_in_sessions_alone(capture_file),
             certainty="possible" if devices.get("gpu_questions") else "likely",
             proviso=_NO_LINE,  # it may give its sessions a GPU where there is one
         )
     for reason, text in _LOG_LINES:
-        line = next((line for line in sidecar.log if text in line), None)
+        line = next((line for line in capture_file.log if text in line), None)
         if line is not None:
             said = line.partition("] ")[2] or line
             yield Obstacle(reason=reason, text=f"TensorFlow said: {said.strip()}", hides_all=False)
 
 
-def of_the_program(sidecar: Sidecar) -> tuple[Obstacle, ...]:
+def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
     """Return what the program itself does that hides every GPU, on any machine."""
-    return tuple(o for o in obstacles(sidecar) if o.certainty is not None and o.hides_all)
+    return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
 
 
-def _hidden_by_config(sidecar: Sidecar, devices: Mapping[str, Any]) -> Iterator[Obstacle]:
-    choice = _choice(sidecar, "tf.config.set_visible_devices")
+def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> Iterator[Obstacle]:
+    choice = _choice(capture_file, "tf.config.set_visible_devices")
     has_hidden_one = _has_gpu(devices.get("physical")) and not _has_gpu(devices.get("visible"))
-    frame = None if choice is None else sidecar.frame(choice.frame)
+    frame = None if choice is None else capture_file.frame(choice.frame)
     # A list of GPUs that a program makes is empty on a machine without one, whatever it does.
     hides = choice is not None and "GPU" not in choice.value and choice.manner != COMPUTED
     if choice is not None and (hides or has_hidden_one):
@@ -197,9 +204,9 @@ def _sure(choice: VisibilityChoice, devices: Mapping[str, Any]) -> tuple[Certain
 
 
 def _hidden_by_variable(
-    sidecar: Sidecar, devices: Mapping[str, Any], environment: Mapping[str, Any]
+    capture_file: CaptureFile, devices: Mapping[str, Any], environment: Mapping[str, Any]
 ) -> Iterator[Obstacle]:
-    choice = _choice(sidecar, _VARIABLE)
+    choice = _choice(capture_file, _VARIABLE)
     variable = _mapping(environment.get("variables")).get(_VARIABLE)
     if choice is not None:
         variable = choice.value
@@ -215,14 +222,14 @@ def _hidden_by_variable(
         reason="hidden_by_script",
         text=f"the program sets {_VARIABLE} to {variable!r}{unless}: that hides every GPU",
         hides_all=True,
-        frame=sidecar.frame(choice.frame),
+        frame=capture_file.frame(choice.frame),
         certainty=certainty,
         proviso=proviso,
     )
 
 
-def _choice(sidecar: Sidecar, how: str) -> VisibilityChoice | None:
-    return next((choice for choice in sidecar.visibility if choice.how == how), None)
+def _choice(capture_file: CaptureFile, how: str) -> VisibilityChoice | None:
+    return next((choice for choice in capture_file.visibility if choice.how == how), None)
 
 
 def _has_gpu(devices: Any) -> bool:  # noqa: ANN401 - a value of JSON

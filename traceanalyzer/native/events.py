@@ -62,7 +62,7 @@ class Turns(NamedTuple):
 
 
 class Stretches(NamedTuple):
-    """Stretches of ops, one after the other: events of a trace, or records of a sidecar."""
+    """Stretches of ops, one after the other: events of a trace, or records of a capture file."""
 
     op: NDArray[np.int32]
     begin: NDArray[np.int64]

@@ -14,9 +14,9 @@ from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes, Graph
     from traceanalyzer.placement.calls import Call
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.sidecar.document import Attributes, Graph
 
 __all__ = ["ON_HOST", "argument_nodes", "as_bound", "as_recorded"]
 

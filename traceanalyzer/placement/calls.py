@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from traceanalyzer.sidecar.document import Attributes, Function, Graph, Json, Sidecar
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Function, Graph, Json
 
 __all__ = ["FORWARDED", "Call", "called_as", "callers_first", "calls_of"]
 
@@ -36,7 +36,7 @@ class Call(NamedTuple):
         arguments: Where each argument is, by index; "" or left out where that is not known. Of a
             call by a dataset, those of the function's last arguments.
         guessed: Indices of the arguments whose place is a guess.
-        signature: The signature of the sidecar that calls it, None for a call by a function.
+        signature: The signature of the capture file that calls it, None for a call by a function.
         doubt: What is not known about it, or "".
         results: The dataset's device, for a call by one: elements and results are there. "" for
             other calls.
@@ -74,9 +74,9 @@ def called_as(function: str) -> str:
     return function.partition(_SPECIALIZED)[0]
 
 
-def callers_first(sidecar: Sidecar) -> list[Function]:
+def callers_first(capture_file: CaptureFile) -> list[Function]:
     """Return a program's functions, those that call others before them."""
-    by_name = {f.name: f for f in sidecar.functions}
+    by_name = {f.name: f for f in capture_file.functions}
     made_of: dict[str, list[str]] = {}
     for name in by_name:
         made_of.setdefault(called_as(name), []).append(name)
@@ -92,7 +92,7 @@ def callers_first(sidecar: Sidecar) -> list[Function]:
                 seen.add(name)
                 stack.append((name, True))
                 graphs = (instance.input for instance in by_name[name].instances)
-                inner = {c for graph in graphs for _, c in calls_of(graph, sidecar.attributes)}
+                inner = {c for graph in graphs for _, c in calls_of(graph, capture_file.attributes)}
                 named = {name for c in inner for name in (c, *made_of.get(c, ()))}
                 stack += [(c, False) for c in sorted(named & by_name.keys()) if c not in seen]
     return order[::-1]

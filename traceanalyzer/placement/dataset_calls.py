@@ -19,8 +19,8 @@ from traceanalyzer.placement.op_definitions import AttributesError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
-    from traceanalyzer.sidecar.document import Attributes, Graph, Sidecar
 
 __all__ = ["dataset_calls", "functions_of_datasets", "functions_of_steps", "is_of_dataset"]
 
@@ -81,25 +81,25 @@ def is_of_dataset(function: str) -> bool:
     return function.startswith(_OF_DATASETS)
 
 
-def functions_of_datasets(sidecar: Sidecar) -> frozenset[str]:
+def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
     """Return the functions that datasets of a program call, by what was recorded or their names."""
     eager = (
-        sidecar.attribute_set(signature.attributes)
-        for signature in sidecar.signatures
+        capture_file.attribute_set(signature.attributes)
+        for signature in capture_file.signatures
         if is_dataset(signature.op)
     )
     found = {name for attributes in eager for name in _called(attributes)}
-    for function in sidecar.functions:
+    for function in capture_file.functions:
         for instance in function.instances:
             graph = instance.input
             datasets = {op for op in set(graph.ops) if is_dataset(op)}
             for op, at in zip(graph.ops, graph.attributes, strict=True) if datasets else ():
                 if op in datasets:
-                    found.update(_called(sidecar.attribute_set(at)))
-    return frozenset(found) | {f.name for f in sidecar.functions if is_of_dataset(f.name)}
+                    found.update(_called(capture_file.attribute_set(at)))
+    return frozenset(found) | {f.name for f in capture_file.functions if is_of_dataset(f.name)}
 
 
-def functions_of_steps(sidecar: Sidecar) -> frozenset[str]:
+def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
     """Return the functions of datasets that compute for a step, and do not only feed it.
 
     What reduces a dataset does, and the body of a loop over one. Functions of the datasets before
@@ -108,31 +108,31 @@ def functions_of_steps(sidecar: Sidecar) -> frozenset[str]:
     """
     found = {
         name
-        for signature in sidecar.signatures
+        for signature in capture_file.signatures
         if signature.op == _REDUCES
-        for name in _called(sidecar.attribute_set(signature.attributes))
+        for name in _called(capture_file.attribute_set(signature.attributes))
     }
-    of_datasets = functions_of_datasets(sidecar)
-    left = [f.name for f in sidecar.functions if f.name not in of_datasets] + sorted(found)
+    of_datasets = functions_of_datasets(capture_file)
+    left = [f.name for f in capture_file.functions if f.name not in of_datasets] + sorted(found)
     while left:
-        function = sidecar.function(left.pop())
+        function = capture_file.function(left.pop())
         for instance in () if function is None else function.instances:
-            new = set(_computing(instance.input, sidecar)) - found
+            new = set(_computing(instance.input, capture_file)) - found
             found |= new
             left += sorted(new)
     return frozenset(found)
 
 
-def _computing(graph: Graph, sidecar: Sidecar) -> Iterator[str]:
+def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
     """Walk the functions of datasets that compute for the function whose graph this is."""
     left = [at for at, op in enumerate(graph.ops) if op == _REDUCES]
     seen = set(left)
     while left:
         node = left.pop()
-        attributes = sidecar.attribute_set(graph.attributes[node])
+        attributes = capture_file.attribute_set(graph.attributes[node])
         is_loop = graph.ops[node] == _REDUCES or attributes.get("use_default_device") is False
         sources = set(_sources(graph, node))
-        if is_loop or any(_is_value(graph, source, sidecar) for source in sources):
+        if is_loop or any(_is_value(graph, source, capture_file) for source in sources):
             yield from _called(attributes)
         before = {at for at in sources - seen if is_dataset(graph.ops[at])}
         seen |= before
@@ -148,10 +148,10 @@ def _sources(graph: Graph, node: int) -> Iterator[int]:
             yield source
 
 
-def _is_value(graph: Graph, node: int, sidecar: Sidecar) -> bool:
+def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
     """Return whether a node's output is computed in the function, or one of its arguments."""
     if graph.ops[node] == "_Arg":
-        attributes = sidecar.attribute_set(graph.attributes[node])
+        attributes = capture_file.attribute_set(graph.attributes[node])
         return attributes.get("T") not in {"resource", "variant"}
     return not is_dataset(graph.ops[node]) and any(graph.sources(node))
 

@@ -24,8 +24,8 @@ from traceanalyzer.placement.supported_types import EVERYWHERE, SupportedTypes, 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes, Json
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Attributes, Json
 
 __all__ = [
     "EagerDecision",
@@ -78,7 +78,7 @@ class EagerInput:
     """An input of an eager op.
 
     Attributes:
-        dtype: Its type, as the sidecar names types; "" unknown.
+        dtype: Its type, as the capture file names types; "" unknown.
         device: Where it is; of a resource's handle, where the resource is.
         elements: How many elements it has; None unknown.
     """
@@ -148,7 +148,7 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
 
     Args:
         op: Op type, or a function's name.
-        attributes: What the program gave, in the sidecar's encoding: what follows from the inputs
+        attributes: What the program gave, in the file's encoding: what follows from the inputs
             is filled in, and defaults are.
         inputs: Its inputs; where they are decides nothing, unless one is a resource.
         scope: What the `tf.device` scope asks for, "" for nothing.

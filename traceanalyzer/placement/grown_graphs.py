@@ -15,8 +15,8 @@ from traceanalyzer.placement.doubts import doubts_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Graph, Instance
     from traceanalyzer.placement.placer import Placement, Setting
-    from traceanalyzer.sidecar.document import Graph, Instance
 
 __all__ = ["FirstPlaced", "kept_nodes", "newest", "with_kept", "with_requests"]
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes, Json
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
-    from traceanalyzer.sidecar.document import Attributes, Json
 
 __all__ = [
     "ALWAYS_ON_HOST",
@@ -30,7 +30,7 @@ CPU: Final = "CPU"
 GPU: Final = "GPU"
 DEFAULT: Final = "DEFAULT"  # for every device type that has no kernel of its own that matches
 
-# The values that an attribute may have: types as in the sidecar, strings as plain text.
+# The values that an attribute may have: types as in the capture file, strings as plain text.
 Allowed: TypeAlias = "frozenset[str | int | bool]"
 
 # `DataTypeAlwaysOnHost` in core/framework/types.cc
@@ -46,8 +46,8 @@ class Kernel:
     Attributes:
         op: Op type.
         device_type: `CPU`, `GPU` or `DEFAULT`.
-        constraints: For each constrained attribute the values allowed: types as the sidecar names
-            them ("float", "int32"), strings as plain text, integers and booleans as such.
+        constraints: For each constrained attribute the values allowed: types as the capture file
+            names them ("float", "int32"), strings as plain text, integers and booleans as such.
         host_memory_args: Names of the arguments that it wants in host memory, sorted. Strings and
             resources always are, named or not.
         priority: Of those that match, the highest is taken; and the placer prefers it.
@@ -65,8 +65,8 @@ class Kernel:
         """Return whether the constraints admit these attributes.
 
         Args:
-            attributes: In the sidecar's encoding, defaults filled in. One that is constrained and
-                missing does not match: TensorFlow refuses such a node.
+            attributes: In the capture file's encoding, defaults filled in. One that is constrained
+                and missing does not match: TensorFlow refuses such a node.
         """
         return all(
             name in attributes and admits(allowed, attributes[name])
@@ -123,7 +123,7 @@ def memory_of(kernel: Kernel, definition: OpDefinition, attributes: Attributes) 
     Args:
         kernel: The kernel that the node gets.
         definition: Definition of its op.
-        attributes: The node's, in the sidecar's encoding.
+        attributes: The node's, in the capture file's encoding.
 
     Raises:
         AttributesError: The attributes do not tell how many tensors of which types there are.

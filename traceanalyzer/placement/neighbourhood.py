@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from traceanalyzer.capture_file.document import Graph
 from traceanalyzer.placement.nodes import Edge, Nodes
 from traceanalyzer.placement.placer import Decision, Placement, place
-from traceanalyzer.sidecar.document import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

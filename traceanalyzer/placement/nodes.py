@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from traceanalyzer.capture_file.document import split_input
 from traceanalyzer.placement.op_definitions import AttributesError
 from traceanalyzer.placement.supported_types import SupportedTypes, supported_types
 from traceanalyzer.placement.tensor_lists import element_type, of_host_elements
 from traceanalyzer.placement.versions import minor_of
-from traceanalyzer.sidecar.document import split_input
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes, Graph
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Attributes, Graph
 
 __all__ = ["ARGUMENTS", "RESULTS", "Edge", "Nodes", "describe", "is_dataset"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traceanalyzer.sidecar.document import Attributes, Json
+    from traceanalyzer.capture_file.document import Attributes, Json
 
 __all__ = [
     "Argument",
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 _REF: Final = "_ref"
-_MOST_TENSORS: Final = 1_000_000  # of one argument: a sidecar may hold any number
+_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may hold any number
 _MOST_SPLITS: Final = 10_000  # ways to share inputs among arguments that are looked at
 
 
@@ -41,7 +41,7 @@ class Argument:
 
     Attributes:
         name: Name.
-        type: Its type, as the sidecar names types; "" where an attribute gives it.
+        type: Its type, as the capture file names types; "" where an attribute gives it.
         type_attr: The attribute that gives its type, or "".
         number_attr: The attribute that gives how many tensors of that type there are; "" for one.
         type_list_attr: The attribute that gives a list of types, a tensor each; or "".
@@ -63,9 +63,9 @@ class AttributeDefinition:
     Attributes:
         type: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on.
         has_default: Whether it may be left out.
-        default: Its value then, in the sidecar's encoding.
-        allowed: The values that it may have, types as the sidecar names them and strings as plain
-            text; None for any.
+        default: Its value then, in the capture file's encoding.
+        allowed: The values that it may have, types as the capture file names them and strings as
+            plain text; None for any.
         minimum: The least value of an int or length of a list; None for none.
     """
 
@@ -122,7 +122,7 @@ class OpDefinition:
 
         Args:
             argument: One of this op's.
-            attributes: In the sidecar's encoding; defaults need not be filled in.
+            attributes: In the capture file's encoding; defaults need not be filled in.
 
         Raises:
             AttributesError: An attribute that it needs is missing, or no type, number or list.
@@ -164,8 +164,8 @@ class OpDefinition:
         more than one way; attributes in which these ways differ are left out.
 
         Args:
-            input_types: The type of each input, as the sidecar names types. A reference fits where
-                its type does.
+            input_types: The type of each input, as the capture file names types. A reference fits
+                where its type does.
 
         Raises:
             InputTypesError: This op cannot have inputs of these types.

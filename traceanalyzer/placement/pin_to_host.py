@@ -21,11 +21,11 @@ from traceanalyzer.placement.op_definitions import AttributesError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.placer import Placement
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.static_sizes import Sizes
-    from traceanalyzer.sidecar.document import Attributes
 
 __all__ = ["MOVED_IF_SMALL", "pinned_to_host"]
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.pin_to_host import pinned_to_host
 from traceanalyzer.placement.static_sizes import static_sizes
-from traceanalyzer.sidecar.document import is_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from traceanalyzer.capture_file.document import CaptureFile, Json
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Json, Sidecar
 
 __all__ = ["OPTIMIZER", "OPTION", "Pinning", "pinned_of", "pinning", "pins_nothing"]
 
@@ -45,39 +45,39 @@ class Pinning:
     least_nodes: int = _LEAST_NODES
 
 
-def pinning(sidecar: Sidecar, *, is_of_session: bool) -> Pinning | None:
+def pinning(capture_file: CaptureFile, *, is_of_session: bool) -> Pinning | None:
     """Return how it is on for a session's graph, or for a function; None where it is off."""
-    configs = sidecar.session_configs if is_of_session else ()
+    configs = capture_file.session_configs if is_of_session else ()
     for config in configs:
         if config.is_own and (found := _of_session(config.rewrites)) is not None:
             return found
     if configs and all(config.is_own for config in configs):
         return None
-    options = (sidecar.devices or {}).get("optimizer_options")
+    options = (capture_file.devices or {}).get("optimizer_options")
     return _of_program(options) if isinstance(options, dict) else None
 
 
-def pins_nothing(sidecar: Sidecar) -> bool:
+def pins_nothing(capture_file: CaptureFile) -> bool:
     """Return whether it is known to be off everywhere.
 
     The program's options are recorded as it ends; of one that was killed they are not known.
     """
-    is_known = isinstance((sidecar.devices or {}).get("optimizer_options"), dict)
-    return is_known and not any(pinning(sidecar, is_of_session=of) for of in (False, True))
+    is_known = isinstance((capture_file.devices or {}).get("optimizer_options"), dict)
+    return is_known and not any(pinning(capture_file, is_of_session=of) for of in (False, True))
 
 
 def pinned_of(
-    sidecar: Sidecar, placed: FunctionPlacement, registry: Registry
+    capture_file: CaptureFile, placed: FunctionPlacement, registry: Registry
 ) -> Mapping[int, bool]:
     """Return the nodes of a placed function that go to the host; see `pinned_to_host`."""
     is_of_session = is_session(placed.function)
-    options = pinning(sidecar, is_of_session=is_of_session)
+    options = pinning(capture_file, is_of_session=is_of_session)
     graph = placed.placement.nodes.graph
     if options is None or len(graph) < options.least_nodes:
         return {}
-    sizes = static_sizes(sidecar, placed.function, graph, is_fed=is_of_session)
+    sizes = static_sizes(capture_file, placed.function, graph, is_fed=is_of_session)
     return pinned_to_host(
-        placed.placement, sidecar.attributes, registry, sizes, folds=options.folds
+        placed.placement, capture_file.attributes, registry, sizes, folds=options.folds
     )
 
 

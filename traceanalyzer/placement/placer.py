@@ -26,8 +26,8 @@ from traceanalyzer.placement.supported_types import EVERYWHERE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Graph
     from traceanalyzer.placement.nodes import Nodes
-    from traceanalyzer.sidecar.document import Graph
 
 __all__ = ["NO_CHANGES", "Changes", "Decision", "Failure", "Placement", "Setting", "place"]
 

@@ -1,4 +1,4 @@
-"""Replays the placement of a whole program from its sidecar, on its own machine or on another.
+"""Replays the placement of a whole program from its capture file, on its own machine or on another.
 
 Eager ops first: they fix where resources live. Then the functions that the program calls, each with
 the devices that its arguments are bound to; then the functions that those call.
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import is_session, split_input
 from traceanalyzer.placement.arguments import ON_HOST, argument_nodes, as_bound, as_recorded
 from traceanalyzer.placement.calls import (
     FORWARDED,
@@ -33,17 +34,16 @@ from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
 from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.placement.registry import Nearest, nearest
-from traceanalyzer.sidecar.document import is_session, split_input
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traceanalyzer.sidecar.document import (
+    from traceanalyzer.capture_file.document import (
         Attributes,
+        CaptureFile,
         Function,
         Graph,
         Instance,
-        Sidecar,
         Signature,
         Tensor,
     )
@@ -94,9 +94,9 @@ class ProgramPlacement:
         machine: The devices it was placed on.
         kernels: The registry that was used, and whether it is that of the program's TensorFlow.
         eager_setting: What eager ops are placed under.
-        eager_ops: The op of each signature of the sidecar, as it is placed.
+        eager_ops: The op of each signature of the capture file, as it is placed.
         eager: Where each runs.
-        resources: Where each resource of the sidecar lives; "" where that is not known.
+        resources: Where each resource of the capture file lives; "" where that is not known.
         functions: By name, each way in which a function is placed.
     """
 
@@ -109,13 +109,13 @@ class ProgramPlacement:
     functions: Mapping[str, tuple[FunctionPlacement, ...]]
 
 
-def machine_of(sidecar: Sidecar) -> Machine:
+def machine_of(capture_file: CaptureFile) -> Machine:
     """Return the devices that the captured program had.
 
     A program of TensorFlow 1 that never makes an eager context lists none. Its session has devices
     all the same: those that its nodes were put on are known.
     """
-    logical = (sidecar.devices or {}).get("logical")
+    logical = (capture_file.devices or {}).get("logical")
     names = [
         each["name"]
         for each in (logical if isinstance(logical, list) else ())
@@ -125,13 +125,13 @@ def machine_of(sidecar: Sidecar) -> Machine:
     machine = Machine.of(n for n in full if _is_device(n))
     if CPU in machine.types:
         return machine
-    machine = Machine.of(sorted(_devices_of_session(sidecar)))
+    machine = Machine.of(sorted(_devices_of_session(capture_file)))
     return machine if CPU in machine.types else Machine.local()
 
 
-def _devices_of_session(sidecar: Sidecar) -> set[str]:
+def _devices_of_session(capture_file: CaptureFile) -> set[str]:
     """Return the GPUs that nodes of sessions were put on, and the CPU."""
-    instances = [each for graph in sidecar.session_graphs() for each in graph.instances]
+    instances = [each for graph in capture_file.session_graphs() for each in graph.instances]
     names = {name for instance in instances for name in instance.assigned if _is_device(name)}
     used = {name for name in names if parse_device(name).type in {CPU, GPU}}
     return used | {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
@@ -154,25 +154,25 @@ def with_gpus(machine: Machine, count: int = 1) -> Machine:
 
 
 def place_program(
-    sidecar: Sidecar, machine: Machine | None = None, *, unsure_as_recorded: bool = False
+    capture_file: CaptureFile, machine: Machine | None = None, *, unsure_as_recorded: bool = False
 ) -> ProgramPlacement:
     """Place a captured program.
 
     Args:
-        sidecar: Its evidence.
+        capture_file: Its evidence.
         machine: The devices to place it on; None for those that it had. On its own machine the
             arguments of functions are where they were recorded, on another where they would be.
         unsure_as_recorded: Whether requests of which nobody knows what they would be on the other
             machine are what they were, rather than what is expected.
     """
-    return _Program(sidecar, machine, unsure_as_recorded).placement()
+    return _Program(capture_file, machine, unsure_as_recorded).placement()
 
 
 @dataclass
 class _Program:
     """A program under way: resources before functions, callers before what they call."""
 
-    sidecar: Sidecar
+    capture_file: CaptureFile
     asked: Machine | None
     unsure_as_recorded: bool
     kernels: Nearest = field(init=False)
@@ -180,27 +180,29 @@ class _Program:
     resources: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        sidecar = self.sidecar
-        self.kernels = _kernels_of(sidecar)
-        self._own_machine = machine_of(sidecar)
+        capture_file = self.capture_file
+        self.kernels = _kernels_of(capture_file)
+        self._own_machine = machine_of(capture_file)
         self.machine = self.asked or self._own_machine
-        self._soft = (sidecar.devices or {}).get("soft_device_placement") is not False
-        self.resources = [""] * len(sidecar.resources)
+        self._soft = (capture_file.devices or {}).get("soft_device_placement") is not False
+        self.resources = [""] * len(capture_file.resources)
         self._read_devices = ReadDevices(
-            sidecar,
+            capture_file,
             self.machine,
             self.resources,
             lambda maker: place_eager(*self._op(maker), self._setting).device,
             unsure_as_recorded=self.unsure_as_recorded,
         )
-        names = {f.name for f in sidecar.functions} | {d.name for d in sidecar.definitions}
-        names |= {s.op for s in sidecar.signatures if s.is_function}
+        names = {f.name for f in capture_file.functions} | {
+            d.name for d in capture_file.definitions
+        }
+        names |= {s.op for s in capture_file.signatures if s.is_function}
         self._functions = frozenset(names)
         self._setting = EagerSetting(
             machine=self.machine,
             registry=self.kernels.registry,
             soft=self._soft,
-            pins_small=_is_set(sidecar, _PINS_SMALL),
+            pins_small=_is_set(capture_file, _PINS_SMALL),
             functions=self._functions,
         )
         self._described: dict[tuple[str, int], Nodes] = {}
@@ -208,7 +210,7 @@ class _Program:
     def placement(self) -> ProgramPlacement:
         """Place it."""
         self._place_resources()
-        ops = [self._op(signature) for signature in self.sidecar.signatures]
+        ops = [self._op(signature) for signature in self.capture_file.signatures]
         eager = [place_eager(*op, self._setting) for op in ops]
         placed = self._place_functions(eager)
         return ProgramPlacement(
@@ -223,17 +225,17 @@ class _Program:
 
     def _place_resources(self) -> None:
         """Place what makes each resource; one made from others comes after them."""
-        for at, resource in enumerate(self.sidecar.resources):
+        for at, resource in enumerate(self.capture_file.resources):
             if self.asked is None:
                 self.resources[at] = resource.device
             elif resource.signature >= 0:
-                signature = self.sidecar.signatures[resource.signature]
+                signature = self.capture_file.signatures[resource.signature]
                 self.resources[at] = place_eager(*self._op(signature), self._setting).device
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(
             signature.op,
-            self.sidecar.attribute_set(signature.attributes),
+            self.capture_file.attribute_set(signature.attributes),
             [self._input(tensor) for tensor in signature.inputs],
             signature.scope if self.asked is None else self._read_devices.of_eager(signature),
         )
@@ -253,18 +255,20 @@ class _Program:
         self, eager: Sequence[EagerPlacement]
     ) -> dict[str, tuple[FunctionPlacement, ...]]:
         calls: dict[str, dict[tuple[str, tuple[str, ...]], Call]] = {}
-        for at, (signature, where) in enumerate(zip(self.sidecar.signatures, eager, strict=True)):
+        for at, (signature, where) in enumerate(
+            zip(self.capture_file.signatures, eager, strict=True)
+        ):
             if signature.is_function:
                 _add(calls, signature.op, self._call_of(at, signature, where))
             elif is_dataset(signature.op):
                 devices = [self._resource_device(tensor) for tensor in signature.inputs]
-                attributes = self.sidecar.attribute_set(signature.attributes)
+                attributes = self.capture_file.attribute_set(signature.attributes)
                 for callee, call in self._by_dataset(
                     signature.op, attributes, devices, where.device
                 ):
                     _add(calls, callee, call)
         placed: dict[str, tuple[FunctionPlacement, ...]] = {}
-        for function in callers_first(self.sidecar):
+        for function in callers_first(self.capture_file):
             known = calls.get(function.name) or calls.get(called_as(function.name), {})
             of_function = tuple(known.values())
             found = tuple(self._ways(function, of_function or (self._unknown(function),)))
@@ -305,11 +309,12 @@ class _Program:
         if definition is None:
             return
         for callee, call in dataset_calls(definition, attributes, inputs, device):
-            function = self.sidecar.function(callee)
+            function = self.capture_file.function(callee)
             if function is None or not function.instances:
                 continue
             count = max(
-                argument_nodes(function.instances[0].input, self.sidecar.attributes), default=-1
+                argument_nodes(function.instances[0].input, self.capture_file.attributes),
+                default=-1,
             )
             elements = ("",) * (count + 1 - len(call.arguments))
             yield callee, call._replace(arguments=(*elements, *call.arguments))
@@ -318,7 +323,7 @@ class _Program:
         """Return whether a tensor may come from a dataset, whose elements are on the host."""
         return (tensor.dtype, tensor.shape) in {
             (output.dtype, output.shape)
-            for signature in self.sidecar.signatures
+            for signature in self.capture_file.signatures
             if signature.op == "IteratorGetNext"
             for output in signature.outputs
         }
@@ -333,7 +338,7 @@ class _Program:
         graph = placement.nodes.graph
         position: dict[str, int] = {}
         datasets: set[int] = set()
-        for node, callee in calls_of(graph, self.sidecar.attributes):
+        for node, callee in calls_of(graph, self.capture_file.attributes):
             default = placement.devices[node]
             if is_dataset(graph.ops[node]):
                 if node not in datasets:
@@ -360,12 +365,12 @@ class _Program:
             devices[at] if at >= 0 and self._is_resource(graph, at) else ""
             for at in (graph.index(split_input(text)[0]) for text in graph.inputs[node])
         ]
-        attributes = self.sidecar.attribute_set(graph.attributes[node])
+        attributes = self.capture_file.attribute_set(graph.attributes[node])
         for callee, call in self._by_dataset(graph.ops[node], attributes, inputs, devices[node]):
             yield callee, call._replace(doubt=doubt)
 
     def _is_resource(self, graph: Graph, node: int) -> bool:
-        attributes = self.sidecar.attribute_set(graph.attributes[node])
+        attributes = self.capture_file.attribute_set(graph.attributes[node])
         types = (attributes.get("T"), attributes.get("dtype"))  # a list of types can be among them
         return "resource" in types or graph.ops[node] == "VarHandleOp"
 
@@ -427,9 +432,9 @@ class _Program:
     def _instance_of(self, function: Function, call: Call) -> int:
         if len(function.instances) == 1 or call.signature is None:
             return 0
-        bound = [t.device for t in self.sidecar.signatures[call.signature].inputs]
+        bound = [t.device for t in self.capture_file.signatures[call.signature].inputs]
         for at, instance in enumerate(function.instances):
-            arguments = argument_nodes(instance.input, self.sidecar.attributes)
+            arguments = argument_nodes(instance.input, self.capture_file.attributes)
             if all(
                 index < len(bound) and instance.input.devices[node] in {bound[index], ""}
                 for index, node in arguments.items()
@@ -447,7 +452,7 @@ class _Program:
             assigned=(
                 as_recorded(instance.input)
                 if self.asked is None
-                else as_bound(instance.input, self.sidecar.attributes, call, self.machine)
+                else as_bound(instance.input, self.capture_file.attributes, call, self.machine)
             ),
             guessed=self._guessed(instance.input, call),
         )
@@ -465,7 +470,7 @@ class _Program:
         For a session it is as that was configured. Which configuration is whose is not known: one
         session that has it on is enough, since what cannot be placed without it did not run.
         """
-        configs = self.sidecar.session_configs if is_session(function) else ()
+        configs = self.capture_file.session_configs if is_session(function) else ()
         return any(config.soft_placement for config in configs) if configs else self._soft
 
     def _nodes(self, name: str, at: int, instance: Instance) -> Nodes:
@@ -474,7 +479,7 @@ class _Program:
             if self.asked is not None:
                 graph = self._read_devices.of_graph(name, graph, self._own_machine.host)
             self._described[name, at] = describe(
-                graph, self.sidecar.attributes, self.kernels.registry, self._functions
+                graph, self.capture_file.attributes, self.kernels.registry, self._functions
             )
         return self._described[name, at]
 
@@ -484,7 +489,7 @@ class _Program:
         On the program's own machine those are that were not recorded; on another also resources of
         which nobody knows where they are.
         """
-        attributes = self.sidecar.attributes
+        attributes = self.capture_file.attributes
         guessed = []
         for index, node in argument_nodes(graph, attributes).items():
             if self.asked is None:
@@ -498,9 +503,9 @@ class _Program:
         return dict.fromkeys(guessed, _ARGUMENT_NOT_RECORDED)
 
 
-def _kernels_of(sidecar: Sidecar) -> Nearest:
+def _kernels_of(capture_file: CaptureFile) -> Nearest:
     """Return the kernels of the program's TensorFlow, and those of libraries that it loaded."""
-    kernels = nearest(sidecar.tensorflow_version)
+    kernels = nearest(capture_file.tensorflow_version)
     others = [
         Kernel(
             op=each.op,
@@ -510,7 +515,7 @@ def _kernels_of(sidecar: Sidecar) -> Nearest:
             priority=each.priority,
             label=each.label,
         )
-        for each in sidecar.kernels
+        for each in capture_file.kernels
         if each.device_type in {CPU, GPU, DEFAULT}
     ]
     return replace(kernels, registry=kernels.registry.with_others(others)) if others else kernels
@@ -522,8 +527,8 @@ def _add(
     calls.setdefault(function, {}).setdefault((call.default_device, call.arguments), call)
 
 
-def _is_set(sidecar: Sidecar, variable: str) -> bool:
+def _is_set(capture_file: CaptureFile, variable: str) -> bool:
     """Return whether a variable of the program's environment is on (`ReadBoolFromEnvVar`)."""
-    variables = (sidecar.environment or {}).get("variables")
+    variables = (capture_file.environment or {}).get("variables")
     value = variables.get(variable) if isinstance(variables, dict) else None
     return isinstance(value, str) and value.lower() in {"1", "true"}

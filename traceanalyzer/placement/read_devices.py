@@ -12,14 +12,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import OF_ANOTHER, OF_MACHINE, OF_OP, Scope, is_session
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
-from traceanalyzer.sidecar.document import OF_ANOTHER, OF_MACHINE, OF_OP, Scope, is_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from traceanalyzer.capture_file.document import CaptureFile, Graph, Signature
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.sidecar.document import Graph, Sidecar, Signature
 
 __all__ = ["ReadDevices", "unsure_scopes"]
 
@@ -38,7 +38,7 @@ class ReadDevices:
 
     def __init__(
         self,
-        sidecar: Sidecar,
+        capture_file: CaptureFile,
         machine: Machine,
         resources: Sequence[str],
         place: Callable[[Signature], str],
@@ -48,14 +48,14 @@ class ReadDevices:
         """Prepare.
 
         Args:
-            sidecar: What was captured.
+            capture_file: What was captured.
             machine: The other machine.
             resources: Where each resource is on it, "" for not known.
             place: Returns where an eager op runs on it.
             unsure_as_recorded: Whether unsure requests are what they were.
         """
-        self._unsure = frozenset(unsure_scopes(sidecar)) if unsure_as_recorded else frozenset()
-        self._sidecar = sidecar
+        self._unsure = frozenset(unsure_scopes(capture_file)) if unsure_as_recorded else frozenset()
+        self._capture_file = capture_file
         self._machine = machine
         self._resources = resources
         self._place = place
@@ -63,7 +63,7 @@ class ReadDevices:
 
     def of_eager(self, signature: Signature) -> str:
         """Return the device that is asked for an eager op or a call."""
-        scopes = (self._sidecar.scopes[number] for number in signature.scopes)
+        scopes = (self._capture_file.scopes[number] for number in signature.scopes)
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
@@ -97,7 +97,7 @@ class ReadDevices:
         """Return where an op runs that made a tensor, "" where that is not known."""
         if number not in self._places:
             self._places[number] = ""  # what a file claims to depend on itself
-            maker = self._sidecar.signatures[number]
+            maker = self._capture_file.signatures[number]
             self._places[number] = "" if maker.is_function else self._place(maker)
         return self._places[number]
 
@@ -116,7 +116,7 @@ class ReadDevices:
 
     def _scope_of_group(self, function: str, graph: Graph, node: int) -> Scope | None:
         """Return the scope of the op that a node is colocated with, whose device it got."""
-        groups = self._sidecar.attribute_set(graph.attributes[node]).get(_CLASS)
+        groups = self._capture_file.attribute_set(graph.attributes[node]).get(_CLASS)
         for group in groups if isinstance(groups, list) else ():
             text = group.get("s") if isinstance(group, dict) else None
             at = graph.index(text.removeprefix(_GROUP)) if isinstance(text, str) else -1
@@ -127,32 +127,32 @@ class ReadDevices:
 
     def _scopes_around(self, function: str, node: str) -> list[Scope] | None:
         """Return the scopes around a node, innermost first; None for a node that no code made."""
-        definition = self._sidecar.definition(function)
+        definition = self._capture_file.definition(function)
         if definition is None:
             return []
         at = definition.index(node)
         if at < 0:
             return [] if is_session(function) else None
-        return [self._sidecar.scopes[number] for number in definition.scopes[at] or ()]
+        return [self._capture_file.scopes[number] for number in definition.scopes[at] or ()]
 
 
-def unsure_scopes(sidecar: Sidecar) -> Iterator[Scope]:
+def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     """Walk the scopes of the program that request a device which another machine may not have.
 
     The device is that of a function's result or of something unknown, or was chosen by the GPUs
     that the program found.
     """
-    for scope in sidecar.scopes:
-        is_choice = scope.origin == OF_MACHINE and scope.frame in sidecar.chosen
-        is_of_user = scope.frame >= 0 and sidecar.frames[scope.frame].is_user
-        if is_choice or (is_of_user and _is_unknown(sidecar, scope)):
+    for scope in capture_file.scopes:
+        is_choice = scope.origin == OF_MACHINE and scope.frame in capture_file.chosen
+        is_of_user = scope.frame >= 0 and capture_file.frames[scope.frame].is_user
+        if is_choice or (is_of_user and _is_unknown(capture_file, scope)):
             yield scope
 
 
-def _is_unknown(sidecar: Sidecar, scope: Scope) -> bool:
+def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
     if scope.origin is None or scope.origin > OF_OP:
         return scope.origin == OF_ANOTHER
-    return sidecar.signatures[OF_OP - scope.origin].is_function
+    return capture_file.signatures[OF_OP - scope.origin].is_function
 
 
 def _innermost(scopes: Iterable[Scope]) -> Scope | None:

@@ -16,9 +16,9 @@ from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU, Kernel
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from traceanalyzer.capture_file.document import Attributes
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.versions import Minor, Proof
-    from traceanalyzer.sidecar.document import Attributes
 
 __all__ = ["CPU", "DEFAULT", "GPU", "Kernel", "Nearest", "Registry", "load", "nearest", "supported"]
 
@@ -101,7 +101,7 @@ class Registry:
         Args:
             op: The op type.
             device_type: `CPU` or `GPU`.
-            attributes: The node's, in the sidecar's encoding; defaults need not be filled in.
+            attributes: The node's, in the capture file's encoding; defaults need not be filled in.
             label: The kernel's label; that of the node's `_kernel` attribute if None.
 
         Returns:

@@ -14,13 +14,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import NO_ATTRIBUTES
 from traceanalyzer.placement import tables_file
-from traceanalyzer.sidecar.document import NO_ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceanalyzer.sidecar.document import Attributes, Json
+    from traceanalyzer.capture_file.document import Attributes, Json
 
 __all__ = ["PROGRAMS_OWN", "RUNTIMES_OWN", "Rewritten", "original", "pass_that_made"]
 
@@ -125,8 +125,8 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
 
     Args:
         op: An op type, as in a partition or a trace.
-        attributes: Its attributes in the sidecar's encoding; those that tell what was fused are
-            `fused_ops`, `activation_mode` and `op_names`.
+        attributes: Its attributes in the capture file's encoding; those that tell what was fused
+            are `fused_ops`, `activation_mode` and `op_names`.
 
     Returns:
         The ops; None where a program makes such an op itself, or the runtime for its own; and of
@@ -197,7 +197,7 @@ def _fused(attributes: Attributes, *, is_gradient: bool) -> Rewritten:
 
 
 def _texts(values: Json) -> list[str]:
-    """Return the texts of a list of the sidecar's strings."""
+    """Return the texts of a list of the capture file's strings."""
     listed = values if isinstance(values, list) else []
     texts = (value.get("s") for value in listed if isinstance(value, dict))
     return [text for text in texts if isinstance(text, str)]

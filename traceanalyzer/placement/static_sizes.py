@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from traceanalyzer.sidecar.document import Attributes, Graph, Json, Shape, Sidecar
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph, Json, Shape
 
 __all__ = ["NOT_STATIC", "Sizes", "static_sizes"]
 
@@ -22,7 +22,7 @@ _CALLS: Final = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 
 
 def static_sizes(
-    sidecar: Sidecar, function: str, graph: Graph, *, is_fed: bool
+    capture_file: CaptureFile, function: str, graph: Graph, *, is_fed: bool
 ) -> tuple[Sizes | None, ...]:
     """Return how many elements the outputs of each node have; None where nothing tells.
 
@@ -31,15 +31,15 @@ def static_sizes(
     is fed grappler takes nothing for granted: what is computed from these is left open.
 
     Args:
-        sidecar: The evidence.
+        capture_file: The evidence.
         function: The function of the graph, by name.
         graph: Its graph.
         is_fed: Whether placeholders are fed.
     """
-    found = [_recorded(sidecar, function, graph, at) for at in range(len(graph))]
+    found = [_recorded(capture_file, function, graph, at) for at in range(len(graph))]
     for at, sizes in enumerate(found):
         if sizes is None:
-            found[at] = _by_attributes(sidecar.attribute_set(graph.attributes[at]))
+            found[at] = _by_attributes(capture_file.attribute_set(graph.attributes[at]))
     hiding = _CALLS | _PLACEHOLDERS if is_fed else _CALLS
     for at in _computed_from(graph, hiding):
         known = found[at]
@@ -49,13 +49,13 @@ def static_sizes(
     return tuple(found)
 
 
-def _recorded(sidecar: Sidecar, function: str, graph: Graph, at: int) -> Sizes | None:
+def _recorded(capture_file: CaptureFile, function: str, graph: Graph, at: int) -> Sizes | None:
     """Return what Python knew of a node's outputs when it made them.
 
     A function that was inlined may have been made for any size, and be called with a known one.
     """
     origin = graph.origin_functions[at]
-    definition = sidecar.definition(origin or function)
+    definition = capture_file.definition(origin or function)
     if definition is None or not definition.shapes:
         return None
     node = definition.index(graph.origin_nodes[at] or graph.names[at])

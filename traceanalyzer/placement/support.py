@@ -19,10 +19,10 @@ from traceanalyzer.placement.registry import load, supported
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes, Json
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Attributes, Json
 
 __all__ = [
     "SHAPE_OPS",
@@ -66,7 +66,7 @@ class Mismatch:
 
     Attributes:
         attribute: Its name.
-        value: The node's value, in the sidecar's encoding; None also where it is missing.
+        value: The node's value, in the capture file's encoding; None also where it is missing.
         allowed: The values with which there is one, sorted; the other mismatches mended too.
     """
 
@@ -80,7 +80,7 @@ class Combination:
     """Values of the constrained attributes, and the kernels that TensorFlow takes for them.
 
     Attributes:
-        values: The attributes, in the sidecar's encoding; of a list its one element.
+        values: The attributes, in the capture file's encoding; of a list its one element.
         cpu: The kernel on a CPU, or None.
         gpu: The kernel on a GPU, or None.
         on_host: Whether that has all data in host memory.
@@ -194,7 +194,7 @@ def is_for_cpus_alone(op: str) -> bool:
 
 @cache
 def known_types() -> frozenset[str]:
-    """Return the types that the newest version names, as the sidecar names them."""
+    """Return the types that the newest version names, as the capture file names them."""
     registry = load(supported()[-1])
     found: set[str] = set()
     for definition in filter(None, map(registry.definition, registry.ops)):
@@ -231,7 +231,7 @@ def mismatches(registry: Registry, op: str, attributes: Attributes) -> tuple[Mis
     Args:
         registry: The version's.
         op: The op type.
-        attributes: The node's, in the sidecar's encoding.
+        attributes: The node's, in the capture file's encoding.
 
     Returns:
         The attributes, with what they would have to be; () where there is a kernel, or where no

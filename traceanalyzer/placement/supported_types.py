@@ -13,9 +13,9 @@ from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from traceanalyzer.capture_file.document import Attributes
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.registry import Registry
-    from traceanalyzer.sidecar.document import Attributes
 
 __all__ = ["EVERYWHERE", "Missing", "SupportedTypes", "supported_types"]
 
@@ -63,7 +63,8 @@ def supported_types(
 
     Args:
         op: Op type, or a function's name: functions run anywhere.
-        attributes: Its attributes, in the sidecar's encoding; None where they were not recorded.
+        attributes: Its attributes, in the capture file's encoding; None where they were not
+            recorded.
         registry: The kernels of the program's TensorFlow.
         functions: Names of functions.
     """

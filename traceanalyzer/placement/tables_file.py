@@ -24,7 +24,7 @@ AddN
 An argument's type is bare, or `$` and the attribute that gives it; `$N*` before it says how many
 there are, `[]` after it that the attribute is a list of types, `&` that it is a reference. An
 attribute has its type, `>=` the least value or length, `{}` the allowed values, `=` the default as
-in JSON, encoded as in a sidecar.
+in JSON, encoded as in a capture file.
 
 `colocation_exempt.txt` holds an op a line, with its versions; `versions.txt` the versions, each
 with the wheel that it was taken from.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from traceanalyzer.sidecar.document import Attributes
+    from traceanalyzer.capture_file.document import Attributes
 
 __all__ = ["element_type", "of_host_elements"]
 

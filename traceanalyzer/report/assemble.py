@@ -168,7 +168,7 @@ def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
 
 def _unseen_gpus(host: Host, *, several: bool) -> Iterable[DeviceInfo]:
     """Name the GPUs that TensorFlow had, by the capture's list, without a plane in the trace."""
-    listed = (logical_devices(host.sidecar) if host.sidecar else None) or ()
+    listed = (logical_devices(host.capture_file) if host.capture_file else None) or ()
     for device in listed:
         name = device[device.rfind("/device:") :]
         if name.startswith("/device:GPU:") and name not in host.tables.facts.accelerators:
@@ -181,7 +181,7 @@ def _unseen_gpus(host: Host, *, several: bool) -> Iterable[DeviceInfo]:
 
 def _recorded_model(host: Host, plane: str) -> str | None:
     """Return what TensorFlow called a GPU, where a capture asked it."""
-    devices = (host.sidecar.devices if host.sidecar else None) or {}
+    devices = (host.capture_file.devices if host.capture_file else None) or {}
     details = devices.get("details")
     physical = plane.replace("/device:", "/physical_device:")
     told = details.get(physical) if isinstance(details, dict) else None
@@ -342,7 +342,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     shown = left.head(_MAX_OPS)
     unmeasured = copies_of_unknown_size(diagnosis.run.copies)
     # A capture that is there would tell no more if it were made again.
-    captured = {h.name for h in diagnosis.run.hosts if h.sidecar is not None}
+    captured = {h.name for h in diagnosis.run.hosts if h.capture_file is not None}
     recorded = [str(host) in captured for host in shown["host"]]
     return Unexplained(
         cpu_op_us=int(left["host_self_ps"].sum()) / PS_PER_US,

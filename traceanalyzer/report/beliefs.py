@@ -78,12 +78,12 @@ def _answers(run: Run) -> Iterator[Belief]:
 
 def _raised(run: Run) -> str:
     """Return how often it did, where a capture tells."""
-    if all(host.sidecar is None for host in run.hosts):
+    if all(host.capture_file is None for host in run.hosts):
         return ""
     errors = [
         e
         for host in run.hosts
-        for e in (() if host.sidecar is None else host.sidecar.errors)
+        for e in (() if host.capture_file is None else host.capture_file.errors)
         if e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory
     ]
     times = "once" if len(errors) == 1 else counted(len(errors), "time")
@@ -91,9 +91,9 @@ def _raised(run: Run) -> str:
 
 
 def _other_processes(host: Host) -> Iterator[Belief]:
-    if host.sidecar is None:
+    if host.capture_file is None:
         return
-    for gpu, others in driver_gpus(host.sidecar):
+    for gpu, others in driver_gpus(host.capture_file):
         if not others:
             continue
         held = sum(other.bytes or 0 for other in others)
@@ -160,7 +160,9 @@ def _float64(ops: pd.DataFrame) -> Iterator[Belief]:
 
 
 def _allocator(host: Host) -> Iterator[Belief]:
-    variables = ((host.sidecar.environment if host.sidecar else None) or {}).get("variables")
+    variables = ((host.capture_file.environment if host.capture_file else None) or {}).get(
+        "variables"
+    )
     chosen = variables.get(_ALLOCATOR) if isinstance(variables, dict) else None
     if isinstance(chosen, str) and chosen:
         yield Belief(

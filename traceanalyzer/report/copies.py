@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.copy_graph.graph import device_graph
-from traceanalyzer.copy_graph.groups import copy_groups
 from traceanalyzer.model import (
     CopyEdge,
     CopyGraph,
@@ -19,6 +17,8 @@ from traceanalyzer.model import (
     StormEdge,
 )
 from traceanalyzer.report.islands import MAX_ISLANDS
+from traceanalyzer.transfers.graph import device_graph
+from traceanalyzer.transfers.groups import copy_groups
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     import networkx as nx
 
-    from traceanalyzer.copy_graph import groups, read_backs, storms
     from traceanalyzer.run import Run
+    from traceanalyzer.transfers import groups, read_backs, storms
 
 __all__ = ["copy_graph"]
 

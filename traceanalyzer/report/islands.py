@@ -13,11 +13,11 @@ from traceanalyzer.units import PS_PER_US
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from traceanalyzer.copy_graph import island
-    from traceanalyzer.copy_graph.cheapest_move import Move
-    from traceanalyzer.copy_graph.crossings import Crossing, IslandOp
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
+    from traceanalyzer.transfers import island
+    from traceanalyzer.transfers.cheapest_move import Move
+    from traceanalyzer.transfers.crossings import Crossing, IslandOp
 
 __all__ = ["MAX_ISLANDS", "islands"]
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.memory_use.growth import Growth
-    from traceanalyzer.memory_use.use import AllocatorUse, Peak
+    from traceanalyzer.memory.growth import Growth
+    from traceanalyzer.memory.use import AllocatorUse, Peak
     from traceanalyzer.run import Host, Run
 
 __all__ = ["memory"]

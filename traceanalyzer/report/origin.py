@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from traceanalyzer.sidecar.command_words import shown_command
+from traceanalyzer.capture_file.command_words import shown_command
 from traceanalyzer.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ def command(run: Run) -> str:
     It names no folder of its author, and no secrets.
     """
     for host in run.hosts:
-        if host.sidecar is not None and host.sidecar.command:
-            return shown_command(host.sidecar.command)
+        if host.capture_file is not None and host.capture_file.command:
+            return shown_command(host.capture_file.command)
     return shown_command(["traceanalyzer", "report", run.path_name])
 
 
@@ -45,7 +45,7 @@ def host_tracer_level(run: Run) -> int | None:
 
 
 def _start_ns(host: Host) -> int | None:
-    if host.sidecar is None or host.session is None:
+    if host.capture_file is None or host.session is None:
         return None
-    start_ns = host.sidecar.sessions[host.session].start_ns
+    start_ns = host.capture_file.sessions[host.session].start_ns
     return start_ns if start_ns > 0 else None

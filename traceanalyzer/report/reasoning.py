@@ -15,7 +15,7 @@ from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.places import blocker_text, device_text
-from traceanalyzer.model import Evidence, SidecarWhere, SourceWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
@@ -312,7 +312,7 @@ class _Reasoner:
             return View(
                 said="Where it ran nothing tells.",
                 reasons=reasons,
-                settled_by=SETTLED_BY if host.sidecar is None else "",
+                settled_by=SETTLED_BY if host.capture_file is None else "",
             )
         if row.placement != "cpu":
             said = "" if reasons else "It is not on the CPU: nothing keeps it there."
@@ -327,14 +327,14 @@ class _Reasoner:
             view,
             open=tuple((cause, self._open(cause, cpu_op)) for cause in left),
             said="What keeps it on the CPU is not known.",
-            settled_by=SETTLED_BY if host.sidecar is None else "",
+            settled_by=SETTLED_BY if host.capture_file is None else "",
         )
 
     def _on_a_gpu(self, row: Any, cpu_op: CpuOp | None) -> View | None:  # noqa: ANN401
         """Return where an op would be on a machine with a GPU, or None where nothing tells."""
         replay = self._diagnosis.on_a_gpu
         host = self._hosts[str(row.host)]
-        if replay is None or host.sidecar is None or row.role != Role.COMPUTE:
+        if replay is None or host.capture_file is None or row.role != Role.COMPUTE:
             return None
         assumed = replay.assumption
         on_host = replay.on_host.get(row.op_id)
@@ -439,7 +439,7 @@ class _Reasoner:
         )
 
     def _devices(self, host: Host) -> Sequence[str]:
-        return () if host.sidecar is None else machine_of(host.sidecar).devices
+        return () if host.capture_file is None else machine_of(host.capture_file).devices
 
     def _possible(self, cpu_op: CpuOp, devices: Sequence[str]) -> Iterator[str]:
         """Walk what was possible: the devices there are, the kernels there are for the op."""
@@ -497,8 +497,8 @@ def place_of(evidence: Evidence) -> str:
     where = evidence.where
     if isinstance(where, SourceWhere):
         return where.file if where.line is None else f"{where.file}:{where.line}"
-    if isinstance(where, SidecarWhere):
-        return f"sidecar: {where.sidecar}"
+    if isinstance(where, CaptureFileWhere):
+        return f"capture file: {where.sidecar}"
     if where is None:
         return ""
     return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")

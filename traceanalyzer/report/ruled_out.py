@@ -54,8 +54,8 @@ def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
         return
-    errors = () if host.sidecar is None else host.sidecar.errors
-    if host.sidecar is not None and not any(e.where == "resource_exhausted" for e in errors):
+    errors = () if host.capture_file is None else host.capture_file.errors
+    if host.capture_file is not None and not any(e.where == "resource_exhausted" for e in errors):
         peak = memory_peak(run)
         text = "no error of exhausted memory was recorded; " + (f"{peak}; " if peak else "")
         text += "and TensorFlow itself moves no op because memory is short or a GPU is busy"

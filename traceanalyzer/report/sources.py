@@ -26,7 +26,7 @@ def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
 
     Args:
         files: Paths as Python had them; null where unknown.
-        run: The run, whose sidecars know both folders.
+        run: The run, whose capture files know both folders.
     """
     roots = _roots(run)
     known: dict[str, str] = {}
@@ -54,13 +54,15 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
     Args:
         ops: Rows of the op table.
-        run: The run, whose sidecars have the text.
+        run: The run, whose capture files have the text.
     """
-    sidecars = {host.name: host.sidecar for host in run.hosts}
+    capture_files = {host.name: host.capture_file for host in run.hosts}
     columns = (ops["host"], ops["source_file"], ops["source_line"])
     return [
-        sidecar.line_text(file, int(line))
-        if (sidecar := sidecars.get(str(host))) and isinstance(file, str) and not pd.isna(line)
+        capture_file.line_text(file, int(line))
+        if (capture_file := capture_files.get(str(host)))
+        and isinstance(file, str)
+        and not pd.isna(line)
         else None
         for host, file, line in zip(*columns, strict=True)
     ]
@@ -72,18 +74,18 @@ def line_text(file: str, line: int | None, run: Run) -> str | None:
     Args:
         file: Its path, as Python had it.
         line: The line; None where unknown.
-        run: The run, whose sidecars have the text.
+        run: The run, whose capture files have the text.
     """
     if line is None:
         return None
-    told = (host.sidecar.line_text(file, line) for host in run.hosts if host.sidecar)
+    told = (host.capture_file.line_text(file, line) for host in run.hosts if host.capture_file)
     return next((text for text in told if text is not None), None)
 
 
 def _roots(run: Run) -> list[PurePath]:
     roots = []
     for host in run.hosts:
-        environment = (host.sidecar.environment if host.sidecar else None) or {}
+        environment = (host.capture_file.environment if host.capture_file else None) or {}
         folder, script = environment.get("cwd"), environment.get("script")
         if isinstance(folder, str) and folder:
             started = PurePath(folder)

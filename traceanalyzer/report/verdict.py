@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.recorded_part import recorded_part
 from traceanalyzer.evidence.failure import failure
 from traceanalyzer.report.spent import most_of_the_time
 from traceanalyzer.report.text import sentence
-from traceanalyzer.sidecar.recorded_part import recorded_part
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, figure_text
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
+    from traceanalyzer.capture_file.document import Note
     from traceanalyzer.diagnosis import Diagnosis, OnAGpu
     from traceanalyzer.model import Finding
     from traceanalyzer.run import Run
-    from traceanalyzer.sidecar.document import Note
 
 __all__ = ["Shown", "verdict"]
 
@@ -73,7 +73,7 @@ def verdict(diagnosis: Diagnosis, shown: Shown) -> str:
     if diagnosis.on_a_gpu is not None and diagnosis.on_a_gpu.replayed:
         said += f" {_with_a_gpu(diagnosis.on_a_gpu)}"
     said += _recorded(run)
-    notes = (note for h in run.hosts if h.sidecar for note in h.sidecar.notes)
+    notes = (note for h in run.hosts if h.capture_file for note in h.capture_file.notes)
     messages = dict.fromkeys(n.message.partition(";")[0] for n in notes if _is_of_other_work(n))
     return " ".join([said, *(f"{m[:1].upper()}{m[1:]}." for m in messages)])
 
@@ -81,7 +81,7 @@ def verdict(diagnosis: Diagnosis, shown: Shown) -> str:
 def _recorded(run: Run) -> str:
     """Say how much of the program was recorded, where much of it was not."""
     for host in run.hosts:
-        part = recorded_part(host.sidecar, host.session) if host.sidecar else None
+        part = recorded_part(host.capture_file, host.session) if host.capture_file else None
         if part is not None and not part.is_nearly_all:
             return f" Recorded: {part}."
     return ""
@@ -95,7 +95,9 @@ def _is_of_other_work(note: Note) -> bool:
 def _of_program(shown: Shown) -> str:
     """Say what the program's own process shows, and what error ended it."""
     run, on_cpu = shown.run, shown.on_cpu
-    failed = next(filter(None, (failure(h.sidecar) for h in run.hosts if h.sidecar)), None)
+    failed = next(
+        filter(None, (failure(h.capture_file) for h in run.hosts if h.capture_file)), None
+    )
     if failed is None:
         return _of_what_ran(shown)
     where = f" at {failed.at}" if failed.at else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.sidecar.attributes import type_name
+from traceanalyzer.capture_file.attributes import type_name
 from traceanalyzer.tables.text_columns import categorical, filled, mapped
 from traceanalyzer.trace.columns import Selected
 

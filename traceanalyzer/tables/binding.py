@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from traceanalyzer.sidecar.document import Session, Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile, Session
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Trace
 
@@ -34,15 +34,15 @@ def started_ns(trace: Trace) -> int | None:
     return None
 
 
-def session_by_time(sidecar: Sidecar, named: int | None, start_ns: int) -> int | None:
+def session_by_time(capture_file: CaptureFile, named: int | None, start_ns: int) -> int | None:
     """Return the session of a capture that was under way at a time, None where none was.
 
     Args:
-        sidecar: The capture.
+        capture_file: The capture.
         named: The session that names the trace, which is preferred; None where none does.
         start_ns: When the trace began.
     """
-    fitting = [at for at, each in enumerate(sidecar.sessions) if _holds(each, start_ns)]
+    fitting = [at for at, each in enumerate(capture_file.sessions) if _holds(each, start_ns)]
     return named if named in fitting else next(iter(fitting), None)
 
 
@@ -53,9 +53,9 @@ def _holds(session: Session, start_ns: int) -> bool:
     return session.start_ns - _SLACK_NS <= start_ns <= stop_ns + _SLACK_NS
 
 
-def holds_other_ops(sidecar: Sidecar, tables: HostTables) -> bool:
+def holds_other_ops(capture_file: CaptureFile, tables: HostTables) -> bool:
     """Return whether next to none of a trace's ops are in a capture that recorded ops."""
-    if tables.joined is None or not (sidecar.functions or sidecar.sequences):
+    if tables.joined is None or not (capture_file.functions or capture_file.sequences):
         return False
     is_compute = (tables.ops["role"] == Role.COMPUTE).tolist()
     found = [

@@ -20,24 +20,24 @@ from traceanalyzer.tables.text_columns import relabelled
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.host_ops import HostOps
 
 __all__ = ["with_functions_of_steps"]
 
 
-def with_functions_of_steps(host: HostOps, sidecar: Sidecar) -> HostOps:
+def with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the functions of datasets that compute for a step: these do not feed it.
 
     Args:
         host: The op occurrences of a host, where all that tf.data calls is `tf.data`.
-        sidecar: What was recorded beside the trace.
+        capture_file: What was recorded beside the trace.
     """
-    of_steps = functions_of_steps(sidecar)
+    of_steps = functions_of_steps(capture_file)
     called = _calls(host) if of_steps else {}
     if not called:
         return host
-    nodes = _nodes(sidecar, functions_of_datasets(sidecar))
+    nodes = _nodes(capture_file, functions_of_datasets(capture_file))
     function_of = {names: _best(names, nodes, of_steps) for names in set(called.values())}
     found = {
         call: function
@@ -73,11 +73,11 @@ def _calls(host: HostOps) -> dict[int, frozenset[str]]:
     return {call: frozenset(names) for call, names in found.items()}
 
 
-def _nodes(sidecar: Sidecar, functions: Iterable[str]) -> dict[str, frozenset[str]]:
+def _nodes(capture_file: CaptureFile, functions: Iterable[str]) -> dict[str, frozenset[str]]:
     """Return the names of the nodes that each function has, as they were placed and as they ran."""
     found = {}
     for name in sorted(functions):
-        function = sidecar.function(name)
+        function = capture_file.function(name)
         if function is None:
             continue
         names = {n for instance in function.instances for n in instance.input.names}

@@ -1,7 +1,7 @@
-"""Which record of a sidecar each eager op of a trace is: the n-th of a thread finds its own.
+"""Which record of a capture file each eager op of a trace is: the n-th of a thread finds its own.
 
 An eager op's event tells its type and nothing else. The recorder wrote down, thread by thread and
-in order, what Python asked for (`Sidecar.sequences`), and left in the trace a marker,
+in order, what Python asked for (`CaptureFile.sequences`), and left in the trace a marker,
 `traceanalyzer:eager` with the number of the thread and the position of the next op, when a thread
 ran its first op of a session and from time to time after. From one marker to the next the events
 are laid against the records, type by type.
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.sidecar.document import EagerSequence, Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile, EagerSequence
     from traceanalyzer.trace.columns import Plane
 
 __all__ = ["MARKER", "eager_signatures"]
@@ -40,23 +40,23 @@ _MOST_PAIRS: Final = 4_000_000
 
 
 def eager_signatures(
-    plane: Plane, order: NDArray[np.int64], sidecar: Sidecar, session: int | None
+    plane: Plane, order: NDArray[np.int64], capture_file: CaptureFile, session: int | None
 ) -> NDArray[np.int32]:
     """Return the signature of each event, -1 where it is no eager op or it is not sure which.
 
     Args:
         plane: The host plane.
         order: Its events line by line, as from `in_line_order`.
-        sidecar: What was recorded.
+        capture_file: What was recorded.
         session: Index of the profiler session that wrote the trace, or None where not known.
     """
     out = np.full(len(plane), -1, np.int32)
-    sequences = [s for s in sidecar.sequences if session is None or s.session == session]
+    sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     markers = _markers(plane, order)
     if not sequences or not len(markers.rank):
         return out
-    codes = {op: k for k, op in enumerate(dict.fromkeys(s.op for s in sidecar.signatures))}
-    op_of_signature = np.array([codes[s.op] for s in sidecar.signatures], np.int32)
+    codes = {op: k for k, op in enumerate(dict.fromkeys(s.op for s in capture_file.signatures))}
+    op_of_signature = np.array([codes[s.op] for s in capture_file.signatures], np.int32)
     op_of_name = np.array(
         [
             codes.get(n.removeprefix(_EVENT), -1) if n.startswith(_EVENT) else -1

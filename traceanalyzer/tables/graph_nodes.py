@@ -1,4 +1,4 @@
-"""Which node of a captured graph an op of a trace is, and what the sidecar tells of that node.
+"""Which node of a captured graph an op of a trace is, and what the capture file tells of that node.
 
 A trace names the nodes of the partition that ran, after grappler. From there the way leads to the
 placer's input, which holds the request, to the function the node was inlined from, and to the line
@@ -15,16 +15,23 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import SESSION, UNKNOWN, is_session
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.grown_graphs import with_requests
-from traceanalyzer.sidecar.document import SESSION, UNKNOWN, is_session
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traceanalyzer.sidecar.document import Frame, Graph, Instance, Json, Partition, Sidecar
+    from traceanalyzer.capture_file.document import (
+        CaptureFile,
+        Frame,
+        Graph,
+        Instance,
+        Json,
+        Partition,
+    )
 
 __all__ = ["GraphNodes", "Node", "base_names"]
 
@@ -45,7 +52,7 @@ _STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """What a sidecar tells of an op of a graph.
+    """What a capture file tells of an op of a graph.
 
     Attributes:
         frame: The user's line that made it, or None.
@@ -68,20 +75,22 @@ class Node:
 
 
 class GraphNodes:
-    """Finds the nodes of one sidecar."""
+    """Finds the nodes of one capture file."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        """Take the sidecar; what is needed of it is indexed when it is first asked for."""
-        self._sidecar = sidecar
-        called_eagerly = {s.op for s in sidecar.signatures if s.is_function}
-        self._not_of_pipelines = called_eagerly | functions_of_steps(sidecar)
-        self._lacks_functions = any("function" in what for what in sidecar.omitted)
+    def __init__(self, capture_file: CaptureFile) -> None:
+        """Take the capture file; what is needed of it is indexed when it is first asked for."""
+        self._capture_file = capture_file
+        called_eagerly = {s.op for s in capture_file.signatures if s.is_function}
+        self._not_of_pipelines = called_eagerly | functions_of_steps(capture_file)
+        self._lacks_functions = any("function" in what for what in capture_file.omitted)
         self._reached: dict[str, tuple[str, ...]] = {}
         self._holders: dict[str, list[str]] | None = None
         self._definers: dict[str, list[str]] | None = None
         self._inlined: dict[tuple[str, str], set[tuple[str, int]]] | None = None
-        self._types = NodeTypes(sidecar)
-        self._of_sessions = {f.name: with_requests(f.instances) for f in sidecar.session_graphs()}
+        self._types = NodeTypes(capture_file)
+        self._of_sessions = {
+            f.name: with_requests(f.instances) for f in capture_file.session_graphs()
+        }
 
     def find(self, function: str, name: str, op_type: str) -> Node | None:
         """Return the node of an op that ran in a function, or in one that it calls."""
@@ -127,14 +136,14 @@ class GraphNodes:
     def _holding(self, name: str) -> list[str]:
         """Return the functions whose graphs hold a node."""
         if self._holders is None:
-            self._holders = _holders(self._sidecar)
+            self._holders = _holders(self._capture_file)
         return self._holders.get(name, [])
 
     def _defined(self, name: str) -> list[str]:
         """Return the definitions that hold a node which no graph of theirs does."""
         if self._definers is None:
             self._definers = {}
-            for definition in self._sidecar.definitions:
+            for definition in self._capture_file.definitions:
                 for node in definition.nodes:
                     self._definers.setdefault(node, []).append(definition.name or SESSION)
         held = self._holding(name)
@@ -143,7 +152,7 @@ class GraphNodes:
     def _in_inlined(self, definition: str, name: str, op_type: str) -> Node | None:
         """Look a node up in a definition, and its type where graphs hold it inlined."""
         if self._inlined is None:
-            self._inlined = _inlined(self._sidecar)
+            self._inlined = _inlined(self._capture_file)
         copies = self._inlined.get((definition, name))
         if copies is None:
             return self._in_definition(definition, name)
@@ -157,7 +166,7 @@ class GraphNodes:
             reached: dict[str, None] = {}
             waiting = [function]
             while waiting:
-                for called in _called(self._sidecar, waiting.pop()):
+                for called in _called(self._capture_file, waiting.pop()):
                     if called != function and called not in reached:
                         reached[called] = None
                         waiting.append(called)
@@ -168,7 +177,7 @@ class GraphNodes:
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> Node | None:
         """Look an op up in a function, of which it is sure, or not, that it ran there."""
-        instantiated = self._sidecar.function(function)
+        instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
         if not instances:
@@ -180,13 +189,13 @@ class GraphNodes:
 
     def _in_definition(self, function: str, name: str) -> Node | None:
         """Look a node up under its own name, where no graph of its function was recorded."""
-        definition = self._sidecar.definition(function)
+        definition = self._capture_file.definition(function)
         if definition is None:
             return None
         for known in (name, *base_names(name)):
             if definition.index(known) != UNKNOWN:
                 return Node(
-                    frame=self._sidecar.frame_of_node(function, known),
+                    frame=self._capture_file.frame_of_node(function, known),
                     requested_device=None,
                     device=None,
                     function=function,
@@ -235,11 +244,11 @@ class GraphNodes:
         return self._types.that_became(op_type, graph.ops[at], graph.attributes[at])
 
     def _frame(self, function: str, node: str) -> Frame | None:
-        definition = self._sidecar.definition(function)
+        definition = self._capture_file.definition(function)
         if definition is None:
             return None
         known = next((n for n in (node, *base_names(node)) if definition.index(n) != UNKNOWN), node)
-        return self._sidecar.frame_of_node(function, known)
+        return self._capture_file.frame_of_node(function, known)
 
 
 def base_names(name: str) -> Iterator[str]:
@@ -309,7 +318,7 @@ def _agreed_types(found: list[Types]) -> Types:
     )
 
 
-def _holders(sidecar: Sidecar) -> dict[str, list[str]]:
+def _holders(capture_file: CaptureFile) -> dict[str, list[str]]:
     """Return the functions that hold a node of each name."""
     holders: dict[str, dict[str, None]] = {}
 
@@ -317,21 +326,21 @@ def _holders(sidecar: Sidecar) -> dict[str, list[str]]:
         for name in names:
             holders.setdefault(name, {})[function] = None
 
-    for function in sidecar.functions:
+    for function in capture_file.functions:
         for instance in function.instances:
             add(instance.input.names, function.name)
             for partition in instance.partitions:
                 add(partition.names, function.name)
-    for definition in sidecar.definitions:
+    for definition in capture_file.definitions:
         if is_session(definition.name or SESSION):
             add(definition.nodes, definition.name or SESSION)
     return {name: list(functions) for name, functions in holders.items()}
 
 
-def _inlined(sidecar: Sidecar) -> dict[tuple[str, str], set[tuple[str, int]]]:
+def _inlined(capture_file: CaptureFile) -> dict[tuple[str, str], set[tuple[str, int]]]:
     """Return op types and attribute sets of the nodes that were inlined from each definition's."""
     copies: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for function in sidecar.functions:
+    for function in capture_file.functions:
         for instance in function.instances:
             graph = instance.input
             for at in range(len(graph)):
@@ -341,8 +350,8 @@ def _inlined(sidecar: Sidecar) -> dict[tuple[str, str], set[tuple[str, int]]]:
     return copies
 
 
-def _called(sidecar: Sidecar, function: str) -> Iterator[str]:
-    instantiated = sidecar.function(function)
+def _called(capture_file: CaptureFile, function: str) -> Iterator[str]:
+    instantiated = capture_file.function(function)
     if instantiated is None:
         return
     sets: set[int] = set()
@@ -351,7 +360,7 @@ def _called(sidecar: Sidecar, function: str) -> Iterator[str]:
         for partition in instance.partitions:
             sets.update(partition.attributes)
     for at in sorted(sets):
-        for value in sidecar.attribute_set(at).values():
+        for value in capture_file.attribute_set(at).values():
             yield from _functions_in(value)
 
 

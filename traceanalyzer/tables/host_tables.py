@@ -30,7 +30,7 @@ from traceanalyzer.trace.columns import Strings
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.joined import EagerOps, Joined
     from traceanalyzer.tables.lanes import Lanes
@@ -53,7 +53,7 @@ class HostTables:
         steps: Its steps.
         facts: What its tracers recorded.
         lanes: What its threads did when, or None without a host plane.
-        joined: What its sidecar tells of the ops, or None without one.
+        joined: What its capture file tells of the ops, or None without one.
         stages: The stages of its input pipelines.
         pipelines: When these were asked, and when at work.
         line_begins: When the clock of each line begins, by plane and line; int picoseconds.
@@ -78,7 +78,7 @@ def host_tables(
     host_name: str,
     host_index: int,
     trace: Trace,
-    sidecar: Sidecar | None = None,
+    capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> HostTables:
     """Build the tables of one host.
@@ -87,22 +87,22 @@ def host_tables(
         host_name: Name of the host.
         host_index: Its place among the hosts of the run.
         trace: Its trace.
-        sidecar: What a capture recorded beside it, or None.
-        session: Which of the sidecar's sessions wrote the trace, or None where not known.
+        capture_file: What a capture recorded beside it, or None.
+        session: Which of the capture file's sessions wrote the trace, or None where not known.
     """
     plane = _host_plane(trace)
     host = host_ops(plane) if plane is not None else None
-    if host is not None and sidecar is not None:
-        host = with_session_graphs(with_functions_of_steps(host, sidecar), sidecar)
+    if host is not None and capture_file is not None:
+        host = with_session_graphs(with_functions_of_steps(host, capture_file), capture_file)
     device = device_events(trace, host)
     allocations = allocation_events(plane) if plane is not None else _no_allocations()
-    facts = tracer_facts(trace, host, device, allocations, sidecar, session)
+    facts = tracer_facts(trace, host, device, allocations, capture_file, session)
     eager: EagerOps | None = None
-    if host is not None and sidecar is not None:
-        host, eager = join_eager(host, sidecar, session)
+    if host is not None and capture_file is not None:
+        host, eager = join_eager(host, capture_file, session)
     record = None if eager is None else eager.record
     sightings = gather(host, device, facts.host_level, record)
-    joined = None if sidecar is None else join_rows(sightings.rows, host, sidecar, eager)
+    joined = None if capture_file is None else join_rows(sightings.rows, host, capture_file, eager)
     ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations, joined)
     copies = copy_rows(host_name, ops, sightings, host, device, facts)
     ops = count_copies(ops, copies)

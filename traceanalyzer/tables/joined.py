@@ -1,4 +1,4 @@
-"""The join: what a sidecar tells of the ops of a trace.
+"""The join: what a capture file tells of the ops of a trace.
 
 Eager ops are told apart before they are gathered into rows, by line, scope and types: their type is
 all that a trace has of them. Ops of graphs have a function and a name, and are looked up once their
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from traceanalyzer.sidecar.document import Frame, Sidecar, Signature, Tensor
+    from traceanalyzer.capture_file.document import CaptureFile, Frame, Signature, Tensor
     from traceanalyzer.tables.host_ops import HostOps
 
 __all__ = ["EagerOps", "Joined", "OpRecord", "join_eager", "join_rows"]
@@ -39,7 +39,7 @@ _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 
 @dataclass(frozen=True, kw_only=True)
 class OpRecord:
-    """What a sidecar tells of one row of the op table.
+    """What a capture file tells of one row of the op table.
 
     Attributes:
         frame: The user's line that asked for it, or None where that is not known.
@@ -88,7 +88,7 @@ class EagerOps:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Joined:
-    """What a sidecar tells of one host's op table.
+    """What a capture file tells of one host's op table.
 
     Attributes:
         records: The record of each row, None where there is none.
@@ -101,26 +101,30 @@ class Joined:
     own_types: frozenset[str] = frozenset()
 
 
-def join_eager(host: HostOps, sidecar: Sidecar, session: int | None) -> tuple[HostOps, EagerOps]:
+def join_eager(
+    host: HostOps, capture_file: CaptureFile, session: int | None
+) -> tuple[HostOps, EagerOps]:
     """Find the records of eager ops.
 
     Args:
         host: The op occurrences of the host.
-        sidecar: What was recorded.
+        capture_file: What was recorded.
         session: Index of the profiler session that wrote the trace, or None where not known.
 
     Returns:
         The occurrences with the types and devices that the records tell, and the records.
     """
     plane = host.plane
-    of_event = eager_signatures(plane, host.order, sidecar, session)
+    of_event = eager_signatures(plane, host.order, capture_file, session)
     signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)
-    records, record_of_signature = _distinct_records(sidecar, np.unique(signature[signature >= 0]))
+    records, record_of_signature = _distinct_records(
+        capture_file, np.unique(signature[signature >= 0])
+    )
     record = np.append(record_of_signature, np.int32(-1))[signature]
     calls: dict[str, tuple[int, ...]] = {}
     is_call = (of_event >= 0) & (host.names.kind[plane.name_of] == Kind.FUNCTION_CALL)
     for number in np.unique(of_event[is_call]).tolist():
-        name = sidecar.signatures[number].op
+        name = capture_file.signatures[number].op
         calls[name] = (*calls.get(name, ()), number)
     device, told = _overlaid(host.device, record, tuple(r.device for r in records))
     is_certain = np.array([r.is_device_certain for r in records] + [False])[record]
@@ -135,17 +139,17 @@ def join_eager(host: HostOps, sidecar: Sidecar, session: int | None) -> tuple[Ho
 
 
 def join_rows(
-    rows: pd.DataFrame, host: HostOps | None, sidecar: Sidecar, eager: EagerOps | None
+    rows: pd.DataFrame, host: HostOps | None, capture_file: CaptureFile, eager: EagerOps | None
 ) -> Joined:
     """Find the record of each row.
 
     Args:
         rows: Rows of a host, as `Sightings` has them.
         host: The op occurrences of the host.
-        sidecar: What was recorded.
+        capture_file: What was recorded.
         eager: The records of eager ops that the rows refer to.
     """
-    nodes = GraphNodes(sidecar)
+    nodes = GraphNodes(capture_file)
     definitions = {} if host is None else host.definitions
     known = () if eager is None else eager.records
     columns = ("function", "name", "type", "is_eager", "is_xla", "record")
@@ -160,20 +164,20 @@ def join_rows(
     return Joined(
         records=tuple(records),
         calls={} if eager is None else eager.calls,
-        own_types=frozenset() if _has_optionals_of_libraries(rows, sidecar) else _ON_OPTIONALS,
+        own_types=frozenset() if _has_optionals_of_libraries(rows, capture_file) else _ON_OPTIONALS,
     )
 
 
-def _has_optionals_of_libraries(rows: pd.DataFrame, sidecar: Sidecar) -> bool:
+def _has_optionals_of_libraries(rows: pd.DataFrame, capture_file: CaptureFile) -> bool:
     """Return whether elements of an iterator are taken as optionals, or Keras makes steps.
 
     These return what they computed as an optional, which is empty where the data ended. Otherwise
     an optional is a value of the program's own, or one that TensorFlow keeps for a gradient
     (`_wrap_intermediates`, python/ops/cond_v2.py).
     """
-    known = {*rows["type"], *(signature.op for signature in sidecar.signatures)}
-    known.update(function.name for function in sidecar.functions)
-    graphs = (each.input for function in sidecar.functions for each in function.instances)
+    known = {*rows["type"], *(signature.op for signature in capture_file.signatures)}
+    known.update(function.name for function in capture_file.functions)
+    graphs = (each.input for function in capture_file.functions for each in function.instances)
     return (
         _AS_OPTIONAL in known
         or any(_KERAS_STEP in each for each in known)
@@ -207,15 +211,15 @@ def _graph_record(
 
 
 def _distinct_records(
-    sidecar: Sidecar, used: NDArray[np.int32]
+    capture_file: CaptureFile, used: NDArray[np.int32]
 ) -> tuple[tuple[OpRecord, ...], NDArray[np.int32]]:
     """Return the records of the signatures in use, and which one each signature has."""
     alike: dict[tuple[str, OpRecord], list[int]] = {}
     for number in used.tolist():
-        signature = sidecar.signatures[number]
-        record = _eager_record(signature, sidecar.frame(signature.frame))
+        signature = capture_file.signatures[number]
+        record = _eager_record(signature, capture_file.frame(signature.frame))
         alike.setdefault((signature.op, record), []).append(number)
-    of_signature = np.full(len(sidecar.signatures), -1, np.int32)
+    of_signature = np.full(len(capture_file.signatures), -1, np.int32)
     for k, numbers in enumerate(alike.values()):
         of_signature[numbers] = k
     records = tuple(
@@ -224,7 +228,9 @@ def _distinct_records(
             signatures=tuple(numbers),
             has_host_inputs=record.is_on_host
             and all(
-                _is_cpu(t.backing_device) for n in numbers for t in sidecar.signatures[n].inputs
+                _is_cpu(t.backing_device)
+                for n in numbers
+                for t in capture_file.signatures[n].inputs
             ),
         )
         for (_, record), numbers in alike.items()

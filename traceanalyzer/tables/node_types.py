@@ -11,18 +11,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import UNKNOWN
 from traceanalyzer.placement.op_definitions import AttributesError
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.sidecar.document import UNKNOWN
 
 if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Nearest
-    from traceanalyzer.sidecar.document import Attributes, Sidecar
 
 __all__ = ["NOT_KNOWN", "NodeTypes", "Types"]
 
-_LONGEST_LIST: Final = 1000  # entries that a sidecar keeps of a list (sidecar/attributes.py)
+_LONGEST_LIST: Final = (
+    1000  # entries that a capture file keeps of a list (capture_file/attributes.py)
+)
 # arithmetic_optimizer.cc, RemoveRedundantBitcastStage: gives the second of two the first's source.
 _RETYPED: Final = "Bitcast"
 _MIXED_PRECISION: Final = "mixed_precision"  # in names of options and variables that turn it on
@@ -45,11 +47,11 @@ NOT_KNOWN: Final = Types(inputs=None, outputs=None)
 
 
 class NodeTypes:
-    """Finds the types of nodes of one sidecar."""
+    """Finds the types of nodes of one capture file."""
 
-    def __init__(self, sidecar: Sidecar) -> None:
-        """Take the sidecar; op definitions are read when types are first asked for."""
-        self._sidecar = sidecar
+    def __init__(self, capture_file: CaptureFile) -> None:
+        """Take the capture file; op definitions are read when types are first asked for."""
+        self._capture_file = capture_file
         self._known: dict[tuple[str, int], Types] = {}
 
     def that_ran(self, op: str, attributes: int) -> Types:
@@ -104,7 +106,7 @@ class NodeTypes:
             return Types(inputs=None, outputs=found.outputs if is_its_value else None)
         if not self._nearest.exact:
             return NOT_KNOWN
-        own = self._sidecar.attribute_set(attributes)
+        own = self._capture_file.attribute_set(attributes)
         return Types(
             inputs=_types_by(definition.inputs, own),
             outputs=_types_by(definition.outputs, own),
@@ -116,7 +118,7 @@ class NodeTypes:
         definition = self._definition(op)
         if definition is None:
             return NOT_KNOWN
-        attributes = self._sidecar.attribute_set(index)
+        attributes = self._capture_file.attribute_set(index)
         if any(isinstance(v, list) and len(v) >= _LONGEST_LIST for v in attributes.values()):
             return NOT_KNOWN
         if not self._nearest.exact and not _fits(definition, attributes):
@@ -135,9 +137,9 @@ class NodeTypes:
     @cached_property
     def _mixes_precision(self) -> bool:
         """Whether grappler may have been told to compute in another precision."""
-        options = (self._sidecar.devices or {}).get("optimizer_options")
-        variables = (self._sidecar.environment or {}).get("variables")
-        of_sessions = [dict(config.rewrites) for config in self._sidecar.session_configs]
+        options = (self._capture_file.devices or {}).get("optimizer_options")
+        variables = (self._capture_file.environment or {}).get("variables")
+        of_sessions = [dict(config.rewrites) for config in self._capture_file.session_configs]
         return any(
             _MIXED_PRECISION in name.lower() and bool(value) and value != "OFF"
             for settings in (options, variables, *of_sessions)
@@ -147,7 +149,7 @@ class NodeTypes:
 
     @cached_property
     def _nearest(self) -> Nearest:
-        return nearest(self._sidecar.tensorflow_version)
+        return nearest(self._capture_file.tensorflow_version)
 
 
 def _types_by(arguments: tuple[Argument, ...], attributes: Attributes) -> str | None:

@@ -50,7 +50,7 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
         device: Events of its devices.
         facts: What its tracers recorded.
         allocations: Its allocations.
-        joined: What the sidecar tells of the rows, or None without one.
+        joined: What the capture file tells of the rows, or None without one.
     """
     rows = sightings.rows
     n = len(rows)

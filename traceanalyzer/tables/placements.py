@@ -3,7 +3,7 @@
 The first rule of the decision procedure: what the trace itself shows, and what a capture recorded
 beside it. The witnesses, from the strongest to the weakest:
 
-`sidecar`          the partition that ran it, as the capture recorded it, or the device of what an
+`capture_file`     the partition that ran it, as the capture recorded it, or the device of what an
                    eager op made; and the memory it was made in
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
@@ -121,7 +121,7 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
         allocations: Its allocations.
         in_pipeline: Rows that were seen to run on behalf of tf.data; a type alone does not tell,
             since an op that takes an element can be placed on a GPU.
-        records: What the sidecar tells of each row; empty without one.
+        records: What the capture file tells of each row; empty without one.
     """
     rows = sightings.rows
     n = len(rows)
@@ -191,7 +191,7 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
 
 
 def _recorded(record: OpRecord | None, device: str | None, *, has_kernel: bool) -> Placement | None:
-    """Return where the sidecar says that an op ran, unless the trace shows another device.
+    """Return where the capture file says that an op ran, unless the trace shows another device.
 
     What an op on a GPU makes in host memory it mostly computes there too, but a kernel may have run
     all the same; and one that took values in GPU memory may have looked at them.

@@ -118,12 +118,12 @@ OPS = Schema(
             "a compute op's placement is unknown",
         ),
         "input_types": Column("text", "types of its inputs, ? for one untold; null: nothing tells"),
-        "output_types": Column("text", "types of its outputs; null without a sidecar"),
+        "output_types": Column("text", "types of its outputs; null without a capture file"),
         "requested_device": Column(
-            "text", "device asked for, empty for none; null without a sidecar"
+            "text", "device asked for, empty for none; null without a capture file"
         ),
-        "source_file": Column("text", "the user's file; null without a sidecar"),
-        "source_line": Column("Int64", "line in it; null without a sidecar"),
+        "source_file": Column("text", "the user's file; null without a capture file"),
+        "source_line": Column("Int64", "line in it; null without a capture file"),
     },
 )
 
@@ -262,9 +262,9 @@ STAGES = Schema(
             "Int64", "CPUs that tf.data reckons with; null but for the last stage"
         ),
         "element_bytes": Column("Int64", "size of an element; null where its shape is not fixed"),
-        "source_file": Column("text", "file that made the dataset; null without a sidecar"),
-        "source_line": Column("Int64", "line in it; null without a sidecar"),
-        "function_file": Column("text", "file of its function; null without a sidecar"),
+        "source_file": Column("text", "file that made the dataset; null without a capture file"),
+        "source_line": Column("Int64", "line in it; null without a capture file"),
+        "function_file": Column("text", "file of its function; null without a capture file"),
         "function_line": Column("Int64", "line of the function's dearest op; null likewise"),
     },
 )

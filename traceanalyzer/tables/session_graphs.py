@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.sidecar.document import SESSION, is_session
+from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.tables.dispatches import SESSION_RUN
 from traceanalyzer.tables.text_columns import relabelled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.sidecar.document import Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Strings
 
@@ -34,15 +34,15 @@ def is_session_graph(function: str) -> bool:
     return function.startswith(_LABEL)
 
 
-def with_session_graphs(host: HostOps, sidecar: Sidecar) -> HostOps:
+def with_session_graphs(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the graphs of sessions as functions, where a program has several.
 
     Args:
         host: The op occurrences of a host, where the ops of sessions have no function.
-        sidecar: What was recorded beside the trace.
+        capture_file: What was recorded beside the trace.
     """
-    names = {each.name for each in sidecar.session_graphs()}
-    names |= {d.name or SESSION for d in sidecar.definitions if is_session(d.name or SESSION)}
+    names = {each.name for each in capture_file.session_graphs()}
+    names |= {d.name or SESSION for d in capture_file.definitions if is_session(d.name or SESSION)}
     if len(names) < 2:  # noqa: PLR2004 - one graph needs no name
         return host
     graph_of_run = _graphs_of_runs(host)

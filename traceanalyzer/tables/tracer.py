@@ -14,7 +14,7 @@ from traceanalyzer.trace.profile_options import profile_options
 if TYPE_CHECKING:
     import pandas as pd
 
-    from traceanalyzer.sidecar.document import Levels, Sidecar
+    from traceanalyzer.capture_file.document import CaptureFile, Levels
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Trace
@@ -40,11 +40,11 @@ class TracerFacts:
     Attributes:
         host_level: Host tracer level; 2 where nothing tells of another.
         host_level_source: What tells it: `profile_options`, `level 3 events`, `capture` (the
-            sidecar's session), `assumed`.
+            capture file's session), `assumed`.
         options: The recorded options, or None.
         accelerators: Events on each GPU or TPU plane, 0 for one that is only described.
         gpu_used: Whether TensorFlow had a GPU: something ran on one, was allocated on one, or was
-            sent to or from one, or the sidecar lists one.
+            sent to or from one, or the capture file lists one.
         gpu_witness: The thing that says so, in words; empty where none does.
         gpu_may_be_missed: Whether a GPU may have been at work unseen: its tracer was off or failed.
         has_host_plane: Whether host threads were recorded at all.
@@ -75,7 +75,7 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
     host: HostOps | None,
     device: DeviceEvents,
     allocations: pd.DataFrame,
-    sidecar: Sidecar | None = None,
+    capture_file: CaptureFile | None = None,
     session: int | None = None,
 ) -> TracerFacts:
     """Find out what was recorded on a host.
@@ -85,15 +85,19 @@ def tracer_facts(  # noqa: PLR0913, PLR0917 - all that tells of tracers
         host: Op occurrences on its threads, or None.
         device: Events of its devices.
         allocations: Its allocations.
-        sidecar: What a capture recorded beside the trace, or None.
-        session: Which of the sidecar's sessions wrote the trace, or None where not known.
+        capture_file: What a capture recorded beside the trace, or None.
+        session: Which of the capture file's sessions wrote the trace, or None where not known.
     """
     options = profile_options(trace)
-    recorded = None if sidecar is None or session is None else sidecar.sessions[session].effective
+    recorded = (
+        None
+        if capture_file is None or session is None
+        else capture_file.sessions[session].effective
+    )
     level, source = _host_level(host, options, recorded)
     accelerators = {p.name: len(p) for p in device_planes(trace)}
     allocators = [str(a) for a in allocations["allocator"].cat.categories]
-    listed = None if sidecar is None else logical_devices(sidecar)
+    listed = None if capture_file is None else logical_devices(capture_file)
     witness = _gpu_witness(host, device, allocators) or _listed_gpu(listed)
     return TracerFacts(
         host_level=level,
@@ -118,9 +122,9 @@ def _names_what_was_handed_over(host: HostOps) -> bool:
     return bool(host.is_handed_over.any() and ran.any())
 
 
-def logical_devices(sidecar: Sidecar) -> tuple[str, ...] | None:
+def logical_devices(capture_file: CaptureFile) -> tuple[str, ...] | None:
     """Return the names of TensorFlow's logical devices, or None where they were not recorded."""
-    devices = (sidecar.devices or {}).get("logical")
+    devices = (capture_file.devices or {}).get("logical")
     if not isinstance(devices, list) or not devices:
         return None
     names = (d.get("name") if isinstance(d, dict) else None for d in devices)

@@ -58,7 +58,7 @@ _FORMATS: Final = (
     (".trace.json", TRACE_JSON),
     (".local.trace", LOCAL_TRACE),
 )
-_SIDECAR: Final = ".placement.json.gz"
+_CAPTURE_FILE: Final = ".placement.json.gz"
 _TOOL_FILE: Final = re.compile(
     r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
     r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"
@@ -78,14 +78,14 @@ class HostFile:
         path: The file.
         format: `xplane`, `trace.json`, `local.trace`, or `unknown` where the name does not tell.
         note: What the user should know about the choice of this file, or empty.
-        sidecar: What `traceanalyzer capture` recorded beside it, or None.
+        capture_file: What `traceanalyzer capture` recorded beside it, or None.
     """
 
     host: str
     path: Path
     format: str
     note: str = ""
-    sidecar: Path | None = None
+    capture_file: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ class _Walk:
     events_files: int = 0
     profile_markers: int = 0
     empty_runs: int = 0
-    sidecars: int = 0
+    capture_files: int = 0
     unreadable: int = 0
     cut_short: bool = False
 
@@ -234,14 +234,14 @@ def _single(file: Path) -> RunFiles:
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
-    if file.name.endswith(_SIDECAR):
+    if file.name.endswith(_CAPTURE_FILE):
         msg = (
             f"{printable(file.name)}: what a capture recorded beside its trace, not the trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
     path = file.parent
-    sidecar = path / f"{host}{_SIDECAR}"
+    capture_file = path / f"{host}{_CAPTURE_FILE}"
     return RunFiles(
         name=_directory_name(path) if _is_run_directory(path) else host,
         path=path,
@@ -250,7 +250,9 @@ def _single(file: Path) -> RunFiles:
                 host=encodable(host),
                 path=file,
                 format=kind,
-                sidecar=sidecar if kind != UNKNOWN and _size_and_time(sidecar)[1] else None,
+                capture_file=capture_file
+                if kind != UNKNOWN and _size_and_time(capture_file)[1]
+                else None,
             ),
         ),
     )
@@ -314,7 +316,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
-    sidecars = {name for name in files if name.endswith(_SIDECAR)}
+    capture_files = {name for name in files if name.endswith(_CAPTURE_FILE)}
     for name in files:
         host, kind = _name_parts(name)
         if kind == UNKNOWN and in_profile and name.endswith(".trace"):
@@ -324,22 +326,24 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
         elif _TOOL_FILE.search(name) or (
-            in_profile and name not in sidecars and not name.startswith(".")
+            in_profile and name not in capture_files and not name.startswith(".")
         ):
             tools.append(name)
         elif "tfevents" in name:
             walk.events_files += 1
             walk.profile_markers += name.endswith(".profile-empty")
     if not traces and not tools:
-        walk.sidecars += len(sidecars)
-        walk.empty_runs += in_profile and not sidecars
+        walk.capture_files += len(capture_files)
+        walk.empty_runs += in_profile and not capture_files
         return None
     hosts: list[HostFile] = []
     modified = 0.0
     for host in sorted(traces):
         file, time = _best(directory, host, traces[host])
-        beside = f"{host}{_SIDECAR}"
-        hosts.append(replace(file, sidecar=directory / beside) if beside in sidecars else file)
+        beside = f"{host}{_CAPTURE_FILE}"
+        hosts.append(
+            replace(file, capture_file=directory / beside) if beside in capture_files else file
+        )
         modified = max(modified, time)
     run = RunFiles(
         name=_directory_name(directory),
@@ -436,10 +440,10 @@ def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
             f"{counted(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
             f"the files were not copied; copy them, or {_RECORD}"
         )
-    elif walk.sidecars:
+    elif walk.capture_files:
         why = (
-            f"{counted(walk.sidecars, 'sidecar')} (HOST{_SIDECAR}) of a capture, but no trace "
-            f"beside it; copy HOST.xplane.pb to it, or {_RECORD}"
+            f"{counted(walk.capture_files, 'capture file')} (HOST{_CAPTURE_FILE}), but "
+            f"no trace beside it; copy HOST.xplane.pb to it, or {_RECORD}"
         )
     elif walk.profile_markers:
         why = (

@@ -1,0 +1,110 @@
+"""TensorFlow's dumps, by their names, and what becomes of them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.capture_file.capture_files import CPU, GPU
+from tests.capture_file.graph_proto import GraphDef
+from traceanalyzer.capture_file.attributes import AttributePool
+from traceanalyzer.capture_file.dumps import Dumped, read_dumps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CPU_IN_NAME = "_job:localhost_replica:0_task:0_device:CPU:0"
+GPU_IN_NAME = "_job:localhost_replica:0_task:0_device:GPU:0"
+INPUT, ASSIGNED = "before_placer", "before_post_placement_passes"
+PARTITION = "after_partition_passes"
+
+
+class Folder:
+    """A folder of dumps, written one after another."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._time = 1_000_000_000
+
+    def dump(self, name: str, *devices: str, nodes: str = "ab") -> None:
+        graph = GraphDef()
+        for node, device in zip(nodes, devices, strict=False):
+            graph.node.add(name=node, op="Op", device=device).attr["T"].type = 1
+        self.write(name, graph.SerializeToString())
+
+    def write(self, name: str, data: bytes) -> None:
+        self._time += 1_000_000_000
+        (self._path / name).write_bytes(data)
+        os.utime(self._path / name, ns=(self._time, self._time))
+
+    def instance(self, function: str, number: int, *, partitions: dict[str, int]) -> None:
+        """What one instantiation dumps, partitions by device with their own numbers."""
+        self.dump(f"{function}.{number:04}.main.{INPUT}.pb", "", "/CPU:0")
+        self.dump(f"{function}.{number + 1:04}.main.{ASSIGNED}.pb", GPU, CPU)
+        for device, own in partitions.items():
+            full = CPU if device == CPU_IN_NAME else GPU
+            name = f"{function}_partition_{device}.{own:04}.main.{PARTITION}.pb"
+            self.dump(name, full, full, nodes=device[-5])
+
+    def read(self, *definitions: str) -> Dumped:
+        return read_dumps(self._path, AttributePool(), definitions)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+def test_a_function_is_read_with_its_answer_and_partitions(folder: Folder) -> None:
+    folder.instance("__inference_f_9", 5, partitions={CPU_IN_NAME: 3, GPU_IN_NAME: 3})
+    folder.dump("__inference_f_9.0010.main.after_graph_optimization.pb", "", "")
+
+    (function,) = folder.read().functions
+    (instance,) = function.instances
+
+    assert function.name == "__inference_f_9"
+    assert instance.input.devices == ("", "/CPU:0")
+    assert instance.assigned == (GPU, CPU)
+    assert [(p.device, p.names) for p in instance.partitions] == [(CPU, ("C",)), (GPU, ("G",))]
+    assert instance.count == 1
+
+
+def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
+    folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
+    folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
+
+    assert folder.read().functions[0].instances[0].assigned == ("", CPU)
+
+
+def test_names_that_files_cannot_bear_come_from_the_definitions(folder: Folder) -> None:
+    folder.instance("__inference_a_b_c____7", 5, partitions={})
+
+    assert folder.read("__inference_a/b[c]*?_7").functions[0].name == "__inference_a/b[c]*?_7"
+
+
+def test_the_placers_own_dumps_of_an_old_tensorflow(folder: Folder) -> None:
+    folder.dump("__inference_f_9placer_input.pb", "", "/CPU:0")
+    folder.dump("__inference_f_9placer_output.pb", GPU, CPU)
+    folder.dump("__inference_f_9placer_input_1.pb", "", "")
+    folder.dump("__inference_f_9placer_output_1.pb", GPU, GPU)
+
+    (function,) = folder.read().functions
+
+    assert function.name == "__inference_f_9"
+    assert [i.assigned for i in function.instances] == [(GPU, CPU), (GPU, GPU)]
+
+
+@pytest.mark.parametrize("data", [b"", b"\x0a\x7fcut", b"\x0b"])
+def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
+    folder.instance("f", 5, partitions={})
+    folder.write(f"g.0005.main.{INPUT}.pb", data)
+    folder.write(f"f.0007.main.{ASSIGNED}.pb", data)
+
+    found = folder.read()
+
+    assert [f.name for f in found.functions] == ["f"]
+    assert [(note.id, note.message.split(",")[0]) for note in found.notes] == [
+        ("graphs_damaged", "1 dumped graph is cut short or damaged")
+    ]

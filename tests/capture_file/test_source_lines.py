@@ -1,0 +1,132 @@
+"""The text of the program's lines: which are read, which are not, and what is told of it."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceanalyzer.capture_file import source_lines
+from traceanalyzer.capture_file.document import Frame
+from traceanalyzer.capture_file.source_lines import SourceLines
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LATER = SourceLines(since_s=time.time() + 10_000)
+
+
+def frame(file: Path | str, line: int = 1, *, is_user: bool = True) -> Frame:
+    return Frame(file=str(file), line=line, code="step", is_user=is_user)
+
+
+def texts(*frames: Frame, reader: SourceLines = LATER) -> list[str | None]:
+    return [found.text for found in reader.add(frames)[0]]
+
+
+def notes(*frames: Frame, reader: SourceLines = LATER) -> dict[str, str]:
+    return {note.id: note.message for note in reader.add(frames)[1]}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "train.py"
+    file.write_text("import tf\n\n    x = tf.cos(y)  \n")
+    return file
+
+
+def test_only_what_stands_on_the_named_line_is_kept(program: Path) -> None:
+    assert texts(frame(program, 3), frame(program, 1)) == ["x = tf.cos(y)", "import tf"]
+    assert notes(frame(program, 3)) == {}
+
+
+def test_lines_end_as_python_ends_them(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_bytes("# one\u2028 still one\x0c\r\ntwo = 2\rthree = 3\n".encode())
+    found = texts(*(frame(file, line) for line in (1, 2, 3)))
+    assert found == ["# one\u2028 still one", "two = 2", "three = 3"]
+
+
+def test_the_encoding_is_the_one_that_the_file_declares(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_bytes("# coding: latin-1\nx = 'é'\n".encode("latin-1"))
+    assert texts(frame(file, 2)) == ["x = 'é'"]
+
+
+@pytest.mark.parametrize("content", [b"x = '\xff'\n", b"# coding: nonsense\n", b"\x00\n"])
+def test_what_is_no_python_file_does_no_harm(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "train.py"
+    file.write_bytes(content)
+    (found,) = texts(frame(file, 1))
+    assert found in {None, "\x00"}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "<stdin>",
+        "/nowhere/train.py",
+        "/with\0null.py",
+        "/dev/zero",
+    ],
+)
+def test_what_is_no_file_has_no_text(file: str) -> None:
+    assert texts(frame(file, 1)) == [None]
+    assert notes(frame(file, 1)) == {}
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "train.py")
+    assert texts(frame(tmp_path / "train.py", 1)) == [None]
+
+
+def test_a_file_that_was_changed_since_is_left_out_and_named(program: Path) -> None:
+    status = program.stat()
+    reader = SourceLines(since_s=status.st_mtime - 1)
+    assert texts(frame(program, 1), reader=reader) == [None]
+    assert "train.py" in notes(frame(program, 1), reader=reader)["source_changed"]
+    assert str(program.parent) not in notes(frame(program, 1), reader=reader)["source_changed"]
+
+
+def test_a_time_that_was_set_back_deceives_nobody(program: Path) -> None:
+    since_s = program.stat().st_mtime - 1
+    os.utime(program, (since_s - 1000, since_s - 1000))
+    assert texts(frame(program, 1), reader=SourceLines(since_s=since_s)) == [None]
+
+
+def test_a_link_that_leads_elsewhere_since_is_left_out(program: Path, tmp_path: Path) -> None:
+    link = tmp_path / "link.py"
+    since_s = program.stat().st_ctime + 0.01
+    while time.time() < since_s + 0.05:
+        time.sleep(0.01)
+    link.symlink_to(program)
+    reader = SourceLines(since_s=since_s)
+    assert texts(frame(program, 1), frame(link, 1), reader=reader) == ["import tf", None]
+
+
+def test_no_more_lines_are_kept_than_the_limit(program: Path) -> None:
+    reading = source_lines._Reading(LATER, lines_left=1)  # noqa: SLF001
+    assert reading.text(str(program), 1) == "import tf"
+    assert reading.text(str(program), 3) is None
+    (note,) = reading.notes()
+    assert note.id == "source_lines_left_out"
+    assert "1 line " in note.message
+
+
+def test_cells_of_a_notebook_are_known_where_they_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "/nowhere/ipykernel_7/1.py"  # as ipykernel calls what it compiles
+    entry = (10, None, ["x = 1\n", "y = tf.cos(x)\n"], name)
+    monkeypatch.setitem(linecache.cache, name, entry)
+    here = SourceLines(since_s=LATER.since_s, of_this_process=True)
+    assert texts(frame(name, 2), reader=here) == ["y = tf.cos(x)"]
+    assert texts(frame(name, 2)) == [None]
+
+
+def test_what_linecache_read_from_a_file_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "/nowhere/gone.py"
+    monkeypatch.setitem(linecache.cache, name, (6, 1.0, ["x = 1\n"], name))
+    here = SourceLines(since_s=LATER.since_s, of_this_process=True)
+    assert texts(frame(name, 1), reader=here) == [None]

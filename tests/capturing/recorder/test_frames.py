@@ -1,0 +1,145 @@
+"""Which code is the user's own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from traceanalyzer.capturing.recorder import frames
+from traceanalyzer.capturing.recorder.frames import (
+    FramePool,
+    is_user_file,
+    library_frame,
+    place,
+    user_frame,
+)
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+HERE = __file__
+
+
+@pytest.fixture(autouse=True)
+def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "known_files", {})
+    monkeypatch.setattr(frames, "_IS_COMMAND", False)  # as which the processes of pytest-xdist run
+
+
+@pytest.mark.parametrize(
+    ("file", "is_users"),
+    [
+        (HERE, True),
+        ("/srv/user/project/train.py", True),
+        ("<stdin>", True),
+        ("<string>", False),
+        ("<ipython-input-1-abc>", True),
+        ("<frozen importlib._bootstrap>", False),
+        (json.__file__, False),
+        (pytest.__file__, False),
+        ("/srv/user/project/.venv/lib/python3.11/site-packages/keras/src/layer.py", False),
+        ("/usr/lib/python3/dist-packages/six.py", False),
+        (frames.__file__, False),
+    ],
+)
+def test_the_users_files_are_neither_pythons_nor_installed_nor_ours(
+    file: str, *, is_users: bool
+) -> None:
+    assert is_user_file(file) is is_users
+    assert is_user_file(file) is is_users  # known now
+
+
+def test_a_function_without_a_file_is_told_by_its_caller() -> None:
+    names: dict[str, object] = {"here": lambda: user_frame(sys._getframe(1))}  # noqa: SLF001
+    exec("def loaded_op():\n    return here()", names)  # noqa: S102 - as TensorFlow does
+    found = names["loaded_op"]()  # type: ignore[operator]
+    assert found.f_code.co_name == "test_a_function_without_a_file_is_told_by_its_caller"
+
+
+def test_tensorflow_may_lie_anywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    module = ModuleType("tensorflow")
+    module.__file__ = str(tmp_path / "build" / "tensorflow" / "__init__.py")
+    monkeypatch.setitem(sys.modules, "tensorflow", module)
+    assert not is_user_file(str(tmp_path / "build" / "tensorflow" / "python" / "ops.py"))
+    assert is_user_file(str(tmp_path / "build" / "tensorflow_models.py"))
+
+
+def _frame_in(file: str, then: str) -> FrameType | None:
+    """Return what `then` makes of the running frame, in code of a file that is not there."""
+    names: dict[str, object] = {"sys": sys, "user_frame": user_frame}
+    exec(compile(f"def inner():\n    return {then}\n", file, "exec"), names)  # noqa: S102
+    inner = names["inner"]
+    assert callable(inner)
+    found: FrameType | None = inner()
+    return found
+
+
+def test_a_folder_on_the_path_that_packages_were_installed_into_is_none_of_the_users(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "site" / "keras_addon-1.0.dist-info").mkdir(parents=True)
+    (tmp_path / "project").mkdir()
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), str(tmp_path / "project")])
+    assert not is_user_file(str(tmp_path / "site" / "keras_addon" / "layers.py"))
+    assert is_user_file(str(tmp_path / "project" / "layers.py"))
+
+
+def test_the_innermost_frame_that_is_the_users() -> None:
+    then = "user_frame(sys._getframe())"
+    found = _frame_in("/usr/lib/python3/dist-packages/six.py", then)
+    assert found is not None
+    assert found.f_code.co_name == "_frame_in"
+    found = _frame_in("/srv/user/train.py", then)
+    assert found is not None
+    assert place(found) == ("/srv/user/train.py", 2, "inner")
+    assert user_frame(None) is None
+
+
+def test_code_that_is_gone_lends_its_number_to_none() -> None:
+    pool = FramePool()
+    numbers = []
+    for k in range(50):
+        names: dict[str, FrameType] = {}
+        exec(compile("import sys\nframe = sys._getframe()", f"cell_{k}.py", "exec"), names)  # noqa: S102
+        numbers.append(pool.add_frame(names.pop("frame")))
+    assert numbers == list(range(50))
+
+
+def called_through(*files: str) -> FrameType:
+    """The frame of code that files call, each the next one; the first is called by this one."""
+    code = "import sys\nfound = sys._getframe()"
+    names: dict[str, Any] = {}
+    for file in reversed(files):
+        inner = compile(code, file, "exec")
+        names = {"inner": inner, "names": names}
+        code = "exec(inner, names)"
+    exec(inner, names["names"])  # noqa: S102 - it is ours
+    while "found" not in names:
+        names = names["names"]
+    frame = names["found"]
+    assert isinstance(frame, type(sys._getframe()))  # noqa: SLF001
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("files", "named"),
+    [
+        (("keras/src/layers/resizing.py", "keras/src/backend/tensorflow/image.py"), "resizing.py"),
+        (("keras/src/backend/tensorflow/trainer.py",), "trainer.py"),
+        (("keras/src/metrics/iou.py", "tensorflow/python/ops/math_ops.py"), "iou.py"),
+        ((), None),
+    ],
+)
+def test_of_a_librarys_frames_the_one_that_names_the_layer_is_taken(
+    files: tuple[str, ...], named: str | None
+) -> None:
+    # TensorFlow's own code counts as no library; here it is not imported from that folder.
+    known = [f"/lib/site-packages/{f}" for f in files if not f.startswith("tensorflow")]
+    frame = library_frame(called_through(*known)) if known else library_frame(sys._getframe())  # noqa: SLF001
+
+    assert (None if frame is None else Path(frame.f_code.co_filename).name) == named

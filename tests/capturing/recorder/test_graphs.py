@@ -1,0 +1,340 @@
+"""TensorFlow's dumps: asked for in the C library's environment alone; those needed are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from google.protobuf import text_format
+from tensorflow.core.framework import graph_pb2
+
+from traceanalyzer.capturing.recorder import graphs
+from traceanalyzer.capturing.recorder.graphs import Dumps
+from traceanalyzer.capturing.recorder.journal import Journal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KEPT = {
+    "__inference_f_91.0005.main.before_placer.pb",
+    "__inference_f_91.0012.main.before_post_placement_passes.pb",
+    "__inference_f_91_partition__job:localhost_device:CPU:0.0003.main.after_partition_passes.pb",
+    "__inference_f_91placer_input_3.pb",
+}
+NOT_KEPT = {
+    "__inference_f_91.0001.main.initial.pb",
+    "__inference_f_91.0006.main.after_placer.pb",
+    "__inference_f_91.0007.main.mlir_op_graph.mlir",
+    "__inference_f_91colocation_graph.txt",
+    "something.else",
+}
+
+
+@pytest.fixture
+def variables(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """What the C library's environment is given, instead of giving it to this process."""
+    found: dict[str, str] = {}
+    own = SimpleNamespace(**vars(os))
+    own.putenv = found.__setitem__
+    own.unsetenv = found.__delitem__
+    own.register_at_fork = lambda **_: None
+    monkeypatch.setattr(graphs, "os", own)
+    for name in ("TF_CPP_VMODULE", "TF_DUMP_GRAPH_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+@pytest.fixture
+def dumps(tmp_path: Path, variables: dict[str, str]) -> Iterator[Dumps]:
+    del variables
+    found = Dumps(str(tmp_path / "graphs"), Journal(str(tmp_path / "journal")))
+    yield found
+    found.finish({}, {})
+
+
+def _write(folder: Path, names: set[str]) -> None:
+    for name in names:
+        (folder / name).write_bytes(b"x")
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_dumps_that_nobody_needs_are_deleted_as_they_come(tmp_path: Path, dumps: Dumps) -> None:
+    dumps.ask((2, 21))
+    folder = tmp_path / "graphs"
+    _write(folder, KEPT | NOT_KEPT)
+    dumps.expect()
+    _wait(lambda: _names(folder) == KEPT)
+    dumps.finish({}, {})
+    _write(folder, NOT_KEPT)
+    dumps.finish({}, {})
+    assert _names(folder) == KEPT
+
+
+def _is_on(variables: dict[str, str]) -> bool:
+    return Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir()
+
+
+def _whole(function: str, *devices: str) -> set[str]:
+    """The dumps that are kept of a function that was instantiated."""
+    return {
+        f"{function}.0005.main.before_placer.pb",
+        f"{function}.0012.main.before_post_placement_passes.pb",
+        *(f"{function}_partition__{d}.0003.main.after_partition_passes.pb" for d in devices),
+    }
+
+
+WHOLE = _whole("__inference_f_91", "job:localhost_device:CPU:0", "job:localhost_device:GPU:0")
+
+
+class TestResting:
+    """Dumps that fail cost nothing: so they do while nothing new is expected."""
+
+    def test_until_something_new_may_come(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        _write(tmp_path / "graphs", WHOLE | NOT_KEPT)
+        dumps.defined("__inference_f_91")
+        _wait(lambda: not _is_on(variables))
+        assert _names(tmp_path / "graphs") == WHOLE
+        dumps.expect()
+        assert _is_on(variables)
+        _wait(lambda: not _is_on(variables))
+
+    def test_not_while_a_function_runs_for_the_first_time(
+        self, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        with dumps.first_call():
+            time.sleep(1.0)
+            assert _is_on(variables)
+        _wait(lambda: not _is_on(variables))
+
+    def test_not_before_the_functions_of_datasets_have_come(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        dumps.defined("__inference_Dataset_map_parse_7")
+        time.sleep(1.0)
+        assert _is_on(variables)
+        _write(tmp_path / "graphs", _whole("__inference_Dataset_map_parse_7", "job:x_device:CPU:0"))
+        _wait(lambda: not _is_on(variables))
+
+    def test_not_before_a_function_has_all_its_stages(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        missing = "__inference_f_91.0012.main.before_post_placement_passes.pb"
+        dumps.ask((2, 21))
+        _write(tmp_path / "graphs", WHOLE - {missing})
+        dumps.expect()
+        time.sleep(1.0)
+        assert _is_on(variables)
+
+    def test_never_where_nothing_tells_what_may_come(
+        self, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        dumps.has_session()
+        dumps.expect()
+        time.sleep(1.0)
+        assert _is_on(variables)
+
+    def test_what_begins_to_come_meanwhile_is_not_kept_in_part(
+        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+    ) -> None:
+        dumps.ask((2, 21))
+        _write(tmp_path / "graphs", WHOLE)
+        leave = dumps._leave  # noqa: SLF001 - the moment in question
+
+        def late() -> None:
+            leave()
+            _write(tmp_path / "graphs", {"__inference_f_91.0021.main.before_placer.pb"})
+
+        dumps._leave = late  # type: ignore[method-assign]  # noqa: SLF001 - likewise
+        dumps.expect()
+        _wait(lambda: not _is_on(variables))
+        _wait(lambda: _names(tmp_path / "graphs") == WHOLE)
+        dumps._leave = leave  # type: ignore[method-assign]  # noqa: SLF001 - likewise
+
+
+def test_the_prefix_names_the_folder_and_then_nothing(
+    tmp_path: Path, dumps: Dumps, variables: dict[str, str]
+) -> None:
+    before = dict(os.environ)
+    dumps.ask((2, 21))
+    assert dict(os.environ) == before
+    prefix = variables.pop("TF_DUMP_GRAPH_PREFIX")
+    assert variables == {"TF_DUMP_GRAPH_FMT": "BIN", "TF_DUMP_GRAPH_NAME_FILTER": "*"}
+    assert os.path.realpath(prefix) == str(tmp_path / "graphs")
+    assert int(Path(prefix).name) >= 200
+    told = subprocess.run(
+        [sys.executable, "-c", f"import os; print(os.path.exists({prefix!r}))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        close_fds=False,
+    )
+    assert told.stdout == "False\n"
+    dumps.finish({}, {})
+    with pytest.raises(OSError, match="Not a directory"):
+        (Path(prefix) / "graph.pb").write_bytes(b"")
+
+
+def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
+    program = f"""
+import os
+from traceanalyzer.capturing.recorder.graphs import Dumps
+from traceanalyzer.capturing.recorder.journal import Journal
+os.putenv = lambda name, value: prefixes.setdefault(name, value)
+prefixes = {{}}
+dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
+dumps.ask((2, 21))
+prefix = prefixes["TF_DUMP_GRAPH_PREFIX"]
+if os.fork() == 0:
+    dumps.expect()
+    os._exit(os.path.isdir(prefix))
+print(os.wait()[1], os.path.isdir(prefix))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.check_output(command, text=True) == "0 True\n"
+
+
+def test_a_fork_goes_on_though_another_thread_held_the_lock(tmp_path: Path) -> None:
+    """That thread is not in the fork, and nobody else would ever let go."""
+    program = f"""
+import os, signal, threading
+from traceanalyzer.capturing.recorder.graphs import Dumps
+from traceanalyzer.capturing.recorder.journal import Journal
+os.putenv = lambda name, value: None
+dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
+dumps.ask((2, 21))
+held, forked = threading.Event(), threading.Event()
+
+def hold():
+    with dumps._lock:
+        held.set()
+        forked.wait()
+
+holding = threading.Thread(target=hold)
+holding.start()
+held.wait()
+if os.fork() == 0:
+    signal.alarm(10)  # ends it, should it wait
+    with dumps.first_call():
+        os._exit(3)
+forked.set()
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.check_output(command, text=True) == "3\n"
+
+
+def test_a_program_that_wants_its_own_dumps_has_them(
+    tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TF_DUMP_GRAPH_PREFIX", "/srv/user/dumps")
+    dumps.ask((2, 21))
+    dumps.taken()
+    dumps.expect()
+    assert variables == {}
+    assert not (tmp_path / "graphs").exists()
+    assert "graphs_left_out" in (tmp_path / "journal").read_text()
+
+
+def test_too_many_bytes_end_the_dumps(
+    tmp_path: Path, dumps: Dumps, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graphs, "_MOST_BYTES", 3)
+    dumps.ask((2, 21))
+    _write(tmp_path / "graphs", KEPT)
+    dumps.expect()
+    _wait(lambda: not Path(variables["TF_DUMP_GRAPH_PREFIX"]).is_dir())
+    _wait((tmp_path / "journal").exists)
+    (note,) = map(json.loads, (tmp_path / "journal").read_text().splitlines())
+    assert (note["id"], note["severity"]) == ("graphs_left_out", "warning")
+    assert _names(tmp_path / "graphs") == KEPT
+
+
+def test_an_old_tensorflows_text_is_turned_into_protos(tmp_path: Path) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    start = 1_700_000_000
+    graphs = {
+        "first": ("x", "y"),
+        "again": ("x", "y"),
+        "op": ("Exp",),
+        "unplaced": ("a", "b"),
+        "session": ("v1",),
+    }
+    for k, (label, nodes) in enumerate(graphs.items()):
+        graph = graph_pb2.GraphDef(node=[{"name": n, "op": "NoOp"} for n in nodes])
+        name = f"pflr_optmz_host-1a2b-77-{(start + k) * 10**6:x}placer_"
+        (folder / f"{name}input.pbtxt").write_text(text_format.MessageToString(graph))
+        if label != "unplaced":
+            for node in graph.node:
+                node.device = label
+            (folder / f"{name}output.pbtxt").write_text(text_format.MessageToString(graph))
+    journal = Journal(str(tmp_path / "journal"))
+    Dumps(str(folder), journal).finish(
+        {
+            "f_1": frozenset({"x", "y"}),
+            "f_2": frozenset({"x", "y"}),
+            "g": frozenset({"a", "b"}),
+            "": frozenset({"v1"}),
+        },
+        {"f_1": start - 0.5, "f_2": start + 0.5},
+    )
+    assert not (tmp_path / "journal").exists()
+    found = {
+        path.name.partition("placer_output")[0]: graph_pb2.GraphDef.FromString(path.read_bytes())
+        for path in folder.glob("*placer_output*.pb")
+    }
+    assert {name: graph.node[0].device for name, graph in found.items()} == {
+        "f_1": "first",
+        "f_2": "again",
+        "unknown_graph": "session",
+    }
+    assert len(list(folder.iterdir())) == 2 * len(found)
+
+
+def test_dumps_of_further_graphs_of_sessions_get_the_number_of_their_graph(
+    dumps: Dumps, tmp_path: Path
+) -> None:
+    folder = tmp_path / "graphs"
+    folder.mkdir()
+    placed = "unknown_graph.{}.main.after_opt_group_pre_placement.pb".format
+    ran = "unknown_graph_partition__job_x.{}.main.after_opt_group_post_partitioning.pb".format
+    _write(folder, {placed("0001")})
+    dumps.are_of_graph(dumps.placements(), 0)
+    _write(folder, {ran("0002")})
+    dumps.ran(0)
+    before = dumps.placements()
+    _write(folder, {placed("0003")})
+    dumps.are_of_graph(dumps.placements() - before, 1)
+    _write(folder, {ran("0004")})
+    dumps.ran(1)
+    _write(folder, {ran("0005")})
+    dumps.ran(None)
+    assert _names(folder) == {
+        placed("0001"),
+        ran("0002"),
+        placed("0003").replace("_graph", "_graph#1"),
+        ran("0004").replace("_graph", "_graph#1"),
+    }

@@ -1,0 +1,103 @@
+"""The graphs of a program that goes on long after its first: none is missed, none comes again."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.emulator.oracle import the_oracle
+from traceanalyzer.capture_file.files import read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from traceanalyzer.capture_file.document import CaptureFile
+
+_PROGRAM = """
+import ctypes
+import os
+import time
+
+import tensorflow as tf
+
+
+def settle():
+    while os.path.isdir(dumps):
+        time.sleep(0.05)
+
+
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+dumps = libc.getenv(b"TF_DUMP_GRAPH_PREFIX").decode()
+assert dumps.startswith("/proc/self/fd/")
+weight = tf.Variable(2.0)
+late = tf.data.Dataset.range(4).map(lambda n: n * 3)
+
+
+@tf.function
+def first(x):
+    return x * weight
+
+
+@tf.function
+def second(x):
+    return x + weight
+
+
+numbers = tf.data.Dataset.range(4).map(lambda n: n + 1)
+first(tf.constant(1.0))
+list(numbers)
+list(late)
+settle()
+for _ in range(20):
+    list(numbers)
+    first(tf.constant(1.0))
+assert not os.path.isdir(dumps)
+second(tf.constant(1.0))
+settle()
+with tf.device("/CPU:1"):
+    first(tf.constant(1.0))
+settle()
+list(tf.data.Dataset.range(4).map(lambda n: n - 1))
+settle()
+"""
+
+
+@pytest.fixture(scope="module")
+def capture_file(tmp_path_factory: pytest.TempPathFactory) -> CaptureFile:
+    folder: Path = tmp_path_factory.mktemp("program")
+    (folder / "program.py").write_text(
+        "import tensorflow as tf\n"
+        "cpu = tf.config.list_physical_devices('CPU')[0]\n"
+        "tf.config.set_logical_device_configuration(\n"
+        "    cpu, [tf.config.LogicalDeviceConfiguration()] * 2\n"
+        ")\n" + _PROGRAM,
+        encoding="utf-8",
+    )
+    done = the_oracle().run(
+        "tests.labelled.captured_in_fork:capture",
+        str(folder / "program.py"),
+        str(folder / "logs"),
+        2,
+        gpus=0,
+    )
+    assert done.exit_code == 0, done.stderr
+    (file,) = (folder / "logs").rglob("*.placement.json.gz")
+    return read(file)
+
+
+def test_every_function_is_there_once_with_its_answer_and_what_ran(
+    capture_file: CaptureFile,
+) -> None:
+    found = Counter(
+        re.sub(r"^__inference_|_\d+$", "", function.name)
+        for function in capture_file.functions
+        for instance in function.instances
+        if all(instance.assigned) and instance.partitions
+    )
+    assert found == {"first": 2, "second": 1, "Dataset_map_lambda": 3}
+    counts = [i.count for f in capture_file.functions for i in f.instances]
+    assert max(counts) <= 4, "of more than twenty epochs"

@@ -1,0 +1,39 @@
+"""Whose device a scope asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.capturing.recorder.frames import FramePool
+from traceanalyzer.capturing.recorder.origins import UNKNOWN, Origins
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def test_a_line_may_ask_for_a_device_in_full_one_time_and_in_short_another(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("with tf.device(name):\n")
+    frames = FramePool()
+    line = frames.add(str(program), 1, "<module>")
+    origins = Origins(lambda _: -1)
+
+    assert origins.of("CPU:0", frames, line) is None
+    assert origins.of(_CPU, frames, line) == UNKNOWN
+
+
+def test_a_source_that_cannot_be_read_leaves_the_programs_scope_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> list[str]:
+        raise SyntaxError  # of an encoding that is not known, before Python 3.10
+
+    monkeypatch.setattr("linecache.getlines", fail)
+    frames = FramePool()
+    line = frames.add("program.py", 1, "<module>")
+
+    assert Origins(lambda _: -1).of(_CPU, frames, line) == UNKNOWN

@@ -1,0 +1,376 @@
+"""A program under the recorder, with TensorFlow: what is journalled, record by record.
+
+The program, `recorded_program.py`, runs once. The lines that are asked for bear marks there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.capturing.recorder.recorded import Place, Record, Recorded, Recorder
+
+_PROGRAM = Path(__file__).with_name("recorded_program.py")
+_LIBRARY = Path(__file__).with_name("recorded_library.py")
+_MARK = re.compile(r"# at: (\w+)$", re.MULTILINE)
+_CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
+
+
+def _marks(path: Path, source: str) -> dict[Place, str]:
+    lines = enumerate(source.splitlines(), 1)
+    return {(str(path), n): found[1] for n, line in lines if (found := _MARK.search(line))}
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+    folder = tmp_path_factory.mktemp("recorded")
+    library = folder / "site-packages" / "library.py"
+    library.parent.mkdir()
+    shutil.copy(_LIBRARY, library)
+    recorder = Recorder.make(folder)
+    variables = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "PYTHONPATH": str(library.parent),
+        "TF_ENABLE_ONEDNN_OPTS": "1",
+        "TF_VAR_secret": "not to be told",
+    }
+    done = recorder.run([sys.executable, _PROGRAM, "--an-argument"], variables, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    marks = {**_marks(_PROGRAM, _PROGRAM.read_text()), **_marks(library, _LIBRARY.read_text())}
+    return Recorded(recorder, done.stdout, marks)
+
+
+def test_the_program_does_what_it_does_without_us(recorded: Recorded) -> None:
+    assert sorted(recorded.output.split("\n")) == ["", "[0.0, 0.0]", "too large", "too late"]
+
+
+def test_the_journal_is_whole_and_tells_of_no_failure(recorded: Recorded) -> None:
+    kinds = [record["kind"] for record in recorded.journal]
+    assert kinds[:3] == ["started", "attached", "environment"]
+    assert kinds[-2:] == ["devices", "finished"]
+    assert set(kinds[3:-2]) == {"function", "error", "eager", "session_config"}
+    (attached,) = recorded.of_kind("attached")
+    assert attached["tf_version"].startswith("2.")
+
+
+@pytest.mark.parametrize(
+    ("mark", "op", "attributes"),
+    [
+        ("matmul", "MatMul", {"transpose_a": False, "transpose_b": True, "T": "float"}),
+        ("cast", "Cast", {"SrcT": "float", "DstT": "int32", "Truncate": False}),
+        ("split", "Split", {"num_split": 2, "T": "float"}),
+        ("join", "StringJoin", {"separator": {"s": "-"}, "N": 2}),
+        ("variable", "VarHandleOp", {"dtype": "float", "shape": {"shape": [2, 2]}}),
+        ("mapped", "RangeDataset", {"output_types": ["int64"], "output_shapes": [{"shape": []}]}),
+        ("table", "HashTableV2", {"key_dtype": "string", "value_dtype": "int32"}),
+    ],
+)
+def test_attributes_given_and_those_that_inputs_decide(
+    recorded: Recorded, mark: str, op: str, attributes: Record
+) -> None:
+    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
+    assert attributes.items() <= found["attributes"].items()
+    assert not found["is_function"]
+
+
+@pytest.mark.parametrize(
+    ("mark", "op", "attributes", "inputs"),
+    [
+        # The op's default comes before the type that an array has.
+        ("sum_values", "Sum", {"T": "double", "Tidx": "int32"}, ["double", "int32"]),
+        ("where_values", "Where", {"T": "bool"}, ["bool"]),
+        ("pack_values", "Pack", {"T": "float", "N": 2}, ["float", "float"]),
+        (
+            "identities",
+            "IdentityN",
+            {"T": ["double", "int64", "float"]},
+            ["double", "int64", "float"],
+        ),
+        ("tanh_list", "Tanh", {"T": "float"}, ["float"]),
+        ("zeros_like_objects", "ZerosLike", {"T": "string"}, ["string"]),
+        ("py_function_values", "EagerPyFunc", {"Tin": ["double", "int32"]}, ["double", "int32"]),
+    ],
+)
+def test_what_is_made_tensors_in_cpp_has_the_types_that_tensorflow_gives_it(
+    recorded: Recorded, mark: str, op: str, attributes: Record, inputs: list[str]
+) -> None:
+    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
+    assert attributes.items() <= found["attributes"].items()
+    assert [t["dtype"] for t in found["inputs"]] == inputs
+
+
+def test_values_of_other_types_at_one_line_are_other_ops(recorded: Recorded) -> None:
+    found = [s for s in recorded.at("equal_values") if s["op"] == "Equal"]
+    types = ["double", "float", "float", "int32", "int64", "bool"]
+    assert [s["attributes"]["T"] for s in found] == types
+    assert [[t["dtype"] for t in s["inputs"]] for s in found] == [[t, t] for t in types]
+
+
+@pytest.mark.parametrize(
+    ("mark", "op", "inputs", "outputs"),
+    [
+        ("matmul", "MatMul", [("float", [2, 2])] * 2, [("float", [2, 2])]),
+        ("split", "Split", [("int32", None), ("float", [2, 2])], [("float", [1, 2])] * 2),
+        ("stack", "Pack", [("float", [2, 2])] * 10, [("float", [10, 2, 2])]),
+        ("wrong_shapes", "MatMul", [("float", [2, 2]), ("float", [3, 3])], []),
+        ("in_python", "Sigmoid", [("float", [2, 2])], [("float", [2, 2])]),
+    ],
+)
+def test_inputs_and_outputs(
+    recorded: Recorded,
+    mark: str,
+    op: str,
+    inputs: list[tuple[str | None, list[int] | None]],
+    outputs: list[tuple[str, list[int]]],
+) -> None:
+    (found,) = [s for s in recorded.at(mark) if s["op"] == op]
+    assert [(t["dtype"], t["shape"]) for t in found["inputs"]] == inputs
+    assert [(t["dtype"], t["shape"]) for t in found["outputs"]] == outputs
+    devices = {(t["device"], t["backing_device"]) for t in found["inputs"] if t["device"]}
+    assert devices == {(_CPU, _CPU)}
+
+
+@pytest.mark.parametrize(
+    ("mark", "ops"),
+    [
+        ("stack", ["ReadVariableOp"] * 10 + ["Pack"]),  # a list of variables
+        ("add_variables", ["ReadVariableOp"] * 2 + ["AddV2"]),
+        ("maximum", ["ReadVariableOp", "Identity", "Maximum"]),  # by way of the fallback
+        ("stack_lazy", ["Mul"] + ["ReadVariableOp"] * 3 + ["Identity", "Pack"]),
+        ("negative", ["Neg"] * 2500),
+        ("wrong_shapes", ["Fill", "MatMul"]),
+        ("init_scope", ["VarHandleOp", "AssignVariableOp"]),
+        ("iterated", ["AnonymousIteratorV3", "MakeIterator", *["IteratorGetNext"] * 5]),
+        ("square", ["Square"] * 4),
+        ("cosh", ["Cosh"] * 10),
+    ],
+)
+def test_the_ops_of_a_line_in_order(recorded: Recorded, mark: str, ops: list[str]) -> None:
+    signatures, frames = recorded.eager["signatures"], recorded.eager["frames"]
+    found = [
+        signatures[k]["op"]
+        for sequence in recorded.sequences.values()
+        for k in sequence
+        if recorded.mark(frames, signatures[k]["frame"]) == mark
+    ]
+    assert found == ops
+
+
+def test_the_sequences_are_those_of_the_trace(recorded: Recorded) -> None:
+    assert recorded.traced.keys() == recorded.sequences.keys()
+    signatures = recorded.eager["signatures"]
+    ops = {s["op"] for s in signatures}
+    for thread, sequence in recorded.sequences.items():
+        events = recorded.traced[thread]
+        # What ran before the first marker was not asked for by the program's Python.
+        assert set(events[: events.index(0)]) <= {"_EagerConst"}
+        assert [e for e in events if e in ops] == [signatures[k]["op"] for k in sequence]
+        assert {e for e in events if e not in ops and isinstance(e, str)} <= {"_EagerConst"}
+
+
+def test_threads_are_told_apart(recorded: Recorded) -> None:
+    names = {s["thread"]: s["name"] for s in recorded.eager["sequences"]}
+    assert names[0] == "MainThread"
+    assert {"worker-0", "worker-1"} <= set(names.values())
+    assert {s["session"] for s in recorded.eager["sequences"]} == {0}
+    assert {s["first_index"] for s in recorded.eager["sequences"]} == {0}
+
+
+@pytest.mark.parametrize(
+    ("mark", "scopes"),
+    [
+        ("exp_outer", [(_CPU, "outer_scope")]),
+        ("exp_inner", [("/device:cpu:0", "inner_scope"), (_CPU, "outer_scope")]),
+        ("exp_again", [(_CPU, "outer_scope")]),
+        ("exp_no_request", [(_CPU, "outer_scope")]),
+        ("exp_lifted", [("", "lifting_scope"), (_CPU, "outer_scope")]),
+        ("exp_bare", []),
+        ("exp_completed", [(_CPU, "completed_scope")]),  # TensorFlow makes of it a CPU's
+        ("exp_library_call", [(_CPU, "library_scope")]),
+        ("exp_helper", [(_CPU, "library_helper_scope")]),
+    ],
+)
+def test_all_scopes_around_an_eager_op(
+    recorded: Recorded, mark: str, scopes: list[tuple[str, str]]
+) -> None:
+    (found,) = recorded.at(mark)
+    frames = recorded.eager["frames"]
+    told = [(asked, recorded.mark(frames, frame)) for asked, frame, _ in found["scopes"]]
+    assert told == scopes
+
+
+def test_the_scope_in_force_is_told_with_the_line_that_opened_it(recorded: Recorded) -> None:
+    (found,) = recorded.at("exp_inner")
+    opened = recorded.mark(recorded.eager["frames"], found["scope_frame"])
+    assert (found["scope"], opened) == (_CPU, "inner_scope")
+
+
+def test_whose_device_an_op_or_a_node_is_asked_for(recorded: Recorded) -> None:
+    marks = {
+        "of_spelt": None,
+        "of_variable": "kernel",
+        "of_beside_variable": "kernel",
+        "of_tensor": "machine",
+        "of_result": "Abs",
+        "of_spelt_in_full": None,
+    }
+    for mark, owner in marks.items():
+        found = [s for s in recorded.at(mark) if s["op"] == "Exp"]
+        assert {recorded.origin(s["scopes"][0][2]) for s in found} == {owner}, mark
+    function = recorded.function("__inference_in_scopes_of_others")
+    for name, owner in {"variable": "kernel", "again": "kernel", "short": None}.items():
+        (first, *_) = function["scopes"][function["nodes"].index(f"{name}/Exp")]
+        assert recorded.origin(function["scope_pool"][first][2]) == owner, name
+
+
+def test_a_variable_made_while_a_function_is_traced_is_in_the_scope_of_the_program(
+    recorded: Recorded,
+) -> None:
+    """TensorFlow opens the scope anew, outside of the graph (`init_scope`)."""
+    found = [s for s in recorded.at("lifted") if s["op"] == "VarHandleOp"]
+    opened = {recorded.mark(recorded.eager["frames"], s["scope_frame"]) for s in found}
+    assert ({s["scope"] for s in found}, opened) == ({_CPU}, {"lifted_scope"})
+
+
+def test_resources_are_known_by_the_op_that_made_them(recorded: Recorded) -> None:
+    signatures = recorded.eager["signatures"]
+    found = {
+        (recorded.mark(recorded.eager["frames"], signatures[r["signature"]]["frame"]), r["name"]): (
+            r["dtype"],
+            r["shape"],
+            r["bytes"],
+            r["device"],
+        )
+        for r in recorded.eager["resources"]
+    }
+    assert found == {
+        ("table", "hash_table"): (None, None, None, _CPU),
+        ("variable", "kernel"): ("float", [2, 2], 16, _CPU),
+        ("counter", "counter"): ("int64", [], 8, _CPU),
+        ("library_counter", "of_library"): ("float", [], 4, _CPU),
+        ("init_scope", "late"): ("float", [], 4, _CPU),
+        ("lifted", "lifted"): ("float", [], 4, _CPU),
+        ("iterated", ""): (None, None, None, _CPU),
+    }
+
+
+def test_of_what_a_library_makes_its_line_is_known_too(recorded: Recorded) -> None:
+    frames, signatures = recorded.eager["frames"], recorded.eager["signatures"]
+    made = {r["name"]: signatures[r["signature"]]["library"] for r in recorded.eager["resources"]}
+    assert recorded.mark(frames, made["of_library"]) == "library_variable"
+    assert recorded.mark(frames, made["kernel"]) is None
+    (by_library,), (own,) = recorded.at("exp_library_call"), recorded.at("exp_helper")
+    assert recorded.mark(frames, by_library["library"]) == "library_op"
+    assert recorded.mark(frames, own["library"]) is None
+    record = recorded.function("__inference_step")
+    lines = dict(zip(record["nodes"], record["library"], strict=True))
+    assert recorded.mark(record["frames"], lines["Exp"]) == "library_op"
+    assert recorded.mark(record["frames"], lines["MatMul"]) is None
+
+
+def test_a_call_binds_what_the_function_has_captured(recorded: Recorded) -> None:
+    resources = recorded.eager["resources"]
+    for mark in ("call", "other_call"):
+        (call,) = recorded.at(mark)
+        assert call["is_function"]
+        assert call["op"] == recorded.function("__inference_step")["name"]
+        assert call["attributes"] == {}
+        bound = [t["resource"] for t in call["inputs"]]
+        names = [None if k is None else resources[k]["name"] for k in bound]
+        assert names == [None, None, "kernel", "counter", "hash_table", None]
+
+
+@pytest.mark.parametrize(
+    ("function", "node", "mark"),
+    [
+        ("__inference_step", "MatMul", "graph_matmul"),
+        ("__inference_step", "Tanh", "graph_tanh"),
+        ("__inference_step", "cond", "graph_condition"),
+        ("__inference_step", "while", "graph_while"),
+        ("__inference_step", "Exp", "graph_library"),
+        ("__inference_step", "None_Lookup/LookupTableFindV2", "graph_lookup"),
+        ("cond_true", "cond/Sqrt", "graph_branch"),
+        ("while_body", "while/add", "graph_body"),
+        ("__inference_Dataset_map_lambda", "mul", "mapped"),
+        ("", "y", "v1_sinh"),
+    ],
+)
+def test_the_line_of_a_node(recorded: Recorded, function: str, node: str, mark: str) -> None:
+    assert recorded.node(function, node)[0] == mark
+
+
+@pytest.mark.parametrize(
+    ("function", "node", "scopes"),
+    [
+        ("__inference_step", "MatMul", [("/CPU:0", "graph_scope")]),
+        (
+            "__inference_step",
+            "Tanh",
+            [
+                ("CPU:0", "graph_helper_scope"),
+                ("CPU:0", "graph_inner_scope"),
+                ("/CPU:0", "graph_scope"),
+            ],
+        ),
+        ("__inference_step", "Exp", [("CPU:0", "library_scope")]),
+        ("", "y", [("CPU:0", "v1_scope")]),
+    ],
+)
+def test_the_scopes_of_a_node(
+    recorded: Recorded, function: str, node: str, scopes: list[tuple[str, str]]
+) -> None:
+    assert recorded.node(function, node)[1] == scopes
+
+
+def test_a_scope_that_tensorflow_opened_is_not_the_users(recorded: Recorded) -> None:
+    ((_, opened),) = recorded.node("__inference_with_python", "EagerPyFunc")[1]
+    assert opened is not None
+    assert "script_ops.py" in opened
+    found = recorded.function("__inference_with_python")
+    assert [f[3] for f in found["frames"] if f[0].endswith("script_ops.py")] == [0]
+
+
+def test_an_error_of_tf_config_and_its_handler(recorded: Recorded) -> None:
+    (error,) = [e for e in recorded.of_kind("error") if e["where"] == "tf.config"]
+    assert (error["type"], error["call"]) == ("RuntimeError", "inter_op_parallelism_threads")
+    assert "cannot be modified after initialization" in error["message"]
+    assert [recorded.marks[f[0], f[1]] for f in error["raised"]] == ["config_error"]
+    assert recorded.marks[tuple(error["handler"][:2])] == "config_handler"
+
+
+def test_memory_that_ran_out_and_its_handler(recorded: Recorded) -> None:
+    (error,) = [e for e in recorded.of_kind("error") if e["where"] == "resource_exhausted"]
+    assert error["type"] == "ResourceExhaustedError"
+    assert "shape[4194304,4194304]" in error["message"]
+    marks = [recorded.marks[f[0], f[1]] for f in error["raised"]]
+    assert marks == ["exhausted", "allocating", "running_out"]
+    assert [f[2:] for f in error["raised"][:2]] == [["allocate", 1], ["too_large", 1]]
+    file, line, name = error["handler"]
+    assert (recorded.marks[file, line], name) == ("exhausted_handler", "too_large")
+
+
+def test_the_environment_is_told_without_its_secrets(recorded: Recorded) -> None:
+    (found,) = recorded.of_kind("environment")
+    assert found["variables"] == {"TF_ENABLE_ONEDNN_OPTS": "1"}
+    assert found["tensorflow"]["version"] == recorded.of_kind("attached")[0]["tf_version"]
+    assert found["tensorflow"]["build"]["is_cuda_build"] in {True, False}
+    assert found["python"]["executable"] == sys.executable
+    assert found["script"] == str(_PROGRAM)
+    assert "not to be told" not in recorded.recorder.work.joinpath("journal.jsonl").read_text()
+    assert "--an-argument" not in str(found)
+
+
+def test_the_dumps_that_are_kept_are_those_of_the_functions_that_ran(recorded: Recorded) -> None:
+    names = {path.name for path in (recorded.recorder.work / "graphs").iterdir()}
+    stages = ("before_placer", "before_post_placement_passes", "after_partition_passes")
+    for function in ("step", "with_python", "Dataset_map_lambda"):
+        name = recorded.function(f"__inference_{function}")["name"]
+        own = {n for n in names if n.startswith((name + ".", name + "_partition"))}
+        assert {n.split(".main.")[-1] for n in own} == {f"{stage}.pb" for stage in stages}
+    assert not any("initial" in n or "mlir" in n for n in names)

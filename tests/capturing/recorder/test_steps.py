@@ -1,0 +1,146 @@
+"""Which calls are marked as steps, and what that replaces in TensorFlow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tensorflow.python.profiler import trace
+from tensorflow.python.profiler.internal import _pywrap_traceme
+
+from traceanalyzer.capturing.recorder.steps import StepMarks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NATIVE = trace.Trace.__init__
+TRAIN = "__inference_train_17"
+MAIN = 0
+
+
+class Marks:
+    """What has been written into the trace."""
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.steps: list[str] = []
+
+    def made(self, _: str, *, step_num: int, graph_type: str, _r: int) -> Mark:
+        assert _r == 1
+        mark = f"{graph_type} {step_num}"
+        self.open.append(mark)
+        return Mark(self, mark)
+
+
+class Mark:
+    def __init__(self, marks: Marks, text: str) -> None:
+        self._marks = marks
+        self._text = text
+
+    def Stop(self) -> None:  # noqa: N802 - TensorFlow's name
+        self._marks.open.remove(self._text)
+        self._marks.steps.append(self._text)
+
+
+@pytest.fixture
+def marks(monkeypatch: pytest.MonkeyPatch) -> Marks:
+    found = Marks()
+    monkeypatch.setattr(_pywrap_traceme, "TraceMe", found.made)
+    return found
+
+
+@pytest.fixture(params=[False, True], ids=["free", "counted"])
+def is_counted(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+@pytest.fixture
+def steps(is_counted: bool) -> Iterator[StepMarks]:  # noqa: FBT001 - a fixture
+    found = StepMarks(is_counted=is_counted)
+    found.install()
+    yield found
+    found.uninstall()
+    assert trace.Trace.__init__ is NATIVE
+
+
+def _call(steps: StepMarks, name: str = TRAIN, thread: int = MAIN, times: int = 1) -> None:
+    for _ in range(times):
+        steps.ended(name, thread)
+        steps.began(name, thread)
+
+
+def _own_step(number: int) -> Any:  # noqa: ANN401 - a context
+    return trace.Trace("train", step_num=number, _r=1)
+
+
+def _make_objects_of_other_ops(count: int) -> None:
+    for _ in range(count):
+        trace.Trace("tf.constant")
+
+
+@pytest.mark.parametrize("is_counted", [False], ids=["free"], indirect=True)
+def test_outside_of_sessions_the_class_is_tensorflows_after_a_while(
+    steps: StepMarks, marks: Marks
+) -> None:
+    _make_objects_of_other_ops(20_000)
+    assert trace.Trace.__init__ is NATIVE
+    steps.session_started()
+    _call(steps, times=4)
+    _make_objects_of_other_ops(20_000)
+    assert trace.Trace.__init__ is not NATIVE
+    steps.session_stopped()
+    _make_objects_of_other_ops(20_000)
+    assert trace.Trace.__init__ is NATIVE
+    assert marks.steps == ["train 3"]
+
+
+@pytest.mark.parametrize("before", [0, 20_000], ids=["at once", "after much else"])
+def test_a_session_that_begins_within_a_programs_step_marks_none(
+    steps: StepMarks, marks: Marks, before: int
+) -> None:
+    _make_objects_of_other_ops(before)
+    for number in range(6):
+        with _own_step(number):
+            _call(steps, times=2)
+            if number == 3:
+                steps.session_started()
+            _call(steps, times=2)
+    assert not marks.steps
+    assert not marks.open
+
+
+def test_steps_are_marked_from_the_third_call_on(steps: StepMarks, marks: Marks) -> None:
+    steps.session_started()
+    _call(steps, times=2)
+    assert not marks.open
+    _call(steps, times=3)
+    assert (marks.steps, marks.open) == (["train 3", "train 4"], ["train 5"])
+
+
+@pytest.mark.parametrize(
+    ("is_counted", "first"),
+    [(False, 12), (True, 11)],
+    ids=["free", "counted"],
+    indirect=["is_counted"],
+)
+def test_a_later_session_marks_what_it_can_know(steps: StepMarks, marks: Marks, first: int) -> None:
+    _call(steps, times=10)
+    steps.session_started()
+    _call(steps, times=4)
+    assert marks.steps == [f"train {n}" for n in range(first, 14)]
+
+
+def test_a_program_that_marks_its_steps_is_left_to_it(steps: StepMarks, marks: Marks) -> None:
+    steps.session_started()
+    for number in range(6):
+        with _own_step(number):
+            _call(steps)
+    assert not marks.steps
+    assert not marks.open
+
+
+def test_an_error_of_the_class_shows_no_frame_of_ours(steps: StepMarks) -> None:
+    steps.session_started()
+    with pytest.raises(TypeError) as found:
+        trace.Trace()
+    assert len(found.traceback) == 1

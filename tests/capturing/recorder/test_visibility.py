@@ -1,0 +1,94 @@
+"""Which lines of a program choose the GPUs that TensorFlow sees."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tensorflow as tf
+from tensorflow.python.eager import context
+
+from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.visibility import VisibilityRecorder, watch_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Journal:
+    return Journal(str(tmp_path / "journal"))
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    mapping = type(os.environ)
+    monkeypatch.setattr(mapping, "__setitem__", mapping.__setitem__)
+    monkeypatch.setattr(mapping, "__delitem__", mapping.__delitem__)
+    monkeypatch.setattr(VisibilityRecorder, "devices_made", False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    yield
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "journal"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def test_the_line_that_sets_the_variable_is_noted(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "_context", None)
+    watch_variable(journal)
+    os.environ["ANOTHER"] = "1"
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "-1"
+    (record,) = written(tmp_path)
+    assert (record["how"], record["value"]) == ("CUDA_VISIBLE_DEVICES", "-1")
+    assert record["frames"][0][0] == __file__
+
+
+def test_a_variable_that_is_unset_again_has_no_value(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context, "_context", None)
+    watch_variable(journal)
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    assert os.environ.pop("CUDA_VISIBLE_DEVICES") == "-1"
+    assert [record["value"] for record in written(tmp_path)] == ["-1", None]
+
+
+def test_a_variable_that_comes_too_late_is_not(journal: Journal, tmp_path: Path) -> None:
+    tf.config.list_physical_devices()
+    watch_variable(journal)
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+    assert written(tmp_path) == []
+
+
+def test_an_error_of_the_program_shows_no_line_of_ours(journal: Journal) -> None:
+    watch_variable(journal)
+    with pytest.raises(TypeError) as caught:
+        os.environ["CUDA_VISIBLE_DEVICES"] = 1  # type: ignore[assignment]
+    assert not any(str(e.path).endswith("recorder/visibility.py") for e in caught.traceback)
+
+
+def test_a_call_that_leaves_no_gpu_visible_is_noted(
+    journal: Journal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(context.Context, "set_visible_devices", lambda *_: None)
+    recorder = VisibilityRecorder(journal)
+    recorder.install()
+    try:
+        tf.config.set_visible_devices([], "GPU")
+        tf.config.set_visible_devices([], "CPU")  # of no concern
+    finally:
+        recorder.uninstall()
+
+    (record,) = written(tmp_path)
+    assert (record["how"], record["value"]) == ("tf.config.set_visible_devices", "[]")
+    assert record["frames"][0][0] == __file__

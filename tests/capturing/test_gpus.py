@@ -1,0 +1,140 @@
+"""What is told of GPUs: from a driver made up for the test, and from none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from traceanalyzer.capturing.gpus import GpuWatch
+
+if TYPE_CHECKING:
+    import pytest
+
+
+class Nvml(ModuleType):
+    """A driver with one GPU, on which this process, a child of it and another run."""
+
+    def __init__(self, processes: list[SimpleNamespace]) -> None:
+        super().__init__("pynvml")
+        self.used = [1 << 30, 5 << 30, 3 << 30]
+        self.generations = [4, 1]  # it goes to sleep
+        self.processes = processes
+        self.is_open = False
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+        if not name.startswith("nvml"):
+            raise AttributeError(name)
+
+        def refuse(*_: object) -> None:
+            raise RuntimeError(name)
+
+        return refuse
+
+    def nvmlInit(self) -> None:  # noqa: N802 - NVML's
+        self.is_open = True
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.is_open = False
+
+    def nvmlSystemGetDriverVersion(self) -> bytes:  # noqa: N802
+        return b"550.54"
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 1
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        return index
+
+    def nvmlDeviceGetName(self, _: int) -> str:  # noqa: N802
+        return "NVIDIA Test"
+
+    def nvmlDeviceGetCudaComputeCapability(self, _: int) -> tuple[int, int]:  # noqa: N802
+        return 9, 0
+
+    def nvmlDeviceGetMemoryInfo(self, _: int) -> SimpleNamespace:  # noqa: N802
+        used = self.used.pop(0) if len(self.used) > 1 else self.used[0]
+        return SimpleNamespace(total=8 << 30, used=used)
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, _: int) -> int:  # noqa: N802
+        return self.generations.pop(0) if len(self.generations) > 1 else self.generations[0]
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, _: int) -> int:  # noqa: N802
+        return 16
+
+    def nvmlDeviceGetUtilizationRates(self, _: int) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(gpu=40, memory=10)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, _: int) -> list[SimpleNamespace]:  # noqa: N802
+        return self.processes
+
+    def nvmlSystemGetProcessName(self, pid: int) -> bytes:  # noqa: N802
+        return b"python" if pid == 1 else b"other"
+
+
+def process(pid: int, used: int | None = 1 << 20) -> SimpleNamespace:
+    return SimpleNamespace(pid=pid, usedGpuMemory=used)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, nvml: Nvml) -> list[dict[str, Any]]:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setattr("traceanalyzer.capturing.gpus._EVERY_S", 0.01)
+    watch = GpuWatch()
+    watch.start(os.getpid())
+    until = time.monotonic() + 10
+    while len(nvml.used) > 1 and time.monotonic() < until:
+        time.sleep(0.01)
+    return watch.finish()
+
+
+def test_tells_what_the_driver_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = Nvml([])
+    assert watched(monkeypatch, nvml) == [
+        {
+            "index": 0,
+            "name": "NVIDIA Test",
+            "uuid": None,
+            "driver_version": "550.54",
+            "compute_capability": "9.0",
+            "memory_total_bytes": 8 << 30,
+            "memory_used_bytes": 1 << 30,
+            "memory_peak_bytes": 5 << 30,
+            "utilisation_percent": {"mean": 40.0, "max": 40},
+            "pcie_generation": 4,
+            "pcie_width": 16,
+            "other_processes": [],
+        }
+    ]
+    assert not nvml.is_open
+
+
+def test_the_others_are_those_that_are_not_the_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        seen = [process(os.getpid()), process(child.pid), process(1), process(2**22 + 5, None)]
+        [gpu] = watched(monkeypatch, Nvml(seen))
+    assert gpu["other_processes"] == [
+        {"pid": 1, "name": "python", "memory_bytes": 1 << 20},
+        {"pid": 2**22 + 5, "name": "other", "memory_bytes": None},
+    ]
+
+
+def test_what_comes_later_under_a_number_from_outside_may_be_the_script(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvml = Nvml([])
+    first: list[list[SimpleNamespace]] = [[]]
+    nvml.nvmlDeviceGetComputeRunningProcesses = lambda _: (  # type: ignore[method-assign]
+        first.pop() if first else [process(2**22 + 5)]
+    )
+    [gpu] = watched(monkeypatch, nvml)
+    assert gpu["other_processes"] == []
+
+
+def test_tells_nothing_without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = Nvml([])
+    nvml.used = [0]
+    monkeypatch.setattr(Nvml, "nvmlInit", lambda _: 1 / 0)
+    assert watched(monkeypatch, nvml) == []

@@ -1,0 +1,192 @@
+"""What a capture of TensorFlow leaves: the files, our lines, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.capturing.running import CAPTURE, Done, Terminal, captured, finished, plain, waits_for
+from traceanalyzer.capture_file.files import path_beside, read
+from traceanalyzer.run import load
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from traceanalyzer.capture_file.document import CaptureFile
+
+SCRIPT = """
+import os, signal, sys, time
+
+import tensorflow as tf
+
+@tf.function
+def work(x):
+    return tf.reduce_sum(tf.matmul(x, x) + 1.0)
+
+for _ in range(50):
+    work(tf.ones((64, 64)))
+print("ready", flush=True)
+how = sys.argv[1]
+if how == "exception":
+    raise ValueError("mine")
+if how == "os._exit":
+    os._exit(5)
+if how == "kill":  # while it wrote its trace
+    os.makedirs(f"traceanalyzer-logs/.traceanalyzer-{os.getpid()}/plugins")
+    os.kill(os.getpid(), signal.SIGKILL)
+if how == "sleep":
+    time.sleep(60)
+"""
+
+# When and in which thread TensorFlow said what it said, and the numbers of its processes.
+TIMES = re.compile(rb"00:00:\d+\.\d+ +\d+ |^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+", re.MULTILINE)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "script.py").write_text(SCRIPT)
+    return tmp_path
+
+
+def traces(folder: Path) -> list[Path]:
+    return [*(folder / "traceanalyzer-logs").rglob("*.xplane.pb")]
+
+
+def evidence(folder: Path) -> CaptureFile:
+    [file] = (folder / "traceanalyzer-logs").rglob("*.placement.json.gz")
+    found = read(file)
+    assert found is not None
+    return found
+
+
+def masked(done: Done, folder: Path) -> Done:
+    """The same without times, and without the folder that it ran in."""
+    return Done(done.code, done.out, TIMES.sub(b"", done.err).replace(bytes(folder), b""))
+
+
+def without(tmp_path: Path, how: str, **variables: str) -> Done:
+    """Run the script without the capture, masked."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "script.py").write_text(SCRIPT)
+    return masked(plain(["script.py", how], folder, **variables), folder)
+
+
+def names(folder: Path) -> set[str]:
+    """The kinds of files below a folder: whole ones, and whatever else is there."""
+    return {
+        file.name.partition(".")[2]
+        for file in (folder / "traceanalyzer-logs").rglob("*")
+        if file.is_file()
+    }
+
+
+def test_a_script_that_fails_leaves_a_run_the_evidence_and_the_page(folder: Path) -> None:
+    options = ["--logdir", "my\nlogs", "--report", "my\x1b\npage.html"]
+    done = captured([*options, "script.py", "exception"], folder)
+    assert done.code == 1
+    assert masked(done.without_ours, folder) == without(folder, "exception")
+    [trace] = (folder / "my\nlogs" / "plugins" / "profile").rglob("*.xplane.pb")
+    assert re.fullmatch(r"\d{4}(_\d\d){5}", trace.parent.name)
+    recorded, verdict, page = done.ours
+    assert recorded.startswith("recorded ")
+    assert rf"in my\nlogs/plugins/profile/{trace.parent.name}, " in recorded
+    assert "TensorFlow had no GPU: " in verdict
+    assert page == r"the report: my\x1b\npage.html"
+    assert (folder / "my\x1b\npage.html").stat().st_size > 10_000
+    capture_file = read(path_beside(trace))
+    assert capture_file is not None
+    assert capture_file.complete
+    assert capture_file.log_source == "script"
+    assert any("cuda" in line.lower() or "cpu_feature" in line for line in capture_file.log)
+    [session] = capture_file.sessions
+    assert session.trace == trace.name
+    assert "Sum" in {*load(folder / "my\nlogs").ops["type"]}
+
+
+@pytest.mark.slow
+def test_a_script_that_leaves_at_once_is_recorded(folder: Path) -> None:
+    done = captured(["--no-report", "script.py", "os._exit"], folder)
+    assert done.code == 5
+    assert masked(done.without_ours, folder) == without(folder, "os._exit")
+    assert len(traces(folder)) == 1
+    assert evidence(folder).complete
+    assert not (folder / "traceanalyzer-report.html").exists()
+
+
+def test_a_script_that_is_killed_leaves_its_evidence(folder: Path) -> None:
+    done = captured(["script.py", "kill"], folder)
+    assert done.code == -signal.SIGKILL
+    assert names(folder) == {"placement.json.gz"}
+    assert [file.name for file in (folder / "traceanalyzer-logs").iterdir()] == ["plugins"]
+    capture_file = evidence(folder)
+    assert not capture_file.complete
+    assert capture_file.functions
+    assert "return tf.reduce_sum(tf.matmul(x, x) + 1.0)" in {f.text for f in capture_file.frames}
+    assert done.ours == ["no trace was recorded: the script was killed before it could be written"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_is_ended_from_outside_is_recorded(
+    folder: Path, number: signal.Signals
+) -> None:
+    def meanwhile(process: subprocess.Popen[bytes]) -> None:
+        waits_for(process, b"ready")
+        os.kill(process.pid, number)
+
+    done = captured(["--no-report", "script.py", "sleep"], folder, meanwhile=meanwhile)
+    assert done.code == -number
+    assert len(traces(folder)) == 1
+    assert evidence(folder).complete
+
+
+def test_ctrl_c_keeps_what_was_recorded(folder: Path) -> None:
+    terminal = Terminal([*CAPTURE, "script.py", "sleep"], folder)
+    terminal.shows(b"ready")
+    terminal.types(b"\x03")
+    assert terminal.ends() == -signal.SIGINT
+    assert terminal.written.count(b"Traceback (most recent call last)") == 1
+    assert b"\r\ntraceanalyzer: the report: traceanalyzer-report.html\r\n" in terminal.written
+    assert (folder / "traceanalyzer-report.html").is_file()
+    assert len(traces(folder)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kilobytes", [1, 20])
+def test_a_full_disk_is_not_the_scripts_trouble(folder: Path, kilobytes: int) -> None:
+    """A limit on the size of files: what is written over it fails as on a full disk."""
+    words = ["/bin/bash", "-c", f'ulimit -f {kilobytes}; exec "$@"', "bash"]
+    # Or Python would leave the first part of what it compiles in its cache.
+    compiles = {"PYTHONDONTWRITEBYTECODE": "1"}
+    done = finished([*words, *CAPTURE, "script.py", "exception"], folder, **compiles)
+    assert masked(done.without_ours, folder) == without(folder, "exception")
+    assert names(folder) <= {"placement.json.gz"}
+    assert any(
+        re.match(r"no trace was recorded|the trace could not be written\b.*\.xplane\.pb\b", line)
+        for line in done.ours
+    )
+
+
+@pytest.mark.slow
+def test_suppressed_lines_come_from_a_probe(folder: Path) -> None:
+    done = captured(["--no-report", "script.py", "end"], folder, TF_CPP_MIN_LOG_LEVEL="3")
+    assert masked(done.without_ours, folder) == without(folder, "end", TF_CPP_MIN_LOG_LEVEL="3")
+    capture_file = evidence(folder)
+    assert capture_file.log_source in {"probe", "script+probe"}
+    assert any("cpu_feature_guard" in line for line in capture_file.log)
+
+
+@pytest.mark.slow
+def test_a_report_that_fails_changes_nothing_else(folder: Path) -> None:
+    (folder / "page.html").symlink_to("/dev/full")
+    done = captured(["--report", "page.html", "script.py", "exception"], folder)
+    assert done.code == 1
+    assert len(traces(folder)) == 1
+    assert done.ours[-1].startswith("no report: ")
+    assert "; try traceanalyzer report traceanalyzer-logs/plugins/profile/" in done.ours[-1]

@@ -1,0 +1,112 @@
+"""The book of one allocator, against one that is kept by hand record by record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from traceanalyzer.memory.ledger import Ledger, Numbers, ledger
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn
+
+
+class Record(NamedTuple):
+    is_allocation: bool
+    address: int
+    size: int
+
+
+class History(NamedTuple):
+    """What an allocator did, and which of it was recorded."""
+
+    older: dict[int, int]  # blocks from before the first record, by address
+    records: list[Record]
+
+
+@st.composite
+def histories(draw: DrawFn) -> History:
+    """What an allocator may do: it hands out no address twice, and takes back what is live."""
+    older = draw(st.dictionaries(st.integers(0, 5), st.integers(0, 9), max_size=4))
+    live = dict(older)
+    records = []
+    for _ in range(draw(st.integers(1, 25))):
+        address = draw(st.integers(0, 5))
+        if address in live:
+            records.append(Record(is_allocation=False, address=address, size=live.pop(address)))
+        else:
+            live[address] = draw(st.integers(0, 9))
+            records.append(Record(is_allocation=True, address=address, size=live[address]))
+    return History(older, records)
+
+
+def book_of(history: History, *, kept: list[int] | None = None, sizes_told: bool = True) -> Ledger:
+    """The book of the records at `kept`, all by default; the totals are those of all."""
+    signed = [r.size if r.is_allocation else -r.size for r in history.records]
+    allocated = sum(history.older.values()) + np.cumsum(signed)
+    chosen = list(range(len(signed))) if kept is None else kept
+    records = [history.records[k] for k in chosen]
+    is_allocation = np.array([r.is_allocation for r in records], np.bool_)
+    return ledger(
+        np.arange(len(records)),
+        np.arange(len(records)) * 10,
+        is_allocation=is_allocation,
+        address=np.array([r.address for r in records], np.int64),
+        allocated=allocated[chosen].astype(np.int64),
+        reserved=np.zeros(len(records), np.int64),
+        sizes=Numbers(
+            np.array([r.size if sizes_told or r.is_allocation else 0 for r in records], np.int64),
+            is_allocation | sizes_told,
+        ),
+    )
+
+
+@given(histories(), st.booleans())
+def test_what_is_live_and_what_is_older_is_known_after_each_record(
+    history: History,
+    sizes_told: bool,  # noqa: FBT001  # drawn
+) -> None:
+    book = book_of(history, sizes_told=sizes_told)
+
+    older, live = dict(history.older), dict[int, int]()
+    first = history.records[0]
+    # What the first record gives back without a size nothing tells of.
+    untold = 0 if sizes_told or first.is_allocation else first.size
+    assert book.at_first == sum(older.values()) - untold
+    for index, record in enumerate(history.records):
+        if record.is_allocation:
+            live[record.address] = index
+        else:
+            live.pop(record.address, None)
+            older.pop(record.address, None)
+        assert sorted(book.held(index).tolist()) == sorted(live.values())
+        assert book.live[index] == sum(history.records[k].size for k in live.values())
+        assert book.before[index] == sum(older.values())
+        assert book.unaccounted(index) == 0
+
+
+@given(histories(), st.data())
+def test_the_parts_add_up_where_records_are_lost(history: History, data: st.DataObject) -> None:
+    n = len(history.records)
+    kept = sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1)))
+
+    book = book_of(history, kept=kept)
+
+    for index in range(len(book)):
+        assert book.live[index] == book.size[book.held(index)].sum()
+        assert book.in_use[index] == (
+            book.reserved[index] + book.before[index] + book.live[index] + book.unaccounted(index)
+        )
+
+
+@given(histories())
+def test_no_block_outlives_the_next_of_its_address(history: History) -> None:
+    book = book_of(history)
+
+    for index, record in enumerate(history.records):
+        later = [k for k in range(index + 1, len(book)) if history.records[k][1] == record.address]
+        expected = (later[0] if later else len(book)) if record.is_allocation else -1
+        assert book.end[index] == expected

@@ -1,0 +1,172 @@
+"""What each allocator had in use, from traces written by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tables.reading import rows, tables_of
+from tests.traces import allocation, deallocation, event, host, line, op, us
+from traceanalyzer.memory.use import memory_use
+
+if TYPE_CHECKING:
+    from traceanalyzer.memory.use import AllocatorUse
+    from traceanalyzer.tables.host_tables import HostTables
+
+US = 10**6
+KIB = 1024
+A, B, C = 0xA000, 0xB000, 0xC000
+
+
+def used(*events: Any) -> tuple[AllocatorUse, ...]:  # noqa: ANN401  # words of the language
+    return used_in(tables_of(host(line("a")(*events))))
+
+
+def used_in(tables: HostTables) -> tuple[AllocatorUse, ...]:
+    return memory_use(tables.allocations, tables.steps)
+
+
+def only(*events: Any) -> AllocatorUse:  # noqa: ANN401  # likewise
+    (found,) = used(*events)
+    return found
+
+
+def holders(use: AllocatorUse) -> list[tuple[Any, ...]]:
+    assert use.peak is not None
+    return rows(use.peak.holders, "op_name", "data_type", "shape", "region_type", "bytes", "count")
+
+
+def test_the_peak_is_told_with_what_holds_it() -> None:
+    use = only(
+        op("dense/MatMul", "MatMul", us(0, 0.5)),
+        # Of 8 KiB that were in use before, 2 KiB are given back before the peak, 1 KiB after it.
+        deallocation(2 * KIB, us(1), address=0x1, in_use=6 * KIB),
+        allocation(1000, us(2), "gone", address=A, in_use=7 * KIB, region="temp"),
+        deallocation(1000, us(3), address=A, in_use=6 * KIB),
+        allocation(4000, us(4), "dense/MatMul", address=A, in_use=10 * KIB, shape="[1000]"),
+        allocation(1000, us(5), "w", address=B, in_use=11 * KIB, type=3, region="persist"),
+        allocation(1000, us(6), "w", address=C, in_use=12 * KIB, type=3, region="persist"),
+        allocation(2048, us(7), "", address=0xD, in_use=14 * KIB, available=6 * KIB),
+        deallocation(1 * KIB, us(8), address=0x2, in_use=13 * KIB),
+        allocation(1 * KIB, us(9), "late", address=0x3, in_use=14 * KIB),
+    )
+
+    peak = use.peak
+    assert peak is not None
+    assert (peak.at_ps, peak.bytes, peak.available_bytes) == (7 * US, 14 * KIB, 6 * KIB)
+    assert (peak.named_bytes, peak.unnamed_bytes) == (6 * KIB, 2 * KIB)
+    assert (peak.before_bytes, peak.unaccounted_bytes, peak.reserved_bytes) == (6 * KIB, 0, 0)
+    assert peak.rounding_bytes == (4 * KIB - 4000) + 2 * (KIB - 1000)
+    assert holders(use) == [
+        ("dense/MatMul", "float", "[1000]", "output", 4 * KIB, 1),
+        ("w", "int32", "[]", "persist", 2 * KIB, 2),
+        (None, "float", "[]", "output", 2 * KIB, 1),
+    ]
+    assert rows(peak.holders, "op_id")[0] is not None
+    assert rows(peak.holders, "op_id")[1:] == [None, None]
+
+
+def test_of_several_moments_with_as_much_in_use_the_first_is_the_peak() -> None:
+    use = only(
+        allocation(KIB, us(1), "x", address=A, in_use=KIB),
+        deallocation(KIB, us(2), address=A, in_use=0),
+        allocation(KIB, us(3), "y", address=A, in_use=KIB),
+    )
+
+    assert use.peak is not None
+    assert use.peak.at_ps == 1 * US
+    assert [held[0] for held in holders(use)] == ["x"]
+
+
+def test_allocators_are_kept_apart_those_of_devices_first() -> None:
+    found = used(
+        allocation(1, us(1), "a", address=A, allocator="mklcpu"),
+        allocation(1, us(2), "b", address=A, allocator="gpu_host_bfc", available=64 * KIB),
+        allocation(1, us(3), "c", address=A, allocator="GPU_1_bfc"),
+        allocation(1, us(4), "d", address=A, allocator="a_pool"),
+        allocation(1, us(5), "e", address=A, allocator="GPU_0_bfc"),
+        allocation(1, us(6), "f", address=A, allocator="PluggableDevice_0_bfc"),
+    )
+
+    assert [(use.allocator, use.kind, use.device, use.records) for use in found] == [
+        ("GPU_0_bfc", "device", "/device:GPU:0", 1),
+        ("GPU_1_bfc", "device", "/device:GPU:1", 1),
+        ("PluggableDevice_0_bfc", "device", None, 1),
+        ("a_pool", "unknown", None, 1),
+        ("gpu_host_bfc", "pinned_host", None, 1),
+        ("mklcpu", "host", None, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("pluggable_device_host_bfc", "pinned_host"),
+        ("bfc_cpu_allocator_for_gpu", "host"),
+        ("GPU_x_bfc", "unknown"),
+    ],
+)
+def test_whose_memory_it_is_is_told_by_the_name(name: str, kind: str) -> None:
+    assert only(allocation(1, us(1), allocator=name)).kind == kind
+
+
+class TestLostRecords:
+    def test_a_deallocation_without_its_record_ends_where_the_address_is_handed_out_anew(
+        self,
+    ) -> None:
+        use = only(
+            allocation(KIB, us(1), "x", address=A, in_use=KIB),
+            allocation(KIB, us(2), "y", address=A, in_use=KIB),
+            allocation(KIB, us(3), "z", address=B, in_use=2 * KIB),
+        )
+
+        assert [held[0] for held in holders(use)] == ["y", "z"]
+        assert use.peak is not None
+        assert use.peak.unaccounted_bytes == 0
+
+    def test_what_is_given_back_twice_was_handed_out_between_and_is_not_from_before(self) -> None:
+        use = only(
+            allocation(KIB, us(1), "x", address=A, in_use=KIB),
+            deallocation(KIB, us(2), address=A, in_use=0),
+            deallocation(KIB, us(3), address=A, in_use=0),
+            allocation(2 * KIB, us(4), "y", address=B, in_use=2 * KIB),
+        )
+
+        assert use.peak is not None
+        assert (use.peak.before_bytes, use.peak.unaccounted_bytes) == (0, 0)
+
+
+class TestFragmentation:
+    @pytest.mark.parametrize(
+        ("told", "share"),
+        [
+            (0.25, 0.25),
+            (1.5, None),
+            (float("nan"), None),
+        ],
+    )
+    def test_it_is_that_of_the_peaks_record(self, told: float | str, share: float | None) -> None:
+        stats: dict[str, Any] = {"allocator_name": "GPU_0_bfc", "allocation_bytes": KIB}
+        use = only(
+            event("MemoryAllocation", us(1), **stats, bytes_allocated=KIB, addr=A,
+                  fragmentation=0.5),
+            event("MemoryAllocation", us(2), **stats, bytes_allocated=2 * KIB, addr=B,
+                  fragmentation=told),
+        )  # fmt: skip
+
+        assert use.peak is not None
+        assert use.peak.fragmentation == share
+
+
+class TestWhatIsNotTold:
+    @pytest.mark.parametrize("told", [-1, 2**63 - 1])
+    def test_what_can_be_no_size_is_not_told(self, told: int) -> None:
+        use = only(
+            allocation(KIB, us(1), "x", address=A, in_use=told, available=told, peak=told),
+            allocation(KIB, us(2), "y", address=B, in_use=KIB, available=told, peak=told),
+        )
+
+        assert use.peak is not None
+        assert (use.peak.at_ps, use.peak.bytes) == (2 * US, KIB)
+        assert (use.limit_bytes, use.highest_bytes) == (None, KIB)

@@ -1,0 +1,134 @@
+"""The copy graph as a file: what is in it, whatever names it holds."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import TYPE_CHECKING
+
+import networkx as nx
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.traces import copy, gpu, kernel, old_copy, stream, us, write, xspace
+from tests.transfers.made import made
+from traceanalyzer.cli import cli
+from traceanalyzer.transfers.export import as_graphml, as_json
+from traceanalyzer.transfers.graph import copy_graph
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COPIES = gpu(0)(
+    stream(9)(
+        kernel("k", us(0, 4), "b:Neg"),
+        old_copy("H2D", 64, us(1, 2), "a/_1:_Send", producer="a", consumer="b"),
+        copy("D2H", 8, us(5, 1), source="device", target="pinned"),
+    )
+)
+
+
+def graph() -> nx.MultiDiGraph[str]:
+    found = made(COPIES)
+    return copy_graph(found.copies, found.ops, found.traffic)
+
+
+def read_graphml(text: str) -> nx.MultiDiGraph[str]:
+    read: nx.MultiDiGraph[str] = nx.read_graphml(io.BytesIO(text.encode()), force_multigraph=True)
+    return read
+
+
+def test_graphml_has_all_that_is_known() -> None:
+    read = read_graphml(as_graphml(graph()))
+
+    b = made(COPIES).op_id("b")
+    nodes = {d["node"]: d for _, d in read.nodes(data=True)}
+    assert nodes["name:a"] == {"node": "name:a", "label": "a", "placement": "host"}
+    assert nodes[b] == {"node": b, "label": "b:Neg", "placement": "gpu:0"}
+    names = nx.get_node_attributes(read, "node")
+    edges = {(names[s], names[t]): d for s, t, d in read.edges(data=True)}
+    assert set(edges) == {("name:a", b), ("gpu:0", "host")}
+    there = edges["name:a", b]
+    assert (there["direction"], there["bytes"], there["count"]) == ("h2d", 64, 1)
+    assert (there["total_ps"], there["hidden_ps"]) == (2_000_000, 2_000_000)
+    assert there["bytes_per_s"] == 3.2e7
+    assert "exposed_ps" not in there  # unknown
+    assert "link_source" not in there
+
+
+def test_json_is_what_networkx_reads() -> None:
+    before = graph()
+    read = nx.node_link_graph(json.loads(as_json(before)), edges="edges")
+
+    assert isinstance(read, nx.MultiDiGraph)
+    assert dict(read.nodes(data=True)) == dict(before.nodes(data=True))
+    assert list(read.edges(keys=True, data=True)) == list(before.edges(keys=True, data=True))
+
+
+def test_what_xml_refuses_is_spelled_out() -> None:
+    hostile = "a\x00\x1b[2J<b>&\"'\r\n\t\ufffe\ud800\u202e\x85"
+    plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    plain.add_node(hostile, label=hostile, placement="host")
+
+    ((_, node),) = read_graphml(as_graphml(plain)).nodes(data=True)
+    assert node["label"] == "a\\x00\\x1b[2J<b>&\"'\\r\\n\\t\\ufffe\\ud800\u202e\x85"
+    assert json.loads(as_json(plain))["nodes"][0]["id"] == hostile
+
+
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=()), max_size=9),
+        min_size=2,
+        max_size=6,
+        unique=True,
+    )
+)
+def test_any_names_are_written_and_kept_apart(names: list[str]) -> None:
+    plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
+    for name in names:
+        plain.add_node(name, label=name, placement="host")
+    plain.add_edge(names[0], names[1], key="h2d", bytes=2**62, bytes_per_s=0.1)
+
+    read = read_graphml(as_graphml(plain))
+    assert len(read) == len(names)
+    ((*_, edge),) = read.edges(data=True)
+    assert (edge["bytes"], edge["bytes_per_s"]) == (2**62, 0.1)
+    again = nx.node_link_graph(json.loads(as_json(plain)), edges="edges")
+    assert list(again) == names
+
+
+class TestCommand:
+    @pytest.mark.parametrize("name", ["graph.graphml", "graph.json", "graph.GraphML"])
+    def test_writes_the_format_that_the_name_says(self, tmp_path: Path, name: str) -> None:
+        logs = write(tmp_path / "logs", xspace(COPIES))
+        done = CliRunner().invoke(
+            cli, ["export", str(logs), "--copy-graph", "-o", str(tmp_path / name)]
+        )
+
+        assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / name}\n")
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        nodes = json.loads(text)["nodes"] if name.endswith("json") else list(read_graphml(text))
+        assert len(nodes) == 4
+        assert sorted(p.name for p in tmp_path.iterdir()) == [name, "logs"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["-o", "graph.json"], "--copy-graph"),
+            (["--copy-graph"], "--output"),
+            (["--copy-graph", "-o", "graph.dot"], ".graphml or .json"),
+            (["--copy-graph", "-o", "nowhere/graph.json"], "does not exist"),
+        ],
+    )
+    def test_says_what_is_missing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+    ) -> None:
+        logs = write(tmp_path / "logs", xspace(COPIES))
+        monkeypatch.chdir(tmp_path)
+        done = CliRunner().invoke(cli, ["export", str(logs), *arguments])
+
+        assert [p.name for p in tmp_path.iterdir()] == ["logs"]
+        assert done.exit_code == 2
+        assert words in done.output

@@ -1,0 +1,110 @@
+"""How well copies went: what compute hid of them, and what their link could carry."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.traces import copy, gpu, kernel, stream, us
+from tests.transfers.made import CPU, made, recorded
+from traceanalyzer.transfers.graph import copy_graph, device_graph
+from traceanalyzer.transfers.links import Link, pcie_bytes_per_s, told_links
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from tests.traces import Event
+
+US = 10**6
+MIB = 2**20
+
+
+def the_edge(graph: nx.MultiDiGraph[str]) -> dict[str, Any]:
+    ((*_, attributes),) = graph.edges(data=True)
+    return attributes
+
+
+class TestHidden:
+    def test_is_what_of_a_copys_time_some_kernel_of_its_device_ran(self) -> None:
+        """Kernels at 5-13 and 12-15 overlap: 10 to 15 of the copy's 10 to 20 is hidden, once."""
+        found = made(
+            gpu(0)(
+                stream(7)(kernel("a", us(5, 8))),
+                stream(8)(kernel("b", us(12, 3))),
+                stream(9)(copy("H2D", 64, us(10, 10)), copy("H2D", 64, us(30, 5))),
+            ),
+            gpu(1)(stream(7)(kernel("c", us(0, 50)))),
+        )
+
+        assert list(found.traffic.hidden_ps) == [5 * US, 0]
+        edge = the_edge(copy_graph(found.copies, found.ops, found.traffic))
+        assert (edge["hidden_ps"], edge["total_ps"]) == (5 * US, 15 * US)
+
+
+class TestLink:
+    def test_pci_express_after_line_coding(self) -> None:
+        assert pcie_bytes_per_s(1, 16) == 4e9
+        assert pcie_bytes_per_s(2, 8) == 4e9
+        assert pcie_bytes_per_s(3, 16) == pytest.approx(15.754e9, rel=1e-4)
+        assert pcie_bytes_per_s(4, 16) == pytest.approx(31.508e9, rel=1e-4)
+        assert pcie_bytes_per_s(5, 16) == pytest.approx(63.015e9, rel=1e-4)
+        assert pcie_bytes_per_s(6, 16) == pytest.approx(121.0e9, rel=1e-4)
+        assert pcie_bytes_per_s(9, 16) is None
+        assert pcie_bytes_per_s(3, 0) is None
+
+    def test_what_nvml_says_counts_where_it_is_the_same_for_all(self) -> None:
+        slow = {"pcie_generation": 1, "pcie_width": 16}
+        link = Link(bytes_per_s=4e9, source="pcie")
+
+        assert told_links({"/device:GPU:0": {}}, [slow, slow]) == {
+            ("/device:GPU:0", "h2d"): link,
+            ("/device:GPU:0", "d2h"): link,
+        }
+        assert told_links({"/device:GPU:0": {}}, [slow, slow | {"pcie_width": 8}]) == {}
+        assert told_links({"/device:GPU:0": {}}, [slow | {"pcie_width": None}]) == {}
+        assert told_links({"/device:GPU:0": {}}, [{"name": "H100"}]) == {}
+
+    def edge(self, *copies: Event, gpus: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+        capture_file = recorded("f", ("a", "NoOp", CPU, ()), gpus=gpus)
+        found = made(gpu(0, clock_rate=1)(stream(9)(*copies)), capture_file=capture_file)
+        return the_edge(device_graph(found.copies, found.traffic))
+
+    def test_one_that_a_copy_outruns_is_not_the_one_it_took(self) -> None:
+        edge = self.edge(
+            copy("H2D", 9_000_000, us(0, 1000)), gpus=({"pcie_generation": 1, "pcie_width": 16},)
+        )
+
+        assert (edge["link_bytes_per_s"], edge["link_source"]) == (9e9, "seen")
+
+
+def test_an_edge_tells_all_of_its_copies() -> None:
+    found = made(
+        gpu(0, memory_bandwidth=2 * 10**12)(
+            stream(7)(kernel("k", us(0, 2))),
+            stream(8)(
+                copy("H2D", 4 * MIB, us(1, 400), source="pageable", asynchronous=False),
+                copy("H2D", 1 * MIB, us(500, 100)),
+                kernel("MemcpyH2D", us(700, 1)),
+            ),
+        )
+    )
+
+    edge = the_edge(device_graph(found.copies, found.traffic))
+    assert edge == {
+        "bytes": 5 * MIB,
+        "count": 3,
+        "unknown_bytes": 1,
+        "total_ps": 501 * US,
+        "exposed_ps": None,
+        "hidden_ps": 1 * US,
+        "bytes_per_s": 5 * MIB / 500e-6,
+        "link_bytes_per_s": 4 * MIB / 400e-6,
+        "link_source": "seen",
+        "pageable_count": 1,
+        "pageable_bytes": 4 * MIB,
+        "pinned_count": 1,
+        "pinned_bytes": 1 * MIB,
+        "async_count": 1,
+        "sync_count": 1,
+    }

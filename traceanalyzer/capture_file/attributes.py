@@ -1,0 +1,267 @@
+"""Attributes of ops, from protobuf's wire format to the capture file's values.
+
+Numbers of fields and types are those of attr_value.proto, tensor.proto, tensor_shape.proto and
+types.proto in TensorFlow's `core/framework`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.trace.message import BrokenMessageError, fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from traceanalyzer.capture_file.document import Attributes, Json
+
+__all__ = ["AttributePool", "attribute_of_entry", "finite", "type_name"]
+
+_TYPES: Final = {
+    0: "invalid",
+    1: "float",
+    2: "double",
+    3: "int32",
+    4: "uint8",
+    5: "int16",
+    6: "int8",
+    7: "string",
+    8: "complex64",
+    9: "int64",
+    10: "bool",
+    11: "qint8",
+    12: "quint8",
+    13: "qint32",
+    14: "bfloat16",
+    15: "qint16",
+    16: "quint16",
+    17: "uint16",
+    18: "complex128",
+    19: "half",
+    20: "resource",
+    21: "variant",
+    22: "uint32",
+    23: "uint64",
+    24: "float8_e5m2",
+    25: "float8_e4m3fn",
+    26: "float8_e4m3fnuz",
+    27: "float8_e4m3b11fnuz",
+    28: "float8_e5m2fnuz",
+    29: "int4",
+    30: "uint4",
+    31: "int2",
+    32: "uint2",
+    33: "float4_e2m1fn",
+}
+_REFERENCES: Final = 100  # a reference's number is its type's and this
+_LONGEST: Final = 1000  # characters of a text, entries of a list
+_LIST, _FUNCTION, _FUNCTION_IN_LIST = 1, 10, 9
+_SIGN: Final = 1 << 63
+
+
+class AttributePool:
+    """Collects attribute sets, each distinct one once.
+
+    Attributes:
+        sets: The distinct sets, in the order in which they were met.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.sets: list[Attributes] = []
+        self._index: dict[str, int] = {}
+        self._by_wire: dict[tuple[bytes, ...], int] = {}
+
+    def add(self, attributes: Attributes) -> int:
+        """Return the index of a set, adding it where it is new."""
+        key = json.dumps(attributes, sort_keys=True)
+        at = self._index.setdefault(key, len(self.sets))
+        if at == len(self.sets):
+            self.sets.append(dict(sorted(attributes.items())))
+        return at
+
+    def add_entries(self, entries: list[bytes | memoryview]) -> int:
+        """Return the index of the set that a NodeDef's `attr` entries make.
+
+        Most nodes repeat the bytes of another; only what is new is decoded.
+
+        Raises:
+            BrokenMessageError: An entry is no message.
+        """
+        if sum(map(len, entries)) > _LONGEST:  # a constant: its contents are not worth keeping
+            return self.add(dict(map(attribute_of_entry, entries)))
+        key = tuple(map(bytes, entries))
+        at = self._by_wire.get(key)
+        if at is None:
+            at = self._by_wire[key] = self.add(dict(map(attribute_of_entry, entries)))
+        return at
+
+
+def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
+    """Decode an entry of a map from names to AttrValues.
+
+    Raises:
+        BrokenMessageError: The bytes are no message.
+    """
+    name, value = "", memoryview(b"")
+    for number, field, _ in fields(memoryview(entry)):
+        if number == 1:
+            name = _text(_bytes(field))
+        elif number == 2:  # noqa: PLR2004 - a map's value
+            value = _bytes(field)
+    return name, _value(value)
+
+
+def type_name(number: int) -> str:
+    """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
+    if number > _REFERENCES:
+        return f"{_TYPES.get(number - _REFERENCES, f'dtype{number - _REFERENCES}')}_ref"
+    return _TYPES.get(number, f"dtype{number}")
+
+
+def finite(number: float) -> Json:
+    """Return a float as JSON can hold it: what is not a number as `{"float": ...}`."""
+    return number if math.isfinite(number) else {"float": str(number)}
+
+
+def _value(data: memoryview) -> Json:
+    """Decode an AttrValue; None for one that is not set."""
+    value: Json = None
+    for number, field, _ in fields(data):
+        if number == _LIST:
+            value = _list(_bytes(field))
+        elif number == _FUNCTION:
+            value = _function(field)
+        elif number in _SCALARS:
+            value = _SCALARS[number](field)
+    return value
+
+
+def _list(data: memoryview) -> list[Json]:
+    """Decode an AttrValue.ListValue."""
+    values: list[Json] = []
+    for number, field, _ in fields(data):
+        if len(values) >= _LONGEST:
+            break
+        if number == _FUNCTION_IN_LIST:
+            values.append(_function(field))
+        elif number in _PACKED and not isinstance(field, int) and number != _FLOAT_FIELD:
+            values += map(_SCALARS[number], _varints(field))
+        elif number == _FLOAT_FIELD:
+            values += [finite(f) for (f,) in struct.iter_unpack("<f", _whole_floats(field))]
+        elif number in _SCALARS:
+            values.append(_SCALARS[number](field))
+    return values[:_LONGEST]
+
+
+def _varints(data: memoryview) -> Iterator[int]:
+    """Walk packed varints."""
+    value = shift = 0
+    for byte in data:
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            yield value
+            value = shift = 0
+
+
+def _whole_floats(field: int | memoryview) -> memoryview:
+    data = _bytes(field)
+    return data[: len(data) & ~3]
+
+
+def _bytes(field: int | memoryview) -> memoryview:
+    if isinstance(field, int):  # a varint where the message has bytes
+        raise BrokenMessageError
+    return field
+
+
+def _number(field: int | memoryview) -> int:
+    if not isinstance(field, int):
+        raise BrokenMessageError
+    return field
+
+
+def _integer(field: int | memoryview) -> int:
+    number = _number(field)
+    return number - 2 * _SIGN if number & _SIGN else number
+
+
+def _float(field: int | memoryview) -> Json:
+    data = _bytes(field)
+    if len(data) != 4:  # noqa: PLR2004 - bytes of a float
+        raise BrokenMessageError
+    return finite(struct.unpack("<f", data)[0])
+
+
+def _boolean(field: int | memoryview) -> bool:
+    return bool(_number(field))
+
+
+def _type(field: int | memoryview) -> str:
+    return type_name(_number(field))
+
+
+def _string(field: int | memoryview) -> Json:
+    return {"s": _text(_bytes(field)[:_LONGEST])}
+
+
+def _text(data: memoryview) -> str:
+    return str(data, "utf-8", "backslashreplace")
+
+
+def _function(field: int | memoryview) -> Json:
+    """Decode a NameAttrList; its attributes are those of the function's own instantiation."""
+    name = ""
+    for number, inner, _ in fields(_bytes(field)):
+        if number == 1:
+            name = _text(_bytes(inner))
+    return {"func": name}
+
+
+def _shape(field: int | memoryview) -> Json:
+    return {"shape": _sizes(_bytes(field))}
+
+
+def _sizes(data: memoryview) -> Json:
+    """Decode a TensorShapeProto."""
+    sizes: list[Json] = []
+    for number, field, _ in fields(data):
+        if number == 2:  # noqa: PLR2004 - dim
+            size = 0
+            for inner_number, inner, _ in fields(_bytes(field)):
+                if inner_number == 1:
+                    size = _integer(inner)
+            sizes.append(size)
+        elif number == 3 and field:  # noqa: PLR2004 - unknown_rank
+            return None
+    return sizes
+
+
+def _tensor(field: int | memoryview) -> Json:
+    """Decode type and shape of a TensorProto; its contents are passed over."""
+    dtype = _TYPES[0]
+    shape: Json = []
+    for number, inner, _ in fields(_bytes(field)):
+        if number == 1:
+            dtype = _type(inner)
+        elif number == 2:  # noqa: PLR2004 - tensor_shape
+            shape = _sizes(_bytes(inner))
+    return {"tensor": dtype, "shape": shape}
+
+
+_FLOAT_FIELD: Final = 4
+_SCALARS: Final[dict[int, Callable[[int | memoryview], Json]]] = {
+    2: _string,
+    3: _integer,
+    4: _float,
+    5: _boolean,
+    6: _type,
+    7: _shape,
+    8: _tensor,
+    9: _string,  # a placeholder's name, in definitions of functions only
+}
+_PACKED: Final = frozenset({3, 4, 5, 6})  # in lists

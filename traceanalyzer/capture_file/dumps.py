@@ -1,0 +1,249 @@
+"""Finds in a folder of TensorFlow's graph dumps what each function was and what became of it.
+
+TensorFlow names a dump `FUNCTION.NUMBER.main.STAGE.pb`, after partitioning
+`FUNCTION_partition_DEVICE.NUMBER.main.STAGE.pb`; the number runs on for each of these names while
+a function is instantiated again (util/debug_data_dumper.cc). A v1 session's graph is called
+`unknown_graph`, by the recorder `unknown_graph#1` and so on where there are several, and has stages
+of its own. The placer of 2.12 writes `FUNCTIONplacer_input_N.pbtxt`,
+which the recorder turns into `.pb`. In file names TensorFlow puts `_` for what might be special
+(util/dump_graph.cc, MakeUniqueFilename).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.capture_file.document import (
+    Function,
+    Graph,
+    Instance,
+    Note,
+    Partition,
+    is_session,
+)
+from traceanalyzer.capture_file.graphs import parse_graph
+from traceanalyzer.trace.message import BrokenMessageError
+from traceanalyzer.trace.printable import printable
+from traceanalyzer.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from traceanalyzer.capture_file.attributes import AttributePool
+
+__all__ = ["Dumped", "read_dumps"]
+
+_INPUT, _ASSIGNED, _PARTITION = "input", "assigned", "partition"
+_STAGES: Final = {
+    "before_placer": _INPUT,
+    "before_post_placement_passes": _ASSIGNED,
+    "after_partition_passes": _PARTITION,
+}
+# A v1 session runs passes but has no stages of a function's instantiation.
+_SESSION_STAGES: Final = {
+    "after_opt_group_pre_placement": _INPUT,
+    "before_opt_group_post_placement": _ASSIGNED,
+    "after_opt_group_post_partitioning": _PARTITION,
+}
+_STAGED: Final = re.compile(r"(.+)\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb")
+_PLACER: Final = re.compile(r"(.+?)_?placer_(input|output)(?:_(\d{1,9}))?\.(pb|pbtxt)")
+_PARTITIONED: Final = re.compile(r"(.+)_partition_(_job:.+)")
+_ESCAPED: Final = str.maketrans("/[]*?\\", "______")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dumped:
+    """What the dumps tell.
+
+    Attributes:
+        functions: The functions, by name.
+        notes: What could not be read.
+    """
+
+    functions: tuple[Function, ...]
+    notes: tuple[Note, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Dump:
+    path: Path
+    number: int
+    time_ns: int
+    device: str = ""
+
+
+@dataclass(slots=True)
+class _Dumps:
+    """The dumps of one function, each stage's in the order in which they were written."""
+
+    inputs: list[_Dump] = field(default_factory=list)
+    assigned: list[_Dump] = field(default_factory=list)
+    partitions: dict[str, list[_Dump]] = field(default_factory=lambda: defaultdict(list))
+
+    def sort(self) -> None:
+        for dumps in (self.inputs, self.assigned, *self.partitions.values()):
+            dumps.sort(key=lambda dump: dump.number)
+
+
+def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[str]) -> Dumped:
+    """Read a folder of dumps.
+
+    Args:
+        folder: The folder; it may be missing.
+        attributes: Where attribute sets are put.
+        definitions: Names of functions, which file names do not always keep.
+
+    Returns:
+        The functions and what of them could not be read.
+    """
+    names = {name.translate(_ESCAPED): name for name in definitions}
+    reader = _Reader(attributes)
+    functions = []
+    for escaped, dumps in sorted(_found(folder).items()):
+        dumps.sort()
+        instances = reader.instances(dumps)
+        if instances:
+            functions.append(Function(name=names.get(escaped, escaped), instances=instances))
+    notes = list(reader.notes())
+    texts = sum(1 for _ in folder.glob("*placer_input*.pbtxt"))
+    if texts:
+        message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
+        notes.append(Note(id="graphs_as_text", severity="warning", message=message))
+    return Dumped(functions=tuple(functions), notes=tuple(notes))
+
+
+def _found(folder: Path) -> dict[str, _Dumps]:
+    """Sort the files of a folder by function and stage."""
+    found: dict[str, _Dumps] = defaultdict(_Dumps)
+    for path in sorted(folder.glob("*.pb")):
+        if match := _STAGED.fullmatch(path.name):
+            name, number, stage = match[1], int(match[2]), match[3]
+            device = ""
+            if partitioned := _PARTITIONED.fullmatch(name):
+                name, device = partitioned[1], partitioned[2]
+            kind = (_SESSION_STAGES if is_session(name) else _STAGES).get(stage)
+        elif match := _PLACER.fullmatch(path.name):
+            name, number, device = match[1], int(match[3] or 0), ""
+            kind = _INPUT if match[2] == "input" else _ASSIGNED
+        else:
+            continue
+        dump = _Dump(path=path, number=number, time_ns=path.stat().st_mtime_ns, device=device)
+        if kind == _INPUT:
+            found[name].inputs.append(dump)
+        elif kind == _ASSIGNED:
+            found[name].assigned.append(dump)
+        elif kind == _PARTITION:
+            found[name].partitions[device].append(dump)
+    return found
+
+
+class _Reader:
+    """Reads dumps and counts those it cannot read."""
+
+    def __init__(self, attributes: AttributePool) -> None:
+        self._attributes = attributes
+        self._unreadable: list[str] = []
+
+    def notes(self) -> Iterable[Note]:
+        if self._unreadable:
+            count, first = len(self._unreadable), printable(self._unreadable[0])
+            are = "is" if count == 1 else "are"
+            which = f"{counted(count, 'dumped graph')} {are} cut short or damaged"
+            message = f"{which}, the first of them {first}"
+            yield Note(id="graphs_damaged", severity="warning", message=message)
+
+    def instances(self, dumps: _Dumps) -> tuple[Instance, ...]:
+        """Return the instances of a function, those that are alike once."""
+        counts: Counter[int] = Counter()
+        found: list[Instance] = []
+        partitions = _by_instance(dumps)
+        for at, dump in enumerate(dumps.inputs):
+            graph = self._graph(dump, self._attributes)
+            if graph is None:
+                continue
+            instance = Instance(
+                input=graph,
+                assigned=self._assigned(graph, _answer_to(dumps, at)),
+                partitions=tuple(filter(None, map(self._partition, partitions[at]))),
+            )
+            if instance not in found:
+                found.append(instance)
+            counts[found.index(instance)] += 1
+        return tuple(
+            Instance(
+                input=each.input,
+                assigned=each.assigned,
+                partitions=each.partitions,
+                count=counts[at],
+            )
+            for at, each in enumerate(found)
+        )
+
+    def _graph(self, dump: _Dump, attributes: AttributePool | None) -> Graph | None:
+        try:
+            # Mapped, not read: constants may be large, and are passed over.
+            mapped = np.memmap(dump.path, np.uint8, mode="r")
+            return parse_graph(mapped.data, attributes)
+        except (OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
+            self._unreadable.append(dump.path.name)
+            return None
+
+    def _assigned(self, graph: Graph, dump: _Dump | None) -> tuple[str, ...]:
+        answer = None if dump is None else self._graph(dump, None)
+        if answer is None:
+            return ("",) * len(graph)
+        if answer.names == graph.names:
+            return answer.devices
+        devices = dict(zip(answer.names, answer.devices, strict=True))
+        return tuple(devices.get(name, "") for name in graph.names)
+
+    def _partition(self, dump: _Dump) -> Partition | None:
+        graph = self._graph(dump, self._attributes)
+        if graph is None:
+            return None
+        named = re.sub(r"_(job|replica|task|device):", r"/\1:", dump.device)
+        return Partition(
+            device=next(filter(None, graph.devices), named),
+            names=graph.names,
+            ops=graph.ops,
+            attributes=graph.attributes,
+            origin_functions=graph.origin_functions,
+            origin_nodes=graph.origin_nodes,
+        )
+
+
+def _answer_to(dumps: _Dumps, at: int) -> _Dump | None:
+    """Return the assignment that followed an input: the first after it and before the next."""
+    begin = dumps.inputs[at].number
+    after = [dump for dump in dumps.assigned if dump.number >= begin]
+    if not after:
+        return None
+    if at + 1 < len(dumps.inputs) and after[0].number >= dumps.inputs[at + 1].number > begin:
+        return None
+    return after[0]
+
+
+def _by_instance(dumps: _Dumps) -> list[list[_Dump]]:
+    """Return the partitions of each instance.
+
+    Their numbers run on their own for each device. Where a device has as many as there are
+    instances they pair up; otherwise, as where an instance had nothing on a device, by time.
+    """
+    found: list[list[_Dump]] = [[] for _ in dumps.inputs]
+    times = [dump.time_ns for dump in dumps.inputs]
+    for _, partitions in sorted(dumps.partitions.items()):
+        if len(partitions) == len(dumps.inputs):
+            for at, dump in enumerate(partitions):
+                found[at].append(dump)
+            continue
+        for dump in partitions:
+            if (at := bisect_right(times, dump.time_ns) - 1) >= 0:
+                found[at].append(dump)
+    return found

@@ -1,0 +1,337 @@
+"""Capturing a part of a program that runs already: in a notebook, or around a few steps."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import importlib
+import importlib.util
+import logging
+import os
+import secrets
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+from traceanalyzer.capturing.command import STARTUP
+from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
+from traceanalyzer.capturing.gpus import GpuWatch
+from traceanalyzer.capturing.journal import read_journal
+from traceanalyzer.capturing.own_stderr import filtered_stderr
+from traceanalyzer.capturing.page import page_command, reason_of
+from traceanalyzer.capturing.process_start import process_start_s
+from traceanalyzer.capturing.sessions import recorded_sessions, session_to_report
+from traceanalyzer.capturing.stderr import StderrFilter
+from traceanalyzer.errors import TraceAnalyzerError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+__all__ = ["Capture", "capture", "capture_callback"]
+
+_RECORDER: Final = "_traceanalyzer_recorder"
+_PAGE: Final = "traceanalyzer-report.html"
+
+_log = logging.getLogger(__name__)
+
+
+class Capture:
+    """A capture of what runs in a `with` block; see `capture`.
+
+    Attributes:
+        run_path: The folder of the run that the block was recorded to.
+        trace: The trace to report; None before the block has ended, and where there is none.
+        notes: What was not recorded, and why, a line each; known when the block has ended.
+    """
+
+    _under_way: ClassVar[Capture | None] = None
+
+    def __init__(
+        self,
+        logdir: str | os.PathLike[str],
+        run: str | None,
+        levels: dict[str, int],
+        *,
+        source: bool = True,
+    ) -> None:
+        """Prepare; `capture` makes these."""
+        self._logdir = Path(logdir)
+        self._run = run
+        self._levels = levels
+        self._source = source
+        self._stack = contextlib.ExitStack()
+        self._attachment: Any = None
+        self._gpus = GpuWatch()
+        self._filter = StderrFilter("", ())
+        self._work = Path()
+        self.run_path = Path()
+        self.trace: Path | None = None
+        self.notes: list[str] = []
+
+    def __enter__(self) -> Self:
+        """Begin to record.
+
+        Raises:
+            TraceAnalyzerError: Nothing can be recorded, and why.
+        """
+        if Capture._under_way is not None:
+            msg = "another capture is under way in this program; one has to end first"
+            raise TraceAnalyzerError(msg)
+        with contextlib.ExitStack() as stack:
+            self._work = stack.enter_context(work_folder())
+            self.run_path = stack.enter_context(reserved_run(self._logdir, self._run))
+            self._attach(stack)
+            self._stack = stack.pop_all()
+        Capture._under_way = self
+        atexit.register(self._end)  # should the block never end
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Stop, and write what was recorded; an exception of the block passes."""
+        self._end()
+
+    def report(self, path: str | os.PathLike[str] = _PAGE) -> Path:
+        """Write the page about what was recorded.
+
+        Args:
+            path: The page.
+
+        Returns:
+            The page.
+
+        Raises:
+            TraceAnalyzerError: There is no trace, or none that can be read.
+        """
+        if self.trace is None:
+            msg = "; ".join(self.notes) or "the block has not ended"
+            raise TraceAnalyzerError(msg)
+        page = Path(path)
+        done = subprocess.run(  # noqa: S603 - ourselves
+            page_command(self.trace, page),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise TraceAnalyzerError(reason_of(done.stderr, done.returncode))
+        return page
+
+    def _attach(self, stack: contextlib.ExitStack) -> None:
+        recorder = _load_recorder()
+        if f"{_RECORDER}.program" in sys.modules:
+            msg = "this program is being captured already, by `traceanalyzer capture`"
+            raise TraceAnalyzerError(msg)
+        settings = recorder("settings").Settings(
+            work=str(self._work),
+            logdir=str(self.run_path.parents[2]),
+            run=self.run_path.name,
+            host=host_name(),
+            window={"kind": "whole"},
+            quiet_token="",
+            **self._levels,
+        )
+        token = secrets.token_hex(8)
+        self._filter = StderrFilter(token, (str(self._work / "graphs"), "/proc/self/fd/"))
+        if stack.enter_context(filtered_stderr(self._filter)):
+            recorder("profiler").say_sentinels_on(2)
+            settings = settings._replace(quiet_token=token)
+        journal = recorder("journal").Journal(settings.journal)
+        journal.note(
+            "captured_in_code",
+            "info",
+            "captured in code: where variables were made before the block, what TensorFlow said of "
+            "devices before, and graphs of functions where an op ran before, are not recorded; "
+            "`traceanalyzer capture` records all of them",
+        )
+        attachment = recorder("attach").Attachment(settings, journal)
+        attachment.before_tensorflow()
+        try:
+            importlib.import_module("tensorflow")
+        except ImportError as error:
+            attachment.finish("TensorFlow is not there")
+            msg = f"TensorFlow cannot be imported: {error}"
+            raise TraceAnalyzerError(msg) from error
+        self._gpus.start(os.getpid())
+        attachment.after_tensorflow()
+        self._attachment = attachment
+
+    def _end(self) -> None:
+        if Capture._under_way is not self:
+            return
+        Capture._under_way = None
+        atexit.unregister(self._end)
+        with self._stack:
+            try:
+                self._conclude()
+            except Exception as error:  # noqa: BLE001 - a fault of ours is not to be the block's
+                self.notes.append(f"the capture could not be finished: {error}")
+        for note in self.notes:
+            _log.warning(note)
+
+    def _conclude(self) -> None:
+        from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
+        from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
+        from traceanalyzer.capture_file.source_lines import SourceLines  # noqa: PLC0415
+
+        self._attachment.finish("until its end")
+        gpus = self._gpus.finish()
+        journal = read_journal(self._work / "journal.jsonl")
+        self.notes += [
+            str(r.get("message"))
+            for r in journal
+            if r["kind"] == "note" and r.get("severity") == "warning"
+        ]
+        sessions = recorded_sessions(journal)
+        chosen = session_to_report(sessions)
+        self.trace = chosen.trace if chosen else None
+        log = self._filter.log
+        source = (
+            SourceLines(since_s=process_start_s(), of_this_process=True) if self._source else None
+        )
+        for session in sessions:
+            capture_file = build(
+                self._work,
+                host_name(),
+                log=log,
+                log_source="script" if log else "none",
+                gpus=gpus,
+                folder=session.trace.parent,
+                source=source,
+            )
+            write(capture_file, path_beside(session.trace))
+
+
+def capture(  # noqa: PLR0913 - one for each thing to choose
+    logdir: str | os.PathLike[str],
+    run: str | None = None,
+    *,
+    host_tracer_level: int = 2,
+    python_tracer_level: int = 0,
+    device_tracer_level: int = 1,
+    source: bool = True,
+) -> Capture:
+    """Record what TensorFlow does in a `with` block, and the evidence of its placement.
+
+    with traceanalyzer.capture("logs/") as captured:
+        train_a_few_steps()
+    captured.report("report.html")
+
+    TensorFlow may be imported already, but some of the evidence cannot be had later: where
+    variables were made before the block; and the graphs of functions, of which TensorFlow decides
+    when it runs its first op whether it gives them, so that none is recorded where one ran before.
+    Where that matters, use the command `traceanalyzer capture`.
+
+    Args:
+        logdir: Log directory; the run is `LOGDIR/plugins/profile/RUN`.
+        run: Name of the run; by default the time.
+        host_tracer_level: How much is recorded of the host, 1 to 3. Dtypes need no more than 2:
+            they are recorded beside the trace. 3 adds shapes, cheap ops and those on GPUs, and
+            makes a training loop slower by up to a fifth.
+        python_tracer_level: 1 to record calls of Python functions.
+        device_tracer_level: 0 to leave out what GPUs do.
+        source: Whether the text of your lines that made ops is kept, for the report to show; False
+            for code that is not to leave the machine.
+    """
+    levels = {
+        "host_tracer_level": host_tracer_level,
+        "python_tracer_level": python_tracer_level,
+        "device_tracer_level": device_tracer_level,
+    }
+    return Capture(logdir, run, levels, source=source)
+
+
+def capture_callback(
+    logdir: str | os.PathLike[str],
+    steps: tuple[int, int] = (10, 20),
+    **options: Any,  # noqa: ANN401 - those of `capture`
+) -> Any:  # noqa: ANN401 - a keras.callbacks.Callback, of whichever Keras
+    """Make a callback for Keras that records some steps of `fit`.
+
+    model.fit(..., callbacks=[traceanalyzer.capture_callback("logs/", steps=(10, 20))])
+
+    Its attribute `captured` is the `Capture`.
+
+    Args:
+        logdir: Log directory.
+        steps: First and last batch to record, counted from 1 over all epochs.
+        **options: As of `capture`.
+
+    Raises:
+        TraceAnalyzerError: The steps are not in order, or TensorFlow cannot be imported.
+    """
+    first, last = steps
+    if not 1 <= first <= last:
+        msg = f"steps={steps!r}: give the first and the last, counted from 1"
+        raise TraceAnalyzerError(msg)
+    try:
+        keras: Any = importlib.import_module("tensorflow").keras
+    except ImportError as error:
+        msg = f"TensorFlow cannot be imported: {error}"
+        raise TraceAnalyzerError(msg) from error
+
+    made = type("CaptureCallback", (_StepsCapture, keras.callbacks.Callback), {})
+    return made(capture(logdir, **options), first, last)
+
+
+class _StepsCapture:
+    """What a callback of Keras is told, turned into a capture; `fit` goes on where that fails."""
+
+    def __init__(self, captured: Capture, first: int, last: int) -> None:
+        super().__init__()
+        self.captured = captured
+        self._first = first
+        self._last = last
+        self._batches = 0
+        self._is_recording = False
+
+    def on_train_begin(self, logs: object = None) -> None:
+        del logs
+        self._stop()  # a `fit` that failed did not come to its end
+        self._batches = 0
+
+    def on_train_batch_begin(self, batch: int, logs: object = None) -> None:
+        del batch, logs
+        self._batches += 1
+        if self._batches == self._first:
+            try:
+                self.captured.__enter__()
+                self._is_recording = True
+            except TraceAnalyzerError as error:
+                _log.warning("the steps are not recorded: %s", error)
+
+    def on_train_batch_end(self, batch: int, logs: object = None) -> None:
+        del batch, logs
+        if self._batches >= self._last:
+            self._stop()
+
+    def on_train_end(self, logs: object = None) -> None:
+        del logs
+        self._stop()
+
+    def _stop(self) -> None:
+        if self._is_recording:
+            self._is_recording = False
+            self.captured.__exit__(None, None, None)
+
+
+def _load_recorder() -> Any:  # noqa: ANN401 - imports a module of it
+    """Load the recorder as it is loaded elsewhere; return what imports its modules."""
+    if _RECORDER not in sys.modules:
+        folder = STARTUP.parent
+        spec = importlib.util.spec_from_file_location(
+            _RECORDER, folder / "__init__.py", submodule_search_locations=[str(folder)]
+        )
+        if spec is None or spec.loader is None:
+            msg = f"{folder} is not as it was installed"
+            raise TraceAnalyzerError(msg)
+        package = importlib.util.module_from_spec(spec)
+        sys.modules[_RECORDER] = package
+        spec.loader.exec_module(package)
+    return lambda name: importlib.import_module(f"{_RECORDER}.{name}")
