@@ -24,7 +24,7 @@ from traceanalyzer.run import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.model import Memory
+    from traceanalyzer.model.resources import Memory
 
 
 KIB = 1024

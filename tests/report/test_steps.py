@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.traces import call, eager, event, host, line, step, thread, us, write, xspace
-from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.model.times import StepKinds, Steps
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.run import load
 

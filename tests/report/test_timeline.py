@@ -25,7 +25,7 @@ from tests.traces import (
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.step_phases import step_phases
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.run import load

@@ -23,7 +23,6 @@ from traceanalyzer.model import (
     Report,
     RuleStatus,
     RunInfo,
-    Steps,
     StepTime,
     Summary,
     Table,
@@ -61,9 +60,8 @@ if TYPE_CHECKING:
     from traceanalyzer import findings
     from traceanalyzer.costs import Costs
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model.times import Steps
     from traceanalyzer.run import Host, Run
-
-__all__ = ["assemble"]
 
 _MAX_OPS: Final = 500  # ops of a finding
 _BULK_BYTES: Final = 3_200_000  # of what is packed: the page has 5 MB for everything

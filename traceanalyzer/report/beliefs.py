@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from traceanalyzer.evidence.gpu_memory import OtherProcess
     from traceanalyzer.run import Host, Run
 
-__all__ = ["beliefs", "memory_peak"]
-
 _ACROSS: Final = ("h2d", "d2h")
 _DOUBLE: Final = "double"
 _ALLOCATOR: Final = "TF_GPU_ALLOCATOR"

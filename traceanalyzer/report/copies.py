@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.model import (
+from traceanalyzer.model.transfers import (
     CopyEdge,
     CopyGraph,
     CopyGroup,
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.run import Run
     from traceanalyzer.transfers import groups, read_backs, storms
-
-__all__ = ["copy_graph"]
 
 _MAX_EDGES: Final = 500
 _MAX_READ_BACKS: Final = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.model import Island, IslandCopies, IslandMove, MovedOp
+from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, MovedOp
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import usable_kernels
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from traceanalyzer.transfers import island
     from traceanalyzer.transfers.cheapest_move import Move
     from traceanalyzer.transfers.crossings import Crossing, IslandOp
-
-__all__ = ["MAX_ISLANDS", "islands"]
 
 MAX_ISLANDS: Final = 50
 _MAX_OPS: Final = 100  # of one
@@ -35,12 +33,7 @@ _CANNOT_MOVE: Final = frozenset(
 def islands(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[Island, ...]:
-    """Return the islands of a run, those that copy most first.
-
-    Args:
-        diagnosis: The findings: ops that cannot run on a GPU stay on the CPU.
-        refs: Names ops of the op table by their ids.
-    """
+    """Return the islands of a run, those that copy most first."""
     cannot_move = _cannot_move(diagnosis)
     return tuple(
         _island(found, found.cheapest_move(cannot_move), refs)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.model import (
+from traceanalyzer.model import Table
+from traceanalyzer.model.resources import (
     AllocatorMemory,
     Memory,
     MemoryGrowth,
     MemoryHolder,
     MemoryPeak,
-    Table,
 )
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.tables.placements import placement_of_device
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from traceanalyzer.memory.growth import Growth
     from traceanalyzer.memory.use import AllocatorUse, Peak
     from traceanalyzer.run import Host, Run
-
-__all__ = ["memory"]
 
 _MAX_HOLDERS: Final = 50
 _MAX_STEPS: Final = 500

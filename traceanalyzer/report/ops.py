@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Run
 
-__all__ = ["all_ops", "dearest_ops", "pack_ops"]
-
 _STEPS_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_OPS: Final = 500  # rows of each of the two halves of the table that is read
 _MAX_ROWS: Final = 50_000  # rows of the table that is searched
@@ -129,10 +127,6 @@ def pack_ops(frame: pd.DataFrame, total_rows: int) -> PackedTable:
 
     Where they take more, long texts are cut shorter; then of the last rows as many are left out as
     are too many.
-
-    Args:
-        frame: The columns that `all_ops` names, in any order; null where unknown.
-        total_rows: How many ops there are.
     """
     numbers = {name: (_plain(frame[name]), 1) for name in _COUNTS}
     numbers |= {name: (_plain(frame[name]), _STEPS_PER_US) for name in _TIMES}

@@ -11,8 +11,6 @@ from traceanalyzer.units import NS_PER_S
 if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
 
-__all__ = ["command", "host_tracer_level", "recorded_at"]
-
 
 def command(run: Run) -> str:
     """Return the command that captured a run, or the one that reports it where none is recorded.

@@ -21,18 +21,9 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Nearest
     from traceanalyzer.run import Host, Run
 
-__all__ = ["ruled_out"]
-
 
 def ruled_out(run: Run, host: Host, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Walk the causes that a fact excludes.
-
-    Args:
-        run: The run.
-        host: The host of the op.
-        cpu_op: The op.
-        causes: The causes that it has, with or without their closer names: they are not excluded.
-    """
+    """Walk the causes that a fact excludes."""
     blocker = {cause.partition("/")[0] for cause in causes}
     version = None if run.version is None else run.version.value
     for cause, because in _excluded(run, host, cpu_op, nearest(version)):

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.intervals import Intervals
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["Spent", "most_of_the_time", "spent"]
-
 _PROGRAM: Final = "your program, mostly Python"
 _INPUT: Final = "the input pipeline"
 _MADE: Final = "making iterators, one for each epoch, validation or call of predict"
@@ -59,16 +57,10 @@ _LEAST_KNOWN: Final = 0.5  # of the time from a host's first event to its last
 
 @dataclass(frozen=True)
 class Spent:
-    """Where the recorded time of a host went.
+    """Where the recorded time of a host went."""
 
-    Attributes:
-        total_ps: The time from the first event to the last that is accounted for.
-        parts_ps: What took it, in words, the longest first.
-        cpu_ops_ps: Of it, ops on the CPU.
-    """
-
-    total_ps: int
-    parts_ps: Mapping[str, int]
+    total_ps: int  # what is accounted for, from the first event to the last
+    parts_ps: Mapping[str, int]  # by words for each part, the longest first
     cpu_ops_ps: int
 
 

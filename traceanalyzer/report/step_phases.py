@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model import StepPhases, Table
+from traceanalyzer.model import Table
+from traceanalyzer.model.times import StepPhases
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.phase import Phase
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.run import Host, Run
-
-__all__ = ["step_phases"]
 
 _MAX_STEPS: Final = 200
 _ORDER: Final = (Phase.COMPUTE, Phase.COPY, *(p for p in Phase if p < Phase.COMPUTE))

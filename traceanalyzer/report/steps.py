@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.model.times import StepKinds, Steps
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.step_phases import step_phases
 from traceanalyzer.tables.main_steps import main_steps
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Run
-
-__all__ = ["steps_of"]
 
 _MAX_SHOWN: Final = 500  # as the table of steps has them
 _MAX_TIMES: Final = 50_000

@@ -6,23 +6,6 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-__all__ = [
-    "DIRECTIONS",
-    "READERS",
-    "Quantity",
-    "copy_words",
-    "count",
-    "cut",
-    "cut_long",
-    "duration",
-    "one_line",
-    "op_label",
-    "sentence",
-    "share",
-    "size",
-    "visible",
-]
-
 UNKNOWN = "unknown"
 
 DIRECTIONS = {
@@ -63,17 +46,17 @@ class Quantity:
     exact: str
 
     def __str__(self) -> str:
-        """Returns figure and unit, held together by a no-break space."""
+        """Return figure and unit, held together by a no-break space."""
         return f"{self.figure}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.figure
 
 
 def copy_words(direction: str) -> str:
-    """Returns what a copy of a direction is called."""
+    """Return what a copy of a direction is called."""
     return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
 
 
 def op_label(name: str, op_type: str) -> str:
-    """Returns what an op is called: its name and its type, where these are two."""
+    """Return what an op is called: its name and its type, where these are two."""
     return name if name == op_type else f"{name}:{op_type}"
 
 
@@ -82,12 +65,12 @@ _NAME_FIRST = re.compile(r"\w*[._/:]\w")
 
 
 def one_line(prose: str) -> str:
-    """Returns prose on one line: its line breaks are its author's margin, not a reader's."""
+    """Return prose on one line: its line breaks are its author's margin, not a reader's."""
     return _SPACES.sub(" ", prose).strip()
 
 
 def sentence(words: str) -> str:
-    """Returns words as a sentence: with a capital at the start and a stop at the end.
+    """Return words as a sentence: with a capital at the start and a stop at the end.
 
     A name at the start, as of a file, stays as it is.
     """
@@ -99,7 +82,7 @@ def sentence(words: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns the text with each character that does not show replaced by its code point.
+    """Return the text with each character that does not show replaced by its code point.
 
     Control characters, bidirectional marks, zero-width characters, line separators and lone
     surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
@@ -117,13 +100,13 @@ def _visible_character(character: str) -> str:
 
 
 def _code_points(marks: re.Match[str]) -> str:
-    """Returns the first few of a run of marks as they are, and the code points of the others."""
+    """Return the first few of a run of marks as they are, and the code points of the others."""
     run = marks.group()
     return run[:_MARKS] + "".join(f"⟨U+{ord(mark):04X}⟩" for mark in run[_MARKS:])
 
 
 def cut(text: str, length: int = 96) -> str:
-    """Returns the text, its middle left out where it is longer than ``length``.
+    """Return the text, its middle left out where it is longer than ``length``.
 
     Both ends are kept because both tell: a scope begins a name and the op's own name ends it.
     """
@@ -135,7 +118,7 @@ def cut(text: str, length: int = 96) -> str:
 
 
 def cut_long(text: str, length: int = _LONGEST) -> str:
-    """Returns the text in full, or with a note of how much of its middle was left out."""
+    """Return the text in full, or with a note of how much of its middle was left out."""
     text = visible(text)
     if len(text) <= length:
         return text
@@ -144,26 +127,26 @@ def cut_long(text: str, length: int = _LONGEST) -> str:
 
 
 def count(number: float) -> str:
-    """Returns a number with its thousands apart."""
+    """Return a number with its thousands apart."""
     return f"{number:,}"
 
 
 def duration(us: float) -> Quantity:
-    """Returns microseconds in the unit that suits their size."""
+    """Return microseconds in the unit that suits their size."""
     decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds
     exact = _fixed(us, decimals).rstrip("0").rstrip(".") if us else "0"
     return _scaled(us, _TIME_UNITS, f"{exact} µs")
 
 
 def size(size_bytes: float) -> Quantity:
-    """Returns bytes in decimal units: 1 kB is 1000 bytes."""
+    """Return bytes in decimal units: 1 kB is 1000 bytes."""
     if size_bytes < _SIZE_UNITS[1][1]:
         return Quantity(_fixed(size_bytes, 0), "B", f"{_fixed(size_bytes, 0)} bytes")
     return _scaled(size_bytes, _SIZE_UNITS, f"{_fixed(size_bytes, 0)} bytes")
 
 
 def share(part: float) -> Quantity:
-    """Returns a fraction in percent; only nothing is 0 % and only everything 100 %."""
+    """Return a fraction in percent; only nothing is 0 % and only everything 100 %."""
     percent = part * 100
     exact = _fixed(percent, 4).rstrip("0").rstrip(".") + " %"
     if percent in (0, 100):
@@ -178,7 +161,7 @@ def share(part: float) -> Quantity:
 
 
 def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> Quantity:
-    """Returns three significant digits in the first unit in which the figure stays below 1,000."""
+    """Return three significant digits in the first unit in which the figure stays below 1,000."""
     for unit, factor in units[:-1]:
         if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
             return Quantity(_three_digits(value / factor), unit, exact)
@@ -202,6 +185,6 @@ def _three_digits(value: float) -> str:
 
 
 def _fixed(value: float, decimals: int) -> str:
-    """Returns a number with so many decimals and its thousands apart; nothing is ``-0``."""
+    """Return a number with so many decimals and its thousands apart; nothing is ``-0``."""
     figure = f"{value:,.{decimals}f}"
     return figure if figure.strip("-0.,") else figure.lstrip("-")

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Finding
     from traceanalyzer.run import Run
 
-__all__ = ["Shown", "verdict"]
-
 _NO_GPU: Final = "no_gpu_visible"
 _OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 _NOT_TOLD: Final = "why is not told by the trace"
@@ -32,23 +30,14 @@ _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shown:
-    """The ops of a run that ran on the CPU, and their cost.
-
-    Attributes:
-        run: The run.
-        on_cpu: Its CPU-placed ops, input pipeline and runtime overhead not counted.
-        explained: Shares of their time by certainty.
-        findings: The findings, the most expensive first.
-        exposed_ps: How long devices waited for these ops per step, None where it is not known.
-        step_ps: How long the same steps take, the mean: a share of them is one of the same whole.
-    """
+    """The ops of a run that ran on the CPU, and their cost."""
 
     run: Run
-    on_cpu: pd.DataFrame
-    explained: Mapping[str, float | None]
-    findings: Sequence[Finding]
-    exposed_ps: float | None
-    step_ps: float | None
+    on_cpu: pd.DataFrame  # rows of the op table: without input pipeline and runtime
+    explained: Mapping[str, float | None]  # shares of their time by certainty
+    findings: Sequence[Finding]  # the most expensive first
+    exposed_ps: float | None  # per step, how long devices waited for these ops
+    step_ps: float | None  # the mean duration of the same steps
 
     @property
     def explained_share(self) -> float:
@@ -62,12 +51,7 @@ class Shown:
 
 
 def verdict(diagnosis: Diagnosis, shown: Shown) -> str:
-    """Say what takes most of the time, what costs most of that, and how much was recorded.
-
-    Args:
-        diagnosis: What is known of the run, and of the same on a machine with a GPU.
-        shown: What the run shows.
-    """
+    """Say what takes most of the time, what costs most of that, and how much was recorded."""
     run = diagnosis.run
     said = _of_program(shown)
     if diagnosis.on_a_gpu is not None and diagnosis.on_a_gpu.replayed:
