@@ -1,4 +1,4 @@
-"""The ops of a run as two tables: the dearest to be read, and every op to be searched."""
+"""The ops of a run as two tables: the most expensive to read, and all to search."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ _DIGITS: Final = re.compile(r"\d+")
 # --- to be read ----------------------------------------------------------------------------
 
 
-def dearest_ops(run: Run) -> pd.DataFrame:
-    """Cut the op table to its dearest rows: those on the CPU by host time, the rest by any time."""
+def most_expensive_ops(run: Run) -> pd.DataFrame:
+    """Return the most expensive ops on the CPU, by host time, and of the others, by any time."""
     ops = run.ops
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     ranked = ops.loc[_time(ops).sort_values(ascending=False, kind="stable").index]

@@ -1,4 +1,4 @@
-"""What the report says of islands: which ops values go back and forth for, and what to move."""
+"""Round trips in the report: ops on the CPU between ops on the device, and what to move."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, Move
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import usable_kernels
-from traceanalyzer.units import PS_PER_US
+from traceanalyzer.report.convert import to_record, us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from traceanalyzer.transfers.cheapest_move import Move
     from traceanalyzer.transfers.crossings import Crossing, IslandOp
 
-MAX_ISLANDS: Final = 50
+MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one
-# The causes that hold an op on the CPU whatever device the program asks for.
+# The causes that keep an op on the CPU whatever device the program requests.
 _CANNOT_MOVE: Final = frozenset(
     {
         *("no_gpu_kernel", "dtype_unsupported", "attr_unsupported", "python_callback"),
@@ -30,19 +30,18 @@ _CANNOT_MOVE: Final = frozenset(
 )
 
 
-def islands(
+def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[Island, ...]:
-    """Return the islands of a run, those that copy most first."""
+    """Return the round trips of a run, those that copy most first; `refs` names ops by id."""
     cannot_move = _cannot_move(diagnosis)
     return tuple(
-        _island(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.copy_costs.islands[:MAX_ISLANDS]
+        _round_trip(found, found.cheapest_move(cannot_move), refs)
+        for found in diagnosis.run.copy_costs.islands[:MAX_ROUND_TRIPS]
     )
 
 
 def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
-    """Return what tells of an op whether it has to stay on its side."""
     version = None if diagnosis.run.version is None else diagnosis.run.version.value
     registry = nearest(version).registry
     stuck = {
@@ -66,7 +65,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
     return cannot_move
 
 
-def _island(
+def _round_trip(
     found: island.Island,
     move: Move | None,
     refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
@@ -88,30 +87,26 @@ def _island(
 
 
 def _copies(crossing: Crossing) -> IslandCopies:
-    return IslandCopies(
-        count=crossing.count,
-        bytes=crossing.bytes,
-        total_us=None if crossing.time_ps is None else crossing.time_ps / PS_PER_US,
-        exposed_us=None if crossing.exposed_ps is None else crossing.exposed_ps / PS_PER_US,
-    )
+    return to_record(IslandCopies, crossing, total_us=us(crossing.time_ps))
 
 
 def _move(found: island.Island, move: Move) -> IslandMove:
-    by_bytes = found.basis == "bytes"
-    # Where nothing is known of what is copied now, there is no figure for what is saved.
-    is_known = move.saved > 0 or move.stays > 0
-    return IslandMove(
+    # If nothing is known of what is copied now, there is no figure for what is saved.
+    figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
+    in_bytes = found.basis == "bytes"
+    saved_bytes, stays_bytes = figures if in_bytes else (None, None)
+    saved_ps, stays_ps = (None, None) if in_bytes else figures
+    return to_record(
+        IslandMove,
+        move,
         to_gpu=_ops(found, move.to_gpu),
         to_cpu=_ops(found, move.to_cpu),
-        saved_bytes=move.saved if by_bytes and is_known else None,
-        stays_bytes=move.stays if by_bytes and is_known else None,
-        saved_us=None if by_bytes or not is_known else move.saved / PS_PER_US,
-        stays_us=None if by_bytes or not is_known else move.stays / PS_PER_US,
-        unknown_before=move.unknown_before,
-        unknown_after=move.unknown_after,
+        saved_bytes=saved_bytes,
+        stays_bytes=stays_bytes,
+        saved_us=us(saved_ps),
+        stays_us=us(stays_ps),
     )
 
 
 def _ops(found: island.Island, keys: Sequence[str]) -> tuple[MovedOp, ...]:
-    ops = (found.known[key] for key in keys)
-    return tuple(MovedOp(op_id=op.op_id, name=op.name, type=op.type) for op in ops)
+    return tuple(to_record(MovedOp, found.known[key]) for key in keys)
