@@ -31,6 +31,7 @@ from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
 from traceanalyzer.transfers.costs import HostFacts, copy_costs, run_traffic
 from traceanalyzer.transfers.graph import copy_graph
+from traceanalyzer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -386,7 +387,7 @@ def _of_another_time(capture_file: CaptureFile, start_ns: int) -> str:
 
 def _utc(at_ns: int) -> str:
     try:
-        return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime.fromtimestamp(at_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, OSError, ValueError):  # a year that no calendar has
         return "an impossible time"
 

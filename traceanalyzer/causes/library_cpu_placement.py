@@ -59,9 +59,9 @@ from traceanalyzer.evidence.places import (
 )
 from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import listed
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -48,8 +48,8 @@ from traceanalyzer.evidence.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import gpu_memory
 from traceanalyzer.evidence.places import line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
-from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,6 +13,7 @@ import pandas as pd
 from traceanalyzer.causes import all_causes
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
+from traceanalyzer.format import size_text
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
     DeviceInfo,
@@ -53,7 +54,6 @@ from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,9 +13,9 @@ import numpy as np
 
 from traceanalyzer.evidence.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import driver_gpus, gpu_memory
+from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.model import Belief
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, listed, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
