@@ -34,7 +34,7 @@ READERS = [
     ("report",),
     ("analyze",),
     ("tables", "-o", "tables"),
-    ("export", "--copy-graph", "-o", "graph.json"),
+    ("export", "--transfer-graph", "-o", "graph.json"),
 ]
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.tables.tracer import TracerFacts
 
-__all__ = ["trace_health"]
 
 _OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
 _MANY, _LONG = 20, 2000

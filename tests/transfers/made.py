@@ -9,7 +9,7 @@ from tests.traces import decode, xspace
 from traceanalyzer.capture_file.document import CaptureFile, Function, Graph, Instance, Partition
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import host_tables
-from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS
+from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS
 from traceanalyzer.transfers.costs import CopyCosts, HostFacts, copy_costs, run_traffic
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def made(*planes: Any, capture_file: CaptureFile | None = None) -> Made:  # noqa
         joined=tables.joined,
     )
     copies, ops, kernels = (
-        schema.frame([getattr(tables, schema.name)]) for schema in (COPIES, OPS, KERNELS)
+        schema.frame([getattr(tables, schema.name)]) for schema in (TRANSFERS, OPS, KERNELS)
     )
     traffic = run_traffic(copies, kernels, [facts])
     steps = STEPS.frame([tables.steps])

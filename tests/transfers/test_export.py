@@ -104,7 +104,7 @@ class TestCommand:
     def test_writes_the_format_that_the_name_says(self, tmp_path: Path, name: str) -> None:
         logs = write(tmp_path / "logs", xspace(COPIES))
         done = CliRunner().invoke(
-            cli, ["export", str(logs), "--copy-graph", "-o", str(tmp_path / name)]
+            cli, ["export", str(logs), "--transfer-graph", "-o", str(tmp_path / name)]
         )
 
         assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / name}\n")
@@ -116,10 +116,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["-o", "graph.json"], "--copy-graph"),
-            (["--copy-graph"], "--output"),
-            (["--copy-graph", "-o", "graph.dot"], ".graphml or .json"),
-            (["--copy-graph", "-o", "nowhere/graph.json"], "does not exist"),
+            (["-o", "graph.json"], "--transfer-graph"),
+            (["--transfer-graph"], "--output"),
+            (["--transfer-graph", "-o", "graph.dot"], ".graphml or .json"),
+            (["--transfer-graph", "-o", "nowhere/graph.json"], "does not exist"),
         ],
     )
     def test_says_what_is_missing(

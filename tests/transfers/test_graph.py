@@ -23,7 +23,7 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
+from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS, Schema
 from traceanalyzer.transfers.costs import copy_costs, run_traffic
 from traceanalyzer.transfers.graph import copy_graph, device_graph
 
@@ -46,7 +46,7 @@ def edges(graph: nx.MultiDiGraph[str], *, labels: bool = True) -> dict[tuple, tu
 def of(*planes: Any) -> tuple[nx.MultiDiGraph[str], nx.MultiDiGraph[str]]:  # noqa: ANN401
     """The two views of a hand-written trace."""
     tables = tables_of(*planes)
-    copies = COPIES.frame([tables.copies])
+    copies = TRANSFERS.frame([tables.transfers])
     measured = run_traffic(copies, KERNELS.frame([tables.kernels]), [])
     return copy_graph(copies, OPS.frame([tables.ops]), measured), device_graph(copies, measured)
 
@@ -145,7 +145,7 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
     columns = ["direction", "host", "device", "bytes", "start_ps", "duration_ps", "launch_ps"]
     columns += ["is_async", "memory", "via"]
     columns += ["producer", "consumer", "producer_name", "consumer_name"]
-    copies = filled(COPIES, columns, rows)
+    copies = filled(TRANSFERS, columns, rows)
     kernels = filled(
         KERNELS, ["host", "device", "start_ps", "duration_ps"], [("h", *times) for times in ran]
     )
@@ -171,6 +171,6 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:
     copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).copies
 
-    graph = device_graph(COPIES.frame([copies]))
+    graph = device_graph(TRANSFERS.frame([copies]))
 
     assert sorted(graph.edges(keys=True)) == [("gpu:0", "another device", "p2p")]

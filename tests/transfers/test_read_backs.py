@@ -162,16 +162,16 @@ def test_predicates_of_a_recorded_program_are_found_costed_and_named() -> None:
     """
     run = load(CORPUS / "tfgpu-fatma-cnn-sandor", "2021_02_02_12_57_01")
 
-    told = {b.source_name: b for b in run.copy_costs.read_backs if b.reader == "predicate"}
+    told = {b.source_name: b for b in run.transfer_costs.read_backs if b.reader == "predicate"}
     assert sorted(told) == ["All_10", "cond/then/_0/cond/GreaterEqual"]
     for back in told.values():
         assert (back.count, back.count_per_step, back.bytes_each) == (21, 1.0, 1.0)
         assert back.device == "/device:GPU:0"
         assert 0 < (back.time_ps or 0) < (back.wait_ps or 0)
         assert (back.idle_ps or 0) > 0
-        assert run.copy_graph.nodes[back.source]["label"].startswith(f"{back.source_name}:")
+        assert run.transfer_graph.nodes[back.source]["label"].startswith(f"{back.source_name}:")
     assert told["All_10"].time_ps == 27_071_000
     assert told["All_10"].consumer_name == "cond/readvariableop_resource/_6"
 
-    (own,) = (b for b in run.copy_costs.read_backs if b.reader == "python")
+    (own,) = (b for b in run.transfer_costs.read_backs if b.reader == "python")
     assert (own.count, own.count_per_step) == (41, 2.0)

@@ -70,7 +70,7 @@ def _answers(run: Run) -> Iterator[Belief]:
         )
     for host in run.hosts:
         yield from _other_processes(host)
-    yield from _copies(run.copies)
+    yield from _copies(run.transfers)
     yield from _float64(run.ops)
     for host in run.hosts:
         yield from _allocator(host)

@@ -41,15 +41,15 @@ _AS_THEY_ARE: Final = (
 
 def copy_graph(run: Run) -> CopyGraph | None:
     """Return who copied what to whom; None where nothing was copied."""
-    if run.copies.empty:
+    if run.transfers.empty:
         return None
-    graph = run.copy_graph
+    graph = run.transfer_graph
     edges = sorted(
         graph.edges(keys=True, data=True),
         key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
     )
     shown = edges[:_MAX_EDGES]
-    costs = run.copy_costs
+    costs = run.transfer_costs
     backs = costs.read_backs[:_MAX_READ_BACKS]
     nodes = dict.fromkeys(node for edge in shown for node in edge[:2])
     nodes |= dict.fromkeys(node for s in costs.storms for edge in s.edges for node in edge[:2])
@@ -64,7 +64,7 @@ def copy_graph(run: Run) -> CopyGraph | None:
             for node in nodes
         ),
         edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),
-        devices=tuple(_device_edges(device_graph(run.copies, run.copy_traffic))),
+        devices=tuple(_device_edges(device_graph(run.transfers, run.transfer_traffic))),
         edges_total=len(edges),
         storms=tuple(map(_storm, costs.storms)),
         read_backs=tuple(map(_read_back, backs)),
@@ -74,8 +74,8 @@ def copy_graph(run: Run) -> CopyGraph | None:
 
 
 def _groups(run: Run) -> CopyGroups:
-    found = copy_groups(run.copies, run.ops)
-    labels = {node: str(told["label"]) for node, told in run.copy_graph.nodes(data=True)}
+    found = copy_groups(run.transfers, run.ops)
+    labels = {node: str(told["label"]) for node, told in run.transfer_graph.nodes(data=True)}
     numbers = _island_numbers(run)
     return CopyGroups(
         sources=tuple(_group(group, labels, numbers) for group in found.sources),
@@ -116,7 +116,7 @@ def _group(
 def _island_numbers(run: Run) -> dict[str, set[int]]:
     """Return the numbers of the islands that each node of the copy graph has a part in."""
     numbers: dict[str, set[int]] = {}
-    for number, island in enumerate(run.copy_costs.islands[:MAX_ISLANDS], 1):
+    for number, island in enumerate(run.transfer_costs.islands[:MAX_ISLANDS], 1):
         for op in island.ops:
             node = f"name:{op.name}" if op.op_id is None else op.op_id
             numbers.setdefault(node, set()).add(number)

@@ -44,7 +44,7 @@ def islands(
     cannot_move = _cannot_move(diagnosis)
     return tuple(
         _island(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.copy_costs.islands[:MAX_ISLANDS]
+        for found in diagnosis.run.transfer_costs.islands[:MAX_ISLANDS]
     )
 
 

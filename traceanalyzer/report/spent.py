@@ -10,7 +10,7 @@ import numpy as np
 from traceanalyzer.format import duration_text, percent_text
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.eager_loop import eager_loop
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
@@ -120,10 +120,10 @@ def _beside_ops(host: Host, parts: Parts, making: Intervals) -> int:
     An op may work in threads that nothing links to its call, as a dataset's reduce does: then the
     call seems to wait for TensorFlow alone.
     """
-    lanes = host.tables.lanes
+    lanes = host.tables.threads
     if lanes is None:
         return 0
-    on_host = lanes.doing == Doing.HOST_OP
+    on_host = lanes.state == ThreadState.HOST_OP
     busy = union(lanes.start_ps[on_host], (lanes.end_ps - lanes.start_ps)[on_host])
     runtime = np.isin(parts.phase, (Phase.RUNTIME, Phase.LAUNCH))
     at = parts.start_ps[runtime], parts.end_ps[runtime]
