@@ -125,12 +125,12 @@ def check_copies(run: Run) -> None:
     """Bytes in the graph are bytes in the table."""
     check_totals(run.transfers, run.transfer_graph)
     check_totals(run.transfers, device_graph(run.transfers, run.transfer_traffic))
-    by_tables = traffic(run.transfers, run.kernels).hidden_ps
+    by_tables = traffic(run.transfers, run.kernels, {}, {}).hidden_ps
     assert pd.Series(run.transfer_traffic.hidden_ps).equals(pd.Series(by_tables))
-    for storm in run.transfer_costs.storms:
+    for storm in run.transfer_costs.small_transfers:
         assert storm.count <= (run.transfers["direction"] == storm.direction).sum()
         assert (storm.carrying_ps or 0) * 4 < storm.time_ps
-    for back in run.transfer_costs.read_backs:
+    for back in run.transfer_costs.device_to_host_syncs:
         assert back.wait_ps is None or back.time_ps is None or back.time_ps <= back.wait_ps
 
 

@@ -98,7 +98,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         critical_path=critical_paths(diagnosis.costs),
         copy_graph=copy_graph(run),
         islands=islands(diagnosis, partial(_refs_of, run)),
-        islands_total=len(run.transfer_costs.islands),
+        islands_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),

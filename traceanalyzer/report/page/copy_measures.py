@@ -89,7 +89,7 @@ class Amount:
     def words(self) -> str:
         """All of it, exact."""
         if self.bytes is None:
-            size = self.size
+            how_much = self.size
         else:
             how_much = f"{'at least ' if self.unsized else ''}{size(self.bytes).exact}"
         return f"{how_much}, {self.count:,} {_plural(self.count)}, copy {self._long_time}"
