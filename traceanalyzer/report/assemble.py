@@ -87,7 +87,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         critical_path=critical_paths(diagnosis.costs),
         copy_graph=copy_graph(run),
         islands=round_trips(diagnosis, partial(_refs_of, run)),
-        islands_total=len(run.copy_costs.islands),
+        islands_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=myths(run),
@@ -162,7 +162,7 @@ def _finding(
             replace(b, evidence=evidence_shown(b.evidence, run)) for b in found.blockers
         ),
         evidence=evidence_shown(found.evidence, run),
-        cost=joint_cost(rows, run.copies, costs),
+        cost=joint_cost(rows, run.transfers, costs),
         # The bounds are for moving ops to a device. That fixes neither what is by design nor a slow
         # input pipeline, whose own section says what helps.
         gain_us_per_step=None
@@ -183,7 +183,7 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
         return None
     run = diagnosis.run
     rows = _most_expensive(assumed.unexplained, run)
-    unmeasured = copies_of_unknown_size(run.copies)
+    unmeasured = copies_of_unknown_size(run.transfers)
     return OnAGpu(
         assumed=assumed.assumption,
         findings=ranked(
@@ -228,7 +228,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
     candidates = Candidates(diagnosis.run)
     shown = left.head(_MAX_OPS)
-    unmeasured = copies_of_unknown_size(diagnosis.run.copies)
+    unmeasured = copies_of_unknown_size(diagnosis.run.transfers)
     # Another capture would show no more.
     captured = {h.name for h in diagnosis.run.hosts if h.capture_file is not None}
     recorded = [str(host) in captured for host in shown["host"]]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
-    from traceanalyzer.transfers import island
     from traceanalyzer.transfers.cheapest_move import Move
-    from traceanalyzer.transfers.crossings import Crossing, IslandOp
+    from traceanalyzer.transfers.host_transfers import RoundTripOp, TransferTotals
+    from traceanalyzer.transfers.round_trips import RoundTrip
 
 MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one
@@ -37,11 +37,11 @@ def round_trips(
     cannot_move = _cannot_move(diagnosis)
     return tuple(
         _round_trip(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.copy_costs.islands[:MAX_ROUND_TRIPS]
+        for found in diagnosis.run.transfer_costs.round_trips[:MAX_ROUND_TRIPS]
     )
 
 
-def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
+def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     version = None if diagnosis.run.version is None else diagnosis.run.version.value
     registry = nearest(version).registry
     stuck = {
@@ -52,7 +52,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
     }
     cpu_ops = diagnosis.cpu_ops
 
-    def cannot_move(op: IslandOp) -> bool:
+    def cannot_move(op: RoundTripOp) -> bool:
         if op.op_id in stuck:
             return True
         cpu_op = None if op.op_id is None else cpu_ops.get(op.op_id)
@@ -66,7 +66,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
 
 
 def _round_trip(
-    found: island.Island,
+    found: RoundTrip,
     move: Move | None,
     refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
 ) -> Island:
@@ -86,11 +86,11 @@ def _round_trip(
     )
 
 
-def _copies(crossing: Crossing) -> IslandCopies:
-    return to_record(IslandCopies, crossing, total_us=us(crossing.time_ps))
+def _copies(totals: TransferTotals) -> IslandCopies:
+    return to_record(IslandCopies, totals, total_us=us(totals.time_ps))
 
 
-def _move(found: island.Island, move: Move) -> IslandMove:
+def _move(found: RoundTrip, move: Move) -> IslandMove:
     # If nothing is known of what is copied now, there is no figure for what is saved.
     figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
     in_bytes = found.basis == "bytes"
@@ -108,5 +108,5 @@ def _move(found: island.Island, move: Move) -> IslandMove:
     )
 
 
-def _ops(found: island.Island, keys: Sequence[str]) -> tuple[MovedOp, ...]:
-    return tuple(to_record(MovedOp, found.known[key]) for key in keys)
+def _ops(found: RoundTrip, keys: Sequence[str]) -> tuple[MovedOp, ...]:
+    return tuple(to_record(MovedOp, found.op_of_key[key]) for key in keys)

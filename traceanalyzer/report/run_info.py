@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.capture_file.command_words import shown_command
+from traceanalyzer.format import size_text
 from traceanalyzer.model import DeviceInfo, RunInfo, TfVersion
 from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import NS_PER_S, PS_PER_US
-from traceanalyzer.wording import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,7 +48,7 @@ def devices_of(run: Run) -> tuple[DeviceInfo, ...]:
 
 def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     several = len(run.hosts) > 1
-    kernels, copies = host.tables.kernels, host.tables.copies
+    kernels, copies = host.tables.kernels, host.tables.transfers
     for name in host.tables.facts.accelerators:
         ran = (kernels["device"] == name).to_numpy()
         copied = (copies["device"] == name).to_numpy()

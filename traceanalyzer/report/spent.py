@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.format import duration_text, percent_text
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.report.text import duration
 from traceanalyzer.tables.eager_loop import eager_loop
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -113,10 +111,10 @@ def _beside_ops(host: Host, parts: Parts, making: Intervals) -> int:
     An op may work in threads that no event links to its call, as a dataset's reduce does. Then the
     call seems to wait for the runtime.
     """
-    lanes = host.tables.lanes
+    lanes = host.tables.threads
     if lanes is None:
         return 0
-    on_host = lanes.doing == Doing.HOST_OP
+    on_host = lanes.state == ThreadState.HOST_OP
     busy = union(lanes.start_ps[on_host], (lanes.end_ps - lanes.start_ps)[on_host])
     runtime = np.isin(parts.phase, (Phase.RUNTIME, Phase.LAUNCH))
     at = parts.start_ps[runtime], parts.end_ps[runtime]
@@ -140,7 +138,11 @@ def most_of_the_time(run: Run) -> list[str]:
     if found is None or most in {_DEVICE, _UNKNOWN}:
         return []
     ops_ps = found.cpu_ops_ps
-    ops = f"{time_text(ops_ps)} ({percent_text(ops_ps / found.total_ps)})" if ops_ps else "nothing"
+    ops = (
+        f"{duration_text(ops_ps)} ({percent_text(ops_ps / found.total_ps)})"
+        if ops_ps
+        else "nothing"
+    )
     if 2 * ops_ps >= found.parts_ps[most]:  # a cost of the same order
         around_ps = sum(found.parts_ps[part] for part in _AROUND_OPS)
         loop = _eager(run) if around_ps >= _LEAST_AROUND * found.total_ps else []
@@ -151,11 +153,11 @@ def most_of_the_time(run: Run) -> list[str]:
         if part == most or (part in _NAMED and ps >= _LEAST_NAMED * found.total_ps)
     }
     texts = [
-        f"{part} ({time_text(ps)}, {percent_text(ps / found.total_ps)})"
+        f"{part} ({duration_text(ps)}, {percent_text(ps / found.total_ps)})"
         for part, ps in named.items()
     ]
     how_much = "Most" if 2 * sum(named.values()) > found.total_ps else "The largest part"
-    start = f"{how_much} of the {time_text(found.total_ps)} recorded"
+    start = f"{how_much} of the {duration_text(found.total_ps)} recorded"
     loop = _eager(run) if most in _AROUND_OPS else []
     if found.parts_ps[_DEVICE]:
         device = "GPU" if run.gpu_used else "device"
@@ -172,9 +174,3 @@ def _eager(run: Run) -> list[str]:
     place = f" ({loop.place})" if loop.place else ""
     one_by_one = f"Python runs the {loop.ops:,} ops of a step one by one{place}"
     return [f"{one_by_one}; under @tf.function they would run as one graph."]
-
-
-def time_text(ps: float) -> str:
-    """Return a time for a sentence: `12.3 ms`."""
-    quantity = duration(ps / PS_PER_US)
-    return f"{quantity.figure} {quantity.unit}"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model.times import StepKinds, StepPhases, Steps
 from traceanalyzer.report.convert import in_us, table
 from traceanalyzer.report.packed import Numbers, Texts, pack
@@ -14,7 +15,6 @@ from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,7 @@ def op_table(run: Run) -> Table:
 
 def copy_table(run: Run) -> Table:
     """Aggregate the copy table by direction, memory and ends."""
-    copies = run.copies
+    copies = run.transfers
     keys = ["direction", "memory", "producer_name", "consumer_name", "device"]
     texts = copies[keys].astype(object)
     rows = texts.where(texts.notna(), None).assign(

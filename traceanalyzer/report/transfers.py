@@ -20,13 +20,15 @@ from traceanalyzer.model.transfers import (
 from traceanalyzer.report.convert import to_record, us
 from traceanalyzer.report.round_trips import MAX_ROUND_TRIPS
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.groups import copy_groups
+from traceanalyzer.transfers.groups import transfer_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.run import Run
-    from traceanalyzer.transfers import groups, read_backs, storms
+    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
+    from traceanalyzer.transfers.groups import Group
+    from traceanalyzer.transfers.small_transfers import SmallTransfers
 
 _MAX_EDGES: Final = 500
 _MAX_SYNCS: Final = 100
@@ -34,21 +36,21 @@ _MAX_SYNCS: Final = 100
 
 def copy_graph(run: Run) -> CopyGraph | None:
     """Return who copied what to whom; None if nothing was copied."""
-    if run.copies.empty:
+    if run.transfers.empty:
         return None
-    graph = run.copy_graph
+    graph = run.transfer_graph
     edges = sorted(
         graph.edges(keys=True, data=True),
         key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
     )
-    between_devices = device_graph(run.copies, run.copy_traffic).edges(keys=True, data=True)
+    between_devices = device_graph(run.transfers, run.transfer_traffic).edges(keys=True, data=True)
     shown = edges[:_MAX_EDGES]
-    costs = run.copy_costs
-    syncs = costs.read_backs[:_MAX_SYNCS]
+    costs = run.transfer_costs
+    syncs = costs.device_to_host_syncs[:_MAX_SYNCS]
     nodes = dict.fromkeys(
         chain(
             (node for edge in shown for node in edge[:2]),
-            (node for storm in costs.storms for edge in storm.edges for node in edge[:2]),
+            (node for storm in costs.small_transfers for edge in storm.edges for node in edge[:2]),
             (sync.source for sync in syncs),
         )
     )
@@ -63,16 +65,16 @@ def copy_graph(run: Run) -> CopyGraph | None:
             for source, target, direction, figures in sorted(between_devices, key=lambda e: e[:3])
         ),
         edges_total=len(edges),
-        storms=tuple(map(_small_transfers, costs.storms)),
+        storms=tuple(map(_small_transfers, costs.small_transfers)),
         read_backs=tuple(map(_sync, syncs)),
-        read_backs_total=len(costs.read_backs),
+        read_backs_total=len(costs.device_to_host_syncs),
         groups=_groups(run),
     )
 
 
 def _groups(run: Run) -> CopyGroups:
-    found = copy_groups(run.copies, run.ops)
-    labels = {node: str(known["label"]) for node, known in run.copy_graph.nodes(data=True)}
+    found = transfer_groups(run.transfers, run.ops)
+    labels = {node: str(known["label"]) for node, known in run.transfer_graph.nodes(data=True)}
     numbers = _round_trip_numbers(run)
     return CopyGroups(
         sources=tuple(_group(group, labels, numbers) for group in found.sources),
@@ -81,9 +83,7 @@ def _groups(run: Run) -> CopyGroups:
     )
 
 
-def _group(
-    found: groups.Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]
-) -> CopyGroup:
+def _group(found: Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]) -> CopyGroup:
     first = found.nodes[0]
     islands = {number for node in found.nodes for number in numbers.get(node, ())}
     return CopyGroup(
@@ -99,7 +99,7 @@ def _group(
 def _round_trip_numbers(run: Run) -> dict[str, set[int]]:
     """Return the numbers of the round trips that each node of the copy graph belongs to."""
     numbers: dict[str, set[int]] = {}
-    for number, trip in enumerate(run.copy_costs.islands[:MAX_ROUND_TRIPS], 1):
+    for number, trip in enumerate(run.transfer_costs.round_trips[:MAX_ROUND_TRIPS], 1):
         for op in trip.ops:
             node = f"name:{op.name}" if op.op_id is None else op.op_id
             numbers.setdefault(node, set()).add(number)
@@ -111,7 +111,7 @@ def _whole(value: float | None) -> float | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def _small_transfers(found: storms.Storm) -> CopyStorm:
+def _small_transfers(found: SmallTransfers) -> CopyStorm:
     return to_record(
         CopyStorm,
         found,
@@ -122,7 +122,7 @@ def _small_transfers(found: storms.Storm) -> CopyStorm:
     )
 
 
-def _sync(found: read_backs.ReadBack) -> ReadBack:
+def _sync(found: DeviceToHostSync) -> ReadBack:
     return to_record(
         ReadBack,
         found,

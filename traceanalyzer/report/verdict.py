@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.recorded_part import recorded_part
 from traceanalyzer.evidence.failure import failure
-from traceanalyzer.report.spent import most_of_the_time, time_text
+from traceanalyzer.format import counted, duration_text, percent_text
+from traceanalyzer.report.spent import most_of_the_time
 from traceanalyzer.report.text import sentence
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class Shown:
     @property
     def duration(self) -> str:
         """The time that these ops took."""
-        return time_text(int(self.on_cpu["host_self_ps"].sum()))
+        return duration_text(int(self.on_cpu["host_self_ps"].sum()))
 
     @property
     def ran(self) -> str:
@@ -121,7 +121,7 @@ def _beside_device(shown: Shown) -> list[str]:
     costliest = next((f for f in shown.findings if f.harm == "harmful"), None)
     first = [] if costliest is None else [f"Start with: {costliest.title}."]
     if shown.exposed_ps and shown.step_ps:
-        waits = f"{time_text(shown.exposed_ps)} of each {time_text(shown.step_ps)} step"
+        waits = f"{duration_text(shown.exposed_ps)} of each {duration_text(shown.step_ps)} step"
         share = percent_text(min(1.0, shown.exposed_ps / shown.step_ps))
         return [f"The {device} waits {waits} ({share}) for {ops} on the CPU.", *first, why]
     if shown.exposed_ps is None:
@@ -196,7 +196,7 @@ def _doubt(run: Run, unknown: pd.DataFrame) -> list[str]:
         return ["The trace does not record CPU ops: its host events are missing or too coarse."]
     if unknown.empty:
         return []
-    ops = f"{counted(len(unknown), 'op')} ({time_text(int(unknown['host_self_ps'].sum()))})"
+    ops = f"{counted(len(unknown), 'op')} ({duration_text(int(unknown['host_self_ps'].sum()))})"
     them = "it" if len(unknown) == 1 else "them"
     return [f"For {ops}, the trace does not show which device ran {them}."]
 

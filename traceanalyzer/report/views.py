@@ -7,8 +7,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from traceanalyzer.format import counted
 from traceanalyzer.report.grids import ROWS_SHOWN, ops_grid
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
