@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.input_pipeline.records import HostInput, InputUse
+    from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.run import Run
 
 
@@ -133,8 +133,8 @@ def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
     refill = tuple(_refill(use.worst))
     if use.worst.verdict == "keeps_up":
         return refill
-    cures = tuple(Fix(text=c.text, code=c.code) for c in use.worst.cures)
-    return (*cures, *refill) or (FASTER,)
+    fixes = tuple(Fix(text=f.text, code=f.code) for f in use.worst.fixes)
+    return (*fixes, *refill) or (FASTER,)
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:

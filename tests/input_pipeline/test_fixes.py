@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 from tests.input_pipeline.paced import MS, found, from_source, made_ahead, on_own_thread
 
 if TYPE_CHECKING:
-    from traceanalyzer.input_pipeline.records import HostInput
+    from traceanalyzer.input_pipeline.verdict import HostInput
 
 
 def bounds(use: HostInput) -> dict[str, tuple[float, float]]:
     """Low and high bound of each fix, in milliseconds to the second decimal."""
-    return {c.kind: (round(c.low_ps / MS, 2), round(c.high_ps / MS, 2)) for c in use.cures}
+    return {c.kind: (round(c.low_ps / MS, 2), round(c.high_ps / MS, 2)) for c in use.fixes}
 
 
 def test_a_map_on_the_steps_own_thread_is_made_ahead_or_made_by_several() -> None:
     # 6 ms of work and 4 ms of step: beside it, 2 ms are left to wait for; on 4 CPUs none.
     use = found(on_own_thread(10_000, 6_000))
     assert bounds(use) == {"parallel": (6.0, 6.0), "prefetch": (4.0, 4.0)}
-    assert use.cures[0].kind == "parallel"
-    assert "num_parallel_calls=tf.data.AUTOTUNE" in use.cures[0].code
+    assert use.fixes[0].kind == "parallel"
+    assert "num_parallel_calls=tf.data.AUTOTUNE" in use.fixes[0].code
 
 
 def test_steps_without_a_gpu_may_need_the_cpus_themselves() -> None:
@@ -61,15 +61,15 @@ def test_a_cache_needs_a_second_epoch() -> None:
 def test_a_cache_of_what_python_makes_may_be_wrong() -> None:
     use = found(*made_ahead(10_000, 6_000, 10_000, epochs=2, python=True, autotune="true"))
     assert bounds(use)["cache"] == (0.0, 6.0)
-    assert "the same for the same element" in use.cures[0].text
+    assert "the same for the same element" in use.fixes[0].text
 
 
 def test_many_short_calls_are_better_made_for_a_batch() -> None:
     use = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=10, batch=100))
     low, high = bounds(use)["vectorise"]
     assert (low, high) == (pytest.approx(4.46, abs=0.05), 6.0)
-    cure = next(c for c in use.cures if c.kind == "vectorise")
-    assert "batch(100)" in cure.code
+    fix = next(f for f in use.fixes if f.kind == "vectorise")
+    assert "batch(100)" in fix.code
     long_ops = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=90, batch=100))
     assert "vectorise" not in bounds(long_ops)
 
@@ -79,7 +79,7 @@ def test_of_a_generator_in_python_several_may_give_elements() -> None:
     assert use.slow is not None
     assert use.slow.stage == "Root::Prefetch::Generator"
     assert bounds(use) == {"generator": (0.0, 6.0)}  # Python may do one after the other
-    assert "cycle_length=4" in use.cures[0].code
+    assert "cycle_length=4" in use.fixes[0].code
 
 
 @given(
@@ -101,5 +101,5 @@ def test_no_gain_is_above_the_wait(  # noqa: PLR0913 - what hypothesis varies
     )
     use = found(*threads, has_gpu=has_gpu)
     assert use.waits is not None
-    for cure in use.cures:
-        assert 0 <= cure.low_ps <= cure.high_ps <= use.waits.mean_ps
+    for fix in use.fixes:
+        assert 0 <= fix.low_ps <= fix.high_ps <= use.waits.mean_ps
