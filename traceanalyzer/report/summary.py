@@ -328,8 +328,8 @@ def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
             continue
-        each = " in all" if back.count_per_step is None else " per step"
-        line = words("Read back each step: ")
+        each, when = (" in all", "") if back.count_per_step is None else (" per step", " each step")
+        line = words(f"Read back{when}: ")
         line += words("a value") if back.source_name is None else words.name(back.source_name)
         line += words(f", {text.READERS[back.reader]}; the host waits ")
         line += words.time(views.in_a_step(back, back.wait_us)) + words(f"{each}, then the GPU is")
