@@ -169,7 +169,7 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:
-    copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).copies
+    copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).transfers
 
     graph = device_graph(TRANSFERS.frame([copies]))
 
