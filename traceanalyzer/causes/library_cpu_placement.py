@@ -55,6 +55,7 @@ from traceanalyzer.evidence.places import (
     library_of,
     line_evidence,
     lines_text,
+    name_scope,
     ops_text,
     same_place,
 )
@@ -101,6 +102,7 @@ class Habit:
 
 
 _SUMMARY_HABIT: Final = "summary"
+_MOST_NAMES: Final = 3  # of layers that a title names
 _ALL: Final = "TensorFlow 2.12, 2.18 and 2.21"
 _KERAS_2: Final = "Keras 2.12, 2.13 and 2.15, tf_keras 2.18"
 # What a file of preprocessing holds, as a program calls it.
@@ -420,7 +422,9 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     since = f" So it is in {habit.versions}." if habit.versions else ""
     return FindingText(
         title=_capital(
-            habit.title.format(library=library, part=_part(known), ops=ops_text(members))
+            habit.title.format(
+                library=library, part=_part(known) + _named(members), ops=ops_text(members)
+            )
         ),
         why=(
             f"{library} asks for the CPU in a scope of its own ({lines_text(frames)}, in "
@@ -436,6 +440,13 @@ def _part(frames: Sequence[Frame]) -> str:
     """Return the layers that the files hold."""
     names = [PurePosixPath(f.file.replace("\\", "/")).name for f in frames]
     return " or ".join(dict.fromkeys(_LAYERS.get(name, name.removesuffix(".py")) for name in names))
+
+
+def _named(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
+    """Return the names of the layers as the model has them: one may be a part of another."""
+    scopes = (name_scope(cpu_op.name) for cpu_op, _ in members)
+    names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
+    return f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
 
 
 def _functions(frames: Sequence[Frame]) -> str:
