@@ -6,6 +6,9 @@ and 2.21), as protos with `TF_DUMP_GRAPH_FMT=BIN` (util/dump_graph.cc). Of some 
 are kept: the placer's input, its answer, and the partitions that ran. TensorFlow 2.12 dumps the
 placer's input and output, as text, where `TF_CPP_VMODULE` raises the placer's log level.
 
+TensorFlow logs every dump, at the level of information. So that level is not logged in a captured
+program, nor what TensorFlow says at it about the sessions of its profiler.
+
 The variables are given to the C library alone: `os.environ` stays what it was. The folder is named
 through a descriptor that is closed on exec, so that programs the script starts do not dump.
 
@@ -70,6 +73,7 @@ _POLL_S = 0.1
 _QUIET_S = 0.02
 _REST_AFTER_S = 0.25
 _LAST_WITHOUT_FILTER = (2, 12)
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 def session_graph(number: int) -> str:
@@ -144,6 +148,8 @@ class Dumps:
         os.close(opened)
         os.register_at_fork(after_in_child=self._leave_in_fork)
         os.putenv("TF_DUMP_GRAPH_PREFIX", f"/proc/self/fd/{named.number}")
+        if os.environ.get(_LOG_LEVEL, "0") in ("", "0"):
+            os.putenv(_LOG_LEVEL, "1")
         if version and version <= _LAST_WITHOUT_FILTER:
             asked = [os.environ.get("TF_CPP_VMODULE", ""), "placer=3"]
             os.putenv("TF_CPP_VMODULE", ",".join(a for a in asked if a))

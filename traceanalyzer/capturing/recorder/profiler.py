@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import io
 import os
@@ -21,7 +20,6 @@ from typing import (
     Tuple,
 )
 
-from .descriptors import OwnDescriptor
 from .rpc import Levels, ProfilerService, Profiling, ServiceError, profile_request
 
 if TYPE_CHECKING:
@@ -32,11 +30,9 @@ __all__ = [
     "Native",
     "Profiler",
     "ProfilerError",
-    "Sentinels",
     "Trace",
     "effective_levels",
     "native_profiler",
-    "say_sentinels_on",
 ]
 
 # The Python API honours ProfilerOptions in 2.12.1, 2.18.1 and 2.19.1, and ignores them in 2.20.0
@@ -56,13 +52,6 @@ _ENVIRONMENT = b"Task Environment"
 _LONGEST_ENVIRONMENT = 1 << 20
 _VARINT, _LENGTH = 0, 2
 _FIXED = {1: 8, 5: 4}
-
-try:
-    # Before the program can have put something else in its place.
-    _STDERR: Optional[OwnDescriptor] = OwnDescriptor.duplicate(2)
-except OSError:
-    _STDERR = None
-
 
 class ProfilerError(Exception):
     """There is no session, or no trace; the message says why."""
@@ -101,41 +90,6 @@ def native_profiler() -> Native:
     )
 
 
-def say_sentinels_on(descriptor: int) -> None:
-    """Have sentinels written elsewhere than to the stderr with which the program began."""
-    global _STDERR  # noqa: PLW0603 - there is one stderr
-    _STDERR = OwnDescriptor(descriptor)
-
-
-class Sentinels:
-    """Marks on stderr between which what TensorFlow says of our sessions is not for the user."""
-
-    def __init__(self, token: str, descriptor: Optional[OwnDescriptor] = None) -> None:
-        """Prepare.
-
-        Args:
-            token: What the reader of stderr knows the marks by; empty where nobody reads it.
-            descriptor: Where to write them; by default stderr, as it was when the program began.
-        """
-        self._token = token
-        self._descriptor = _STDERR if descriptor is None else descriptor
-
-    @contextlib.contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Mark what is written meanwhile."""
-        self._write("quiet")
-        try:
-            yield
-        finally:
-            self._write("loud")
-
-    def _write(self, word: str) -> None:
-        if self._token and self._descriptor is not None and self._descriptor.is_ours():
-            mark = f"\0traceanalyzer:{self._token}:{word}\n"
-            with contextlib.suppress(OSError):
-                os.write(self._descriptor.number, mark.encode())
-
-
 class Trace(NamedTuple):
     """A trace that was written.
 
@@ -159,7 +113,6 @@ class Profiler:
         self._settings = settings
         self._journal = journal
         self._native = native
-        self._sentinels = Sentinels(settings.quiet_token)
         self._service: Optional[ProfilerService] = None
         self._profiling: Optional[Profiling] = None
         self._session: Any = None
@@ -178,9 +131,8 @@ class Profiler:
             ProfilerError: It does not.
         """
         ignores = self._native.version >= _IGNORES_OPTIONS_SINCE
-        with self._sentinels.quiet():
-            if not (ignores and self.requested != _DEFAULTS and self._start_by_service()):
-                self._start_by_api()
+        if not (ignores and self.requested != _DEFAULTS and self._start_by_service()):
+            self._start_by_api()
 
     def stop(self, destination: str) -> Trace:
         """End the session and write its trace.
@@ -192,8 +144,7 @@ class Profiler:
             ProfilerError: There is no whole trace.
         """
         try:
-            with self._sentinels.quiet():
-                self._export()
+            self._export()
             source = _only_trace(self._scratch)
             _check_whole(source)
             stated = effective_levels(source)
@@ -207,11 +158,10 @@ class Profiler:
 
     def discard(self) -> None:
         """End the session and write nothing."""
-        with self._sentinels.quiet():
-            if self._profiling is not None:
-                self._profiling.cancel()
-                self._await_end()
-            self._session = None  # its destructor ends it
+        if self._profiling is not None:
+            self._profiling.cancel()
+            self._await_end()
+        self._session = None  # its destructor ends it
         self._clear()
 
     def abandon(self) -> None:
@@ -252,8 +202,6 @@ class Profiler:
         profiling.wait_until(self._native.is_on, _BEGIN_S)
         self._profiling = profiling
         self.method = "server"
-        if self._settings.quiet_token:
-            time.sleep(0.002)  # it says that it has started just after it has
 
     def _start_by_api(self) -> None:
         session = self._native.session()
