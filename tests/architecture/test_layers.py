@@ -37,7 +37,7 @@ def copy(tmp_path: Path) -> Path:
     ("module", "line", "contract"),
     [
         ("tables/steps.py", "from traceanalyzer.report import page", FLOW),
-        ("launch/command.py", "import traceanalyzer.capturing.recorder", RECORDER),
+        ("capturing/command.py", "import traceanalyzer.capturing.recorder", RECORDER),
         ("utils.py", "", FLOW),
         ("run.py", "import tensorflow", WITHOUT_TENSORFLOW),
         ("causes/python_callback.py", "from traceanalyzer.causes import host_pipeline", CAUSES),

@@ -60,12 +60,14 @@ def recorded_sessions(journal: Journal) -> list[Recorded]:
         if not trace.is_file() or not trace.stat().st_size:
             continue
         start, stop = record.get("start_ns"), record.get("stop_ns")
-        is_timed = isinstance(start, int) and isinstance(stop, int)
+        duration_s = None
+        if isinstance(start, int) and isinstance(stop, int):
+            duration_s = (stop - start) / 1e9
         sessions.append(
             Recorded(
                 trace=trace,
                 is_the_scripts=record.get("method") == _BY_THE_SCRIPT,
-                duration_s=(stop - start) / 1e9 if is_timed else None,
+                duration_s=duration_s,
                 reason=str(record.get("reason") or ""),
             )
         )

@@ -248,7 +248,9 @@ class _Capture:
         problem = no_gpu.driver_problem()
         if problem is not None:
             return [problem]
-        variables = {**os.environ, **last["environment"].get("variables", {})}
+        recorded = last["environment"].get("variables")
+        of_script = recorded.items() if isinstance(recorded, dict) else ()
+        variables = {**os.environ, **{name: str(value) for name, value in of_script}}
         return no_gpu.device_lines(self.request.program.interpreter, variables, self.mask)
 
     def _report(self, sessions: Sequence[Recorded]) -> Iterator[str]:

@@ -108,7 +108,7 @@ def run_aside(
         errors="replace",
         timeout=time_limit_s,
         check=False,
-        preexec_fn=_prepared(mask),  # noqa: PLW1509 - no thread is left
+        preexec_fn=_prepared(mask),
     )
 
 

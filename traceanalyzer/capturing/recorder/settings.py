@@ -6,8 +6,6 @@ import json
 import os
 from typing import Any, Dict, NamedTuple
 
-__all__ = ["Settings", "read_settings"]
-
 
 class Settings(NamedTuple):
     """What to record, and where to write it.
