@@ -42,9 +42,9 @@ from traceanalyzer.evidence.kernel_types import (
 )
 from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

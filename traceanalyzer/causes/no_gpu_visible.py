@@ -51,9 +51,9 @@ from traceanalyzer.evidence.visibility import (
     saw_no_gpu,
 )
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

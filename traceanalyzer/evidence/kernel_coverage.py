@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.format import counted, listed, percent_text
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import original
 from traceanalyzer.placement.support import has_gpu_kernel
-from traceanalyzer.wording import counted, listed, percent_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.wording import listed
+from traceanalyzer.format import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
