@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import UNKNOWN
-from traceanalyzer.evidence.recurrent import OP
 from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.wording import listed
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SwappedFunctions"]
 
+OP: Final = "CudnnRNNV3"
 _LOOP: Final = re.compile(
     r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
 )
