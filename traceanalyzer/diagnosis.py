@@ -13,10 +13,10 @@ from traceanalyzer.costs import Costs
 from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
 from traceanalyzer.evidence.differences import differences
+from traceanalyzer.format import counted
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -18,9 +18,9 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.failure import failure
+from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.wording import counted
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}
 _GPU = {"name": "/device:GPU:0", "type": "GPU"}

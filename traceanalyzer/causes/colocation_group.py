@@ -41,9 +41,9 @@ from traceanalyzer.evidence.places import (
     ops_text,
     same_place,
 )
+from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

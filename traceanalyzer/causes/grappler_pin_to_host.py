@@ -39,10 +39,10 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.evidence.places import asks_for_cpu, device_text
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.pinning import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -37,11 +37,10 @@ from traceanalyzer.evidence.analysis import analyse_on_a_gpu
 from traceanalyzer.evidence.pipeline_advice import FASTER
 from traceanalyzer.evidence.places import ops_text, runs_for_dataset
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, duration_text, listed, percent_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.units import PS_PER_MS
-from traceanalyzer.wording import counted, listed, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,12 +117,12 @@ def _waits(use: InputUse | None) -> Iterator[Evidence]:
     if use is None or waits is None or use.worst.verdict == "unknown":
         return
     text = (
-        f"steps wait {waits.mean_ps / PS_PER_MS:.2f} ms for input on average, "
+        f"steps wait {duration_text(waits.mean_ps)} for input on average, "
         f"{percent_text(waits.share)} of their time"
     )
     slow = use.worst.slow
     if slow is not None:
-        text += f"; `{slow.stage}` bounds the rate, with {slow.busy_ps / PS_PER_MS:.2f} ms a step"
+        text += f"; `{slow.stage}` bounds the rate, with {duration_text(slow.busy_ps)} a step"
     yield Evidence(kind="input_wait", text=text)
 
 
@@ -150,7 +149,7 @@ def _refill(host: HostInput) -> Iterator[Fix]:
     yield Fix(
         text=(
             f"A shuffle fills its buffer{size} again for each of {counted(host.fills, 'iterator')} "
-            f"({host.fill_ps / PS_PER_MS:,.0f} ms each), mostly at the start of an epoch. Cache "
+            f"({duration_text(host.fill_ps)} each), mostly at the start of an epoch. Cache "
             "what is ahead of it, take a smaller buffer, or let one iterator go through all epochs."
         ),
         code=(

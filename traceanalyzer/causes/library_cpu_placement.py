@@ -13,8 +13,9 @@ Some library code is written to run on the host. What was read in the sources:
   load saved models (names of files and other strings), make queues and, run eagerly, the global
   step of TensorFlow 1, feed devices from a dataset (`prefetch_to_device`, `MultiDeviceIterator`),
   compute the indices that the gradient of `tf.reduce_prod` needs, fill a constant of booleans, and
-  tile variants in `tf.vectorized_map`. The number of a collective op is one too: that is the
-  strategy's.
+  tile variants in `tf.vectorized_map`. A graph that is imported (`import_graph_def`) or copied
+  (`wrap_function`) keeps the devices that it was built with. The number of a collective op is one
+  too: that is the strategy's.
 - Keras 3 does since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing` and
   `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12 and 3.13, nor Keras 2); in 3.15 for elements of a
   Grain pipeline. It makes the variables of an optimizer on the device of the model's variable, be
@@ -59,9 +60,9 @@ from traceanalyzer.evidence.places import (
 )
 from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import listed
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -279,6 +280,24 @@ HABITS: Final = (
         because="the variable of the model is on the CPU, and so are its updates.",
         fixes=(
             Fix(text="Move the variable of the model to the GPU: those of the optimizer follow."),
+        ),
+    ),
+    Habit(
+        sub_reason="copied_graph",
+        files=(
+            "tensorflow/python/framework/importer.py",
+            "tensorflow/python/eager/lift_to_graph.py",
+        ),
+        versions="",
+        title="A graph is imported or copied with its devices: {ops} on the CPU",
+        does="imports or copies a graph, each node with the device that it was built with",
+        harm="harmful",
+        because="the graph was built under a scope for the CPU.",
+        fixes=(
+            Fix(
+                text="Build the graph outside of that scope, or clear its devices when importing.",
+                code='for node in graph_def.node:\n    node.device = ""',
+            ),
         ),
     ),
     Habit(

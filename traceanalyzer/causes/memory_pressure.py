@@ -48,8 +48,8 @@ from traceanalyzer.evidence.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import gpu_memory
 from traceanalyzer.evidence.places import line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
-from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -222,7 +222,7 @@ def _swapped(run: Run) -> Iterator[Finding]:
             continue
         names = {name for name, _ in swaps}
         out = sum(op_type == SWAPS[0] for _, op_type in swaps) or len(swaps)
-        copies = host.tables.copies
+        copies = host.tables.transfers
         told = copies["producer_name"].isin(names) | copies["consumer_name"].isin(names)
         moved = int(copies.loc[told, "bytes"].sum()) if len(copies) else 0
         cost = f", {size_text(moved)} in the recorded time" if moved else ""

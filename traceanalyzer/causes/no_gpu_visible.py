@@ -50,10 +50,10 @@ from traceanalyzer.evidence.visibility import (
     saw_no_gpu,
 )
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
 from traceanalyzer.placement.kernel_coverage import coverage_text
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

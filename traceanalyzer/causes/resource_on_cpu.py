@@ -113,6 +113,11 @@ def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
         library = _library(members)
         reason += f", where {library} puts it" if library else ""
         title = f"{reason[:1].upper()}{reason[1:]}, and {ops} with it"
+        if _dtype(blocker) == _WITHOUT_KERNEL and name:
+            title = (
+                f"TensorFlow keeps variables of {_WITHOUT_KERNEL} on the CPU: {name}"
+                f"{f' (made at {made})' if made else ''}, and {ops} with it"
+            )
     else:
         reason = f"they share a resource with {blocker.type}, and {blocker_text(blocker)}"
         title = f"{blocker.type} keeps a resource on the CPU, and {ops} with it"

@@ -20,8 +20,8 @@ from traceanalyzer.evidence.recurrent import (
     refusal,
     replaced_loop,
 )
+from traceanalyzer.format import listed
 from traceanalyzer.placement.devices import CPU
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

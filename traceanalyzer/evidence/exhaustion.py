@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from traceanalyzer.evidence.places import device_text
-from traceanalyzer.wording import size_text
+from traceanalyzer.format import size_text
 
 __all__ = ["Exhaustion", "exhaustion"]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from traceanalyzer.evidence.differences import choice_by_gpus, gpu_questions
 from traceanalyzer.evidence.failure import went_on_after_error
 from traceanalyzer.evidence.places import line_text
+from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.explanations import doubted
 from traceanalyzer.placement.read_devices import unsure_scopes
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,12 +8,12 @@ from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import CPU, type_in_scope
 from traceanalyzer.tables.host_ops import TF_DATA
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -14,6 +14,7 @@ from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.evidence.places import blocker_text, device_text
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import python_name
@@ -26,7 +27,6 @@ from traceanalyzer.report.text import sentence
 from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     import re

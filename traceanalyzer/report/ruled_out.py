@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.evidence.places import asks_for_cpu, device_text
+from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.beliefs import memory_peak
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
