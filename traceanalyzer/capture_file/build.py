@@ -52,8 +52,6 @@ if TYPE_CHECKING:
     _Object: TypeAlias = dict[str, Json]
     _Record = TypeVar("_Record")
 
-__all__ = ["GRAPHS", "JOURNAL", "build"]
-
 JOURNAL: Final = "journal.jsonl"
 GRAPHS: Final = "graphs"
 
@@ -88,9 +86,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
         host: Name of the host, as in the trace's file name.
-        log: TensorFlow's lines about devices.
         log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
-        gpus: What NVML says of each GPU.
         folder: Where the capture file will lie; by default where the first session's trace does.
         source: What reads the text of the program's lines; None to leave it out.
         command: The words of the command line that made the capture; None where none did.

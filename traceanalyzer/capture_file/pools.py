@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     _Object: TypeAlias = dict[str, Json]
 
-__all__ = ["Pools", "facts"]
-
 
 class Pools:
     """Collects frames, scopes and attribute sets, each distinct one once.
