@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.capture_file.capture_files import capture_files, sample
 from traceanalyzer.capture_file import files
-from traceanalyzer.capture_file.codec import document_of
 from traceanalyzer.capture_file.document import FORMAT, VERSION, CaptureFile
+from traceanalyzer.capture_file.encode import document_of
 from traceanalyzer.errors import CaptureFileError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from traceanalyzer.capture_file.choices import (
     may_choose_device,
     questions_without_tensorflow,
 )
-from traceanalyzer.capture_file.codec import DamagedDocumentError, Decoder
 from traceanalyzer.capture_file.command_words import without_secrets
+from traceanalyzer.capture_file.decode import DamagedDocumentError, Decoder
 from traceanalyzer.capture_file.document import (
     OF_MACHINE,
     UNKNOWN,

@@ -25,7 +25,7 @@ program spelt them, "" where none is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping  # noqa: TC003 - `codec` reads annotations
+from collections.abc import Iterable, Iterator, Mapping  # noqa: TC003 - `decode` reads them
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Final, TypeAlias
@@ -205,22 +205,15 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
-    """The graph of an instantiated function: the placer's own input.
+class Columns:
+    """The nodes of a graph; one entry a node in each column, in the order of TensorFlow's dump."""
 
-    Inlined and lowered, with the program's requests (TensorFlow's dump `before_placer`, in 2.12
-    `placer_input`). One entry a node in each column, in the dump's order.
-    """
-
-    names: tuple[Text, ...]  #: after inlining
+    names: tuple[Text, ...]
     ops: tuple[Text, ...]
-    inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
-    devices: tuple[Text, ...]  #: requested; of an `_Arg` the device it is assigned to
     attributes: tuple[SetIndex, ...]  #: -1 if they were left out
     #: The function each node was inlined from, and its name there; "" for the function's own.
     origin_functions: tuple[Text, ...]
     origin_nodes: tuple[Text, ...]
-    producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
     _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
@@ -229,6 +222,19 @@ class Graph:
     def index(self, node: str) -> int:
         """Return the position of a node in the columns, or -1."""
         return _position(self._index, self.names, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph(Columns):
+    """The graph of an instantiated function: the placer's own input.
+
+    Inlined and lowered, with the program's requests (TensorFlow's dump `before_placer`, in 2.12
+    `placer_input`).
+    """
+
+    inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
+    devices: tuple[Text, ...]  #: requested; of an `_Arg` the device it is assigned to
+    producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
 
     def sources(self, node: int) -> Iterator[tuple[int, int]]:
         """Yield the node and the output that each data input comes from, if it is in the graph."""
@@ -240,27 +246,13 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class Partition(Columns):
     """What ran of a function on one device, as its executor got it.
 
     After grappler, so under its names and op types (TensorFlow's dump `after_partition_passes`).
-    The columns mean what they mean in `Graph`.
     """
 
     device: str
-    names: tuple[Text, ...]
-    ops: tuple[Text, ...]
-    attributes: tuple[SetIndex, ...]
-    origin_functions: tuple[Text, ...]
-    origin_nodes: tuple[Text, ...]
-    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def index(self, node: str) -> int:
-        """Return the position of a node in the columns, or -1."""
-        return _position(self._index, self.names, node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

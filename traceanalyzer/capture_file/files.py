@@ -10,12 +10,9 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.codec import (
-    DamagedDocumentError,
-    capture_file_of,
-    document_of,
-)
+from traceanalyzer.capture_file.decode import DamagedDocumentError, capture_file_of
 from traceanalyzer.capture_file.document import FORMAT, VERSION
+from traceanalyzer.capture_file.encode import document_of
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
 from traceanalyzer.trace.inflate import inflate
 from traceanalyzer.trace.printable import printable

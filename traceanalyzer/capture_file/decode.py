@@ -1,4 +1,4 @@
-"""Between the records of a capture file and its JSON, by the types of their fields.
+"""Reads the records of a capture file from its JSON, by the types of their fields.
 
 Nothing in a file is trusted: every type and every index is checked here, once, so that no reader of
 the records need do so. A key that is missing has the field's default.
@@ -7,9 +7,9 @@ the records need do so. A key that is missing has the field's default.
 from __future__ import annotations
 
 import binascii
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from itertools import pairwise
 from types import NoneType
@@ -28,12 +28,10 @@ from typing import (
 import numpy as np
 
 from traceanalyzer.capture_file.document import (
-    FORMAT,
     LARGEST,
     OF_ANOTHER,
     OF_OP,
     UNKNOWN,
-    VERSION,
     Attributes,
     CaptureFile,
     Definition,
@@ -51,12 +49,9 @@ from traceanalyzer.capture_file.document import (
 _Object: TypeAlias = dict[str, Json]
 _Record = TypeVar("_Record")
 _Reader: TypeAlias = "Callable[[Decoder, Any, str], Any]"
-_Writer: TypeAlias = "Callable[[Any, dict[str, int]], Any]"
 
 _TENSOR_PARTS: Final = 5
 _COLUMNS: Final = (Definition, Graph, Partition, EagerSequence)  # records of columns, equally long
-# They are in the file in a form of their own.
-_POOLS: Final = frozenset({"frames", "scopes"})
 
 
 class DamagedDocumentError(Exception):
@@ -86,27 +81,6 @@ def capture_file_of(document: Json) -> CaptureFile:
         "attributes": decoder.attributes,
     }
     return decoder.record(CaptureFile, whole, given=given)
-
-
-def document_of(capture_file: CaptureFile) -> _Object:
-    """Return the JSON of a capture file."""
-    strings: dict[str, int] = {}
-    document: _Object = {"format": FORMAT, "version": VERSION}
-    document |= {
-        name: write(getattr(capture_file, name), strings)
-        for name, write in _writers(CaptureFile)
-        if name not in _POOLS
-    }
-    return document | {
-        "strings": [*strings],
-        "frames": [[f.file, f.line, f.code, int(f.is_user)] for f in capture_file.frames],
-        "frame_texts": [frame.text for frame in capture_file.frames],
-        "scopes": [[scope.device, scope.frame] for scope in capture_file.scopes],
-        "scope_origins": [scope.origin for scope in capture_file.scopes],
-    }
-
-
-# --- Reading --------------------------------------------------------------------------------------
 
 
 class Decoder:
@@ -210,7 +184,7 @@ _RESOURCE: Final = Index("resources", 0)
 @cache
 def _readers(kind: Any) -> tuple[tuple[str, _Reader, bool], ...]:  # noqa: ANN401 - a record
     """Return each field of a record: its name, what reads it, and whether it must be there."""
-    hints = _hints(kind)
+    hints = hints_of(kind)
     return tuple(
         (f.name, _reader(hints[f.name]), f.default is MISSING and f.default_factory is MISSING)
         for f in fields(kind)
@@ -218,7 +192,8 @@ def _readers(kind: Any) -> tuple[tuple[str, _Reader, bool], ...]:  # noqa: ANN40
     )
 
 
-def _hints(kind: type) -> dict[str, Any]:
+def hints_of(kind: type) -> dict[str, Any]:
+    """Return the types of a record's fields, with what `Annotated` says of them."""
     return get_type_hints(kind, localns={"Json": Any}, include_extras=True)
 
 
@@ -394,72 +369,4 @@ _PLAIN: Final[dict[Any, _Reader]] = {
     Tensor: _tensor,
     Graph: _graph,
     Partition: _partition,
-}
-
-# --- Writing --------------------------------------------------------------------------------------
-
-
-@cache
-def _writers(kind: type) -> tuple[tuple[str, _Writer], ...]:
-    hints = _hints(kind)
-    return tuple((f.name, _writer(hints[f.name])) for f in fields(kind) if f.init)
-
-
-@cache
-def _writer(hint: Any) -> _Writer:  # noqa: ANN401, PLR0911 - a case for each type
-    """Return what writes a value; texts of the pool become their number in `strings`."""
-    if hint in _WRITERS:
-        return _WRITERS[hint]
-    arguments, origin = get_args(hint), get_origin(hint)
-    if origin is Annotated and arguments[0] is str:
-        return lambda value, strings: strings.setdefault(value, len(strings))
-    if origin is Annotated and arguments[0] is not int:
-        return lambda value, _: b64encode(value.astype("<u4").tobytes()).decode("ascii")
-    if NoneType in arguments:
-        (rest,) = (each for each in arguments if each is not NoneType)
-        inner = _writer(rest)
-        return lambda value, strings: None if value is None else inner(value, strings)
-    if origin is tuple:
-        inner = _writer(arguments[0])
-        return lambda value, strings: [inner(each, strings) for each in value]
-    if origin is frozenset:
-        return lambda value, _: sorted(value)
-    if origin is Mapping:
-        inner = _writer(arguments[1])
-        return lambda value, strings: {k: inner(each, strings) for k, each in value.items()}
-    if is_dataclass(hint):
-        return lambda value, strings: _written(hint, value, strings)  # type: ignore[arg-type]
-    return lambda value, _: value
-
-
-def _written(kind: type, value: object, strings: dict[str, int]) -> _Object:
-    return {name: write(getattr(value, name), strings) for name, write in _writers(kind)}
-
-
-def _written_tensor(tensor: Tensor, strings: dict[str, int]) -> Json:
-    return [*_written(Tensor, tensor, strings).values()]
-
-
-def _written_graph(graph: Graph, strings: dict[str, int]) -> Json:
-    column = _writer(_hints(Graph)["names"])
-    flat = [text for inputs in graph.inputs for text in inputs]
-    return _without_empty_sets(
-        {
-            **_written(Graph, replace(graph, inputs=((),)), strings),
-            "arity": [len(inputs) for inputs in graph.inputs],
-            "inputs": column(flat, strings),
-        }
-    )
-
-
-def _without_empty_sets(written: _Object) -> _Object:
-    """Return a graph with null where the attribute sets of all its nodes were left out."""
-    is_empty = {*_list(written["attributes"], "attributes")} == {UNKNOWN}
-    return {**written, "attributes": None} if is_empty else written
-
-
-_WRITERS: Final[dict[Any, _Writer]] = {
-    Tensor: _written_tensor,
-    Graph: _written_graph,
-    Partition: lambda value, strings: _without_empty_sets(_written(Partition, value, strings)),
 }
