@@ -8,7 +8,6 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.places import (
     asks_for_cpu,
     blocker_text,
@@ -16,9 +15,10 @@ from traceanalyzer.evidence.places import (
 )
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.explanations import PlacementExplanation
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 SPELLINGS = [
     "CPU", "cpu:0", "CPU:0", "/CPU", "/cpu:0", "/device:CPU:0", "/device:CPU:*", "device:cpu:0",
@@ -45,7 +45,7 @@ def test_everything_that_can_hold_an_op_has_words(hold: BlockerKind) -> None:
     ("others", "checked"), [((), True), ((blocker("request", "MatMul"),), False)]
 )
 def test_a_fix_is_checked_only_where_nothing_else_holds_the_op(
-    others: tuple[RecordedBlocker, ...], *, checked: bool
+    others: tuple[Blocker, ...], *, checked: bool
 ) -> None:
     first = blocker("attributes", "MatMul", attributes={"T": "int32"})
     explanation = PlacementExplanation(type="MatMul", blockers=(first, *others))

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 __all__ = ["Cause", "CauseMatch", "FindingText"]
@@ -63,7 +63,7 @@ def _finds_nothing(_: Run) -> Iterable[Finding]:
     return ()
 
 
-def _matches_nothing(_: CpuOp, __: RecordedBlocker) -> CauseMatch | None:
+def _matches_nothing(_: CpuOp, __: Blocker) -> CauseMatch | None:
     return None
 
 
@@ -89,8 +89,8 @@ class Cause:
     title: str
     documentation: str
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
-    match: Callable[[CpuOp, RecordedBlocker], CauseMatch | None] = _matches_nothing
-    describe: Callable[[Sequence[tuple[CpuOp, RecordedBlocker]]], FindingText] | None = None
+    match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
+    describe: Callable[[Sequence[tuple[CpuOp, Blocker]]], FindingText] | None = None
     not_applicable: Callable[[Run], str | None] = lambda _: None
 
     @property

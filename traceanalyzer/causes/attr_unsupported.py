@@ -29,12 +29,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.kernel_types import definition_of, is_type, values_taken
 from traceanalyzer.evidence.library_switches import around
 from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
-from traceanalyzer.evidence.retyping import works_as
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
+from traceanalyzer.placement.retyping import works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _LABEL: Final = "_kernel"
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.kind is not BlockerKind.ATTRIBUTES
         or blocker.link != "own"
@@ -75,7 +75,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     first = members[0][1]
     requested = any("GPU" in (s.requested_device or "").upper() for s, _ in members)
     label = _LABEL in first.attributes
@@ -98,7 +98,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     )
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Iterator[Fix]:
+def _fixes(members: Sequence[tuple[CpuOp, Blocker]]) -> Iterator[Fix]:
     blocker = members[0][1]
     line = library_made(members)
     if line is not None:
@@ -136,7 +136,7 @@ def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Iterator[Fix]:
     )
 
 
-def _given(blocker: RecordedBlocker) -> str:
+def _given(blocker: Blocker) -> str:
     return ", ".join(f"{name}={_shown(value)}" for name, value in blocker.attributes.items())
 
 

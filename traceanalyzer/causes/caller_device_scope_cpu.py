@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
     if blocker.kind is BlockerKind.REQUEST and is_of_call(blocker) and not is_of_strategy(blocker):
@@ -72,7 +72,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     return _called_in_scope(cpu_op, blocker, blocker.call.scope)
 
 
-def _called_in_scope(cpu_op: CpuOp, blocker: RecordedBlocker, scope: str) -> CauseMatch:
+def _called_in_scope(cpu_op: CpuOp, blocker: Blocker, scope: str) -> CauseMatch:
     function = function_text(cpu_op, blocker)
     device = device_text(scope)
     where = CaptureFileWhere(
@@ -87,7 +87,7 @@ def _called_in_scope(cpu_op: CpuOp, blocker: RecordedBlocker, scope: str) -> Cau
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     blocker = members[0][1]
     function = function_text(*members[0])
     lines = lines_text([h.scope_frame for _, h in members])

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.colocating_lines import Way
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Evidence
+    from traceanalyzer.placement.blocker import Blocker
 
 
 _TAKEN_AWAY: Final[dict[Way, tuple[str, str]]] = {
@@ -70,7 +70,7 @@ _TAKEN_AWAY: Final[dict[Way, tuple[str, str]]] = {
 }
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if _is_copied(blocker):
         device = device_text(blocker.requested_device)
         text = f"it is colocated with {blocker.copied_from}, and has its request for {device}"
@@ -98,7 +98,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     blocker = members[0][1]
     copied = _is_copied(blocker)
     other = blocker.copied_from if copied else blocker.type
@@ -119,7 +119,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     )
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
+def _fixes(members: Sequence[tuple[CpuOp, Blocker]]) -> tuple[Fix, ...]:
     """Return how to take away what lines of the program ask for; nothing where none does."""
     made = {(op.file, op.line, op.name) for op, _ in members}
     frames = ((by.frame, by.name) for _, by in members)
@@ -134,7 +134,7 @@ def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
     return tuple(fixes)
 
 
-def _is_copied(blocker: RecordedBlocker) -> bool:
+def _is_copied(blocker: Blocker) -> bool:
     return (
         blocker.link == "own"
         and blocker.kind is BlockerKind.REQUEST

@@ -32,20 +32,20 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.kernel_types import definition_of
 from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Certainty
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 # As ops must be registered (op_def_builder.cc), but for those with an underscore, TensorFlow's own.
@@ -103,7 +103,7 @@ def _calls(run: Run, op: object) -> bool:
     )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own" or blocker.kind not in _OF_KERNELS or not _is_foreign(blocker.type):
         return None
     return CauseMatch(
@@ -116,7 +116,7 @@ def _unknown(op: str) -> Evidence:
     return Evidence(kind="kernel_registry", text=f"no version of TensorFlow has an op {op}")
 
 
-def _registered(blocker: RecordedBlocker) -> Evidence:
+def _registered(blocker: Blocker) -> Evidence:
     """Say what is known of the kernels that the library has registered."""
     if blocker.kind is BlockerKind.PRIORITY:
         text = f"the library's kernel of {blocker.type} for the CPU has the higher priority"
@@ -131,7 +131,7 @@ def _registered(blocker: RecordedBlocker) -> Evidence:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     """Say it where the kernels were recorded."""
     blocker = members[0][1]
     lacks = (

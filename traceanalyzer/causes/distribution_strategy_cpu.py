@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 # Files of tensorflow/python/distribute, by what a program calls the strategy. Several strategies
 # call their replicas by `mirrored_run.py`, which so tells of none.
@@ -73,7 +73,7 @@ _REDUCING = {"cross_device_ops.py", "cross_device_utils.py"}
 _OF_REDUCTION = "the reduction of a strategy"
 
 
-def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link not in {"own", "resource"} or not is_of_strategy(blocker):
         return None
     what, device = _what(blocker), device_text(blocker.requested_device)
@@ -85,7 +85,7 @@ def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     blocker = members[0][1]
     what, device = _what(blocker), device_text(blocker.requested_device)
     is_variable = blocker.kind is not BlockerKind.REQUEST
@@ -147,7 +147,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _what(blocker: RecordedBlocker) -> str:
+def _what(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else PurePosixPath(blocker.scope_frame.file).name
     if name in _REDUCING:
         return _OF_REDUCTION

@@ -35,7 +35,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.kernel_types import (
+from traceanalyzer.evidence.library_switches import around, fixes_of_variables
+from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import (
     casts_on_gpu,
     definition_of,
     inputs_of,
@@ -43,11 +47,7 @@ from traceanalyzer.evidence.kernel_types import (
     python_name,
     types_taken,
 )
-from traceanalyzer.evidence.library_switches import around, fixes_of_variables
-from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
-from traceanalyzer.evidence.retyping import TARGETS, XLA_REFUSES, Target, works_as
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
@@ -76,7 +76,7 @@ _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
     if blocker.kind is BlockerKind.HOST_LIST:
@@ -112,13 +112,13 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _where(blocker: RecordedBlocker) -> CaptureFileWhere:
+def _where(blocker: Blocker) -> CaptureFileWhere:
     if not blocker.name:
         return CaptureFileWhere(sidecar=f"signatures/{blocker.type}")
     return CaptureFileWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     first = members[0][1]
     lines = at_lines(s for s, _ in members)
     requested = any("GPU" in (s.requested_device or "").upper() for s, _ in members)
@@ -158,7 +158,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     )
 
 
-def _others(blocker: RecordedBlocker) -> str:
+def _others(blocker: Blocker) -> str:
     """Return the types that have kernels, for the end of a clause."""
     if len(blocker.attributes) != 1:
         return ""
@@ -168,7 +168,7 @@ def _others(blocker: RecordedBlocker) -> str:
     return f" (they take {', '.join(shown)})" if shown else ""
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Iterator[Fix]:
+def _fixes(members: Sequence[tuple[CpuOp, Blocker]]) -> Iterator[Fix]:
     blocker = members[0][1]
     types = {t for v in blocker.attributes.values() for t in _types(v)}
     line = library_made(members)
@@ -195,7 +195,7 @@ def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Iterator[Fix]:
         )
 
 
-def _other_types(blocker: RecordedBlocker) -> Fix:
+def _other_types(blocker: Blocker) -> Fix:
     return Fix(
         text=(
             f"Give {blocker.type} other types, if the values allow it; `traceanalyzer kernels "
@@ -204,7 +204,7 @@ def _other_types(blocker: RecordedBlocker) -> Fix:
     )
 
 
-def _casts(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> list[Fix]:
+def _casts(members: Sequence[tuple[CpuOp, Blocker]]) -> list[Fix]:
     """Return the casts with which every op would compute on a GPU; the first if it loses nothing.
 
     The other types of each op count: a kernel that takes one type may not take it beside another.
@@ -264,7 +264,7 @@ def _checked(op: str, attribute: str, dtype: str, target: Target) -> Fix | None:
     )
 
 
-def _is_of_variable(blocker: RecordedBlocker) -> bool:
+def _is_of_variable(blocker: Blocker) -> bool:
     """Return whether one type is in the way, and it is that of a variable."""
     ((name, _), *more) = blocker.attributes.items()
     is_array = _ARRAYS.fullmatch(blocker.type) is not None
@@ -285,7 +285,7 @@ def _gives(op: str, attribute: str) -> bool:
     return any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
 
 
-def _given(blocker: RecordedBlocker) -> str:
+def _given(blocker: Blocker) -> str:
     """Return the types in the words of a title: by the attribute where it is not that of data."""
     return " and ".join(
         _shown(value) if name in _OF_DATA else f"{name}={_shown(value)}"

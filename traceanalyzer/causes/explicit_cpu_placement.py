@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.REQUEST or blocker.link != "own" or blocker.copied_from:
         return None
     if is_of_call(blocker):
@@ -80,7 +80,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     device = device_text(members[0][1].scope or members[0][1].requested_device)
     lines = lines_text([blocker.scope_frame for _, blocker in members])
     asker = f'tf.device("{device}") at {lines}' if lines else f"A request for {device}"

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "follows":
         return None
     trail = cpu_op.explanation.follows or (blocker.name or blocker.type,)
@@ -54,7 +54,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     blocker = members[0][1]
     return FindingText(
         title=f"{ops_text(members)} on the CPU, following {blocker.type}",

@@ -33,26 +33,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.kernel_types import (
+from traceanalyzer.evidence.places import at_lines, made_at
+from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
+from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import (
     definition_of,
     is_copied_to_host,
     is_never_computed,
     python_name,
     types_computed,
 )
-from traceanalyzer.evidence.places import at_lines, made_at
-from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, listed
-from traceanalyzer.model import Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Certainty
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 
@@ -101,14 +101,14 @@ def _scope(op: str) -> str:
     return "data" if is_copied_to_host(op) else ""
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.HOST_MEMORY:
         return None
     evidence = Evidence(kind="kernel_registry", text=_registration(blocker))
     return CauseMatch(scope=_scope(blocker.type), evidence=(evidence, *made_at(cpu_op)))
 
 
-def _registration(blocker: RecordedBlocker) -> str:
+def _registration(blocker: Blocker) -> str:
     """Return which kernel is registered, for which types, and what it has in host memory."""
     types = [f"{name}={_types(value)}" for name, value in blocker.attributes.items()]
     text = f"the GPU kernel of {blocker.type}" + (f" with {listed(types)}" if types else "")
@@ -121,7 +121,7 @@ def _types(value: Json) -> str:
     return "/".join(dict.fromkeys(python_name(str(each)) for each in values))
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     types = list(dict.fromkeys(blocker.type for _, blocker in members))
     at = at_lines(cpu_op for cpu_op, _ in members) if len(members) == 1 else ""
     return _words_of(types, len(members), at)

@@ -33,7 +33,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.kernel_types import definition_of
 from traceanalyzer.evidence.library_switches import around
 from traceanalyzer.evidence.pipeline_advice import FASTER, all_in_pipelines
 from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
@@ -41,15 +40,16 @@ from traceanalyzer.evidence.substitutes import OF_FUNCTIONS, substitute_for
 from traceanalyzer.evidence.works_on_host import DATASETS, host_kind
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.evidence.works_on_host import HostKind
     from traceanalyzer.model import Harm
+    from traceanalyzer.placement.blocker import Blocker
 
 
 _MOVE: Final = Fix(
@@ -61,7 +61,7 @@ _MOVE: Final = Fix(
 )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.kind is not BlockerKind.NO_KERNEL
         or blocker.link != "own"
@@ -75,7 +75,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     return CauseMatch(scope=blocker.type, evidence=(registry, *made_at(cpu_op)))
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     op = members[0][1].type
     requested = any("GPU" in (s.requested_device or "").upper() for s, _ in members)
     kind = host_kind(op)
@@ -103,9 +103,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     )
 
 
-def _fixes(
-    members: Sequence[tuple[CpuOp, RecordedBlocker]], kind: HostKind | None
-) -> tuple[Fix, ...]:
+def _fixes(members: Sequence[tuple[CpuOp, Blocker]], kind: HostKind | None) -> tuple[Fix, ...]:
     op = members[0][1].type
     if kind is DATASETS:
         return (kind.fix,)

@@ -41,7 +41,6 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.evidence.after_errors import raised_evidence
 from traceanalyzer.evidence.failure import Failure, failure
-from traceanalyzer.evidence.kernel_coverage import coverage_text
 from traceanalyzer.evidence.places import line_evidence, line_text
 from traceanalyzer.evidence.visibility import (
     Obstacle,
@@ -53,6 +52,7 @@ from traceanalyzer.evidence.visibility import (
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
+from traceanalyzer.placement.kernel_coverage import coverage_text
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.evidence.places import library_of, line_text, lines_text
-from traceanalyzer.evidence.retyping import variable_fix
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.retyping import variable_fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 __all__ = ["MAP_AND_SERVE", "PREPROCESSING", "SERVING", "around", "fixes_of_variables", "switch_of"]
 
@@ -148,7 +148,7 @@ def _inside(frame: Frame) -> str:
     return f"{library_of(frame)} makes the op itself ({line_text(frame)}, in `{frame.code}`)."
 
 
-def fixes_of_variables(dtype: str, blocker: Iterable[RecordedBlocker]) -> Iterator[Fix]:
+def fixes_of_variables(dtype: str, blocker: Iterable[Blocker]) -> Iterator[Fix]:
     """Walk what to do about variables of a type that a GPU cannot hold, or not compute with.
 
     Variables that different types suit have a fix each, with the lines that make them.
@@ -157,7 +157,7 @@ def fixes_of_variables(dtype: str, blocker: Iterable[RecordedBlocker]) -> Iterat
         dtype: Their type.
         blocker: What holds ops with them: it tells who made them, and which types suit their users.
     """
-    alike: dict[tuple[str, ...] | None, list[RecordedBlocker]] = {}
+    alike: dict[tuple[str, ...] | None, list[Blocker]] = {}
     inside: dict[Frame, None] = {}
     for each in blocker:
         if each.made_in is None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 __all__ = ["FASTER", "all_in_pipelines"]
 
@@ -26,6 +26,6 @@ FASTER: Final = Fix(
 )
 
 
-def all_in_pipelines(members: Iterable[tuple[CpuOp, RecordedBlocker]]) -> bool:
+def all_in_pipelines(members: Iterable[tuple[CpuOp, Blocker]]) -> bool:
     """Return whether all of these ops run in functions that input pipelines call."""
     return all(runs_for_dataset(cpu_op, blocker) for cpu_op, blocker in members)

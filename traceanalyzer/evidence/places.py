@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Fix, Where
+    from traceanalyzer.placement.blocker import Blocker
 
 __all__ = [
     "asks_for_cpu",
@@ -129,7 +129,7 @@ def name_scope(node: str) -> str:
     return "/".join(named)
 
 
-def library_made(members: Iterable[tuple[CpuOp, RecordedBlocker]]) -> Frame | None:
+def library_made(members: Iterable[tuple[CpuOp, Blocker]]) -> Frame | None:
     """Return a library's line that made ops, if libraries made all of them."""
     lines = [cpu_op.explanation.library for cpu_op, _ in members]
     return None if None in lines or not lines else lines[0]
@@ -172,7 +172,7 @@ def asks_for_cpu(device: str) -> bool:
     return type_in_scope(device) == CPU
 
 
-def is_of_strategy(blocker: RecordedBlocker) -> bool:
+def is_of_strategy(blocker: Blocker) -> bool:
     """Return whether a strategy of `tf.distribute` asks for what holds an op.
 
     The scope's line tells. The scope of an eager op says nothing of the resource that it uses.
@@ -184,7 +184,7 @@ def is_of_strategy(blocker: RecordedBlocker) -> bool:
     return any(_is_below(blocker.scope_frame, folder) for folder in _STRATEGIES)
 
 
-def function_text(cpu_op: CpuOp, blocker: RecordedBlocker) -> str:
+def function_text(cpu_op: CpuOp, blocker: Blocker) -> str:
     """Return the function that was called, as the program calls it."""
     called = blocker.called_in if blocker.call is None else blocker.call.op
     if not called:
@@ -193,20 +193,20 @@ def function_text(cpu_op: CpuOp, blocker: RecordedBlocker) -> str:
     return match[1] if match else called
 
 
-def is_of_call(blocker: RecordedBlocker) -> bool:
+def is_of_call(blocker: Blocker) -> bool:
     """Return whether a request is that of the program's own scope around a function's call."""
     frame = blocker.scope_frame
     return bool(blocker.called_in) and frame is not None and frame.is_user
 
 
-def runs_for_dataset(cpu_op: CpuOp, blocker: RecordedBlocker) -> bool:
+def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
     """Return whether a default device is that of a function which tf.data calls for a pipeline."""
     if blocker.call is not None or blocker.for_step:
         return False
     return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
 
 
-def is_alone(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> bool:
+def is_alone(members: Sequence[tuple[CpuOp, Blocker]]) -> bool:
     """Return whether a replay proves that, without what holds them, these ops move to a GPU."""
     return all(
         s.explanation.blockers == (blocker,) and s.explanation.certainty == "certain"
@@ -214,9 +214,7 @@ def is_alone(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> bool:
     )
 
 
-def borne_out(
-    fixes: Iterable[Fix], members: Sequence[tuple[CpuOp, RecordedBlocker]]
-) -> tuple[Fix, ...]:
+def borne_out(fixes: Iterable[Fix], members: Sequence[tuple[CpuOp, Blocker]]) -> tuple[Fix, ...]:
     """Return fixes as checked only where nothing else holds the ops: else they move none alone.
 
     A replay must put the ops on a GPU without what holds them.
@@ -229,7 +227,7 @@ def borne_out(
     return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
 
 
-def ops_text(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
+def ops_text(members: Sequence[tuple[CpuOp, Blocker]]) -> str:
     """Return which ops these are: one with its line, of more their types."""
     cpu_ops = [cpu_op for cpu_op, _ in members]
     types = list(dict.fromkeys(cpu_op.explanation.type for cpu_op in cpu_ops))
@@ -239,7 +237,7 @@ def ops_text(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
     return f"{listed(types)}{at}"
 
 
-def blocker_text(blocker: RecordedBlocker) -> str:
+def blocker_text(blocker: Blocker) -> str:
     """Return what holds a node, as a clause: `StringJoin has no GPU kernel`."""
     return f"{_OF_HOLD[blocker.kind](blocker)}{_made_at(blocker)}"
 
@@ -257,28 +255,28 @@ def _is_below(frame: Frame, folder: str) -> bool:
     return not frame.is_user and f"/{folder}" in f"/{_shown(frame)}"
 
 
-def _made_at(blocker: RecordedBlocker) -> str:
+def _made_at(blocker: Blocker) -> str:
     return "" if blocker.frame is None else f" ({line_text(blocker.frame)})"
 
 
-def _attributes(blocker: RecordedBlocker) -> str:
+def _attributes(blocker: Blocker) -> str:
     values = (f"{k}={v}" if isinstance(v, str) else k for k, v in blocker.attributes.items())
     return f"no GPU kernel of {blocker.type} takes {listed(list(values)) or 'its attributes'}"
 
 
-def _resource(blocker: RecordedBlocker) -> str:
+def _resource(blocker: Blocker) -> str:
     where = device_text(blocker.requested_device or "") or "the CPU"
     if blocker.resource is not None and blocker.resource.name:
         return f"the resource {blocker.resource.name} lives on {where}"
     return f"a resource that {blocker.type} has lives on {where}"
 
 
-def _request(blocker: RecordedBlocker) -> str:
+def _request(blocker: Blocker) -> str:
     by = "" if blocker.scope_frame is None else f" at {line_text(blocker.scope_frame)}"
     return f"{device_text(blocker.requested_device)} is asked for {blocker.type}{by}"
 
 
-_OF_HOLD: Final[Mapping[BlockerKind, Callable[[RecordedBlocker], str]]] = {
+_OF_HOLD: Final[Mapping[BlockerKind, Callable[[Blocker], str]]] = {
     BlockerKind.NO_KERNEL: lambda blocker: f"{blocker.type} has no GPU kernel",
     BlockerKind.ATTRIBUTES: _attributes,
     BlockerKind.HOST_LIST: lambda blocker: (
@@ -292,9 +290,6 @@ _OF_HOLD: Final[Mapping[BlockerKind, Callable[[RecordedBlocker], str]]] = {
     ),
     BlockerKind.PRIORITY: lambda blocker: f"TensorFlow prefers the CPU kernel of {blocker.type}",
     BlockerKind.SMALL_INPUTS: lambda blocker: f"{blocker.type} has few integers to work on",
-    BlockerKind.OPTIMIZER: lambda blocker: (
-        f"an optimizer of the graph moves {blocker.type} to the host"
-    ),
     BlockerKind.HOST_MEMORY: lambda blocker: (
         f"the GPU kernel of {blocker.type} has its data in host memory"
     ),

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import listed
+from traceanalyzer.placement.swapped_functions import OP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
 
-__all__ = ["OP", "Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
+__all__ = ["Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
 
-OP: Final = "CudnnRNNV3"
 # Before that version `dropout` ruled cuDNN out as well.
 _DROPOUT_ALLOWED_SINCE: Final = (3, 4)
 _NEEDED: Final[Mapping[str, Json]] = {

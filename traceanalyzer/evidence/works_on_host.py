@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from traceanalyzer.evidence.kernel_types import definition_of
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.kernel_types import definition_of
 
 __all__ = ["DATASETS", "LESS_SUMMARIES", "QUEUES", "HostKind", "host_kind"]
 

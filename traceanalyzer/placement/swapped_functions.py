@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import UNKNOWN
-from traceanalyzer.evidence.recurrent import OP
 from traceanalyzer.format import listed
 from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.placement.program import ProgramPlacement
 
-__all__ = ["SwappedFunctions"]
-
+OP: Final = "CudnnRNNV3"
 _LOOP: Final = re.compile(
     r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
 )
@@ -50,7 +48,6 @@ class SwappedFunctions:
         """Find the calls of such functions.
 
         Args:
-            capture_file: What was captured.
             program: The program, placed on the machine in question.
         """
         self._capture_file = capture_file

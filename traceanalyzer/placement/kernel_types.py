@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.placement.kernels import DEFAULT, GPU
+from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import (
     SHAPE_OPS,
     all_on_host,
     known_types,
     support_of,
-    usable_kernels,
 )
 
 if TYPE_CHECKING:
@@ -24,19 +24,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
-
-__all__ = [
-    "casts_on_gpu",
-    "definition_of",
-    "inputs_of",
-    "is_copied_to_host",
-    "is_never_computed",
-    "is_type",
-    "python_name",
-    "types_computed",
-    "types_taken",
-    "values_taken",
-]
 
 _NO_DATA: Final = SHAPE_OPS | {"Assert", "LinSpace"}
 _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
@@ -73,10 +60,8 @@ def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
     """Return the types that an attribute can have instead of one, to have a GPU kernel; sorted.
 
     Args:
-        op: The op type.
         attribute: The one attribute that keeps a node from every GPU kernel that it comes nearest
             to. The others may have any values.
-        value: Its value there.
 
     Returns:
         Those with which the node certainly has a kernel that computes on the GPU: not one that has
@@ -158,7 +143,7 @@ def _taken_in(
     """Return the values in one version; None where a kernel may take the value that is there."""
     on_gpu = [
         k
-        for k in usable_kernels(registry, definition.name)
+        for k in registry.usable_kernels(definition.name)
         if k.device_type in {GPU, DEFAULT} and not k.label
     ]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]

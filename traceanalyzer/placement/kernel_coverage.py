@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING
 from traceanalyzer.format import counted, listed, percent_text
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import original
-from traceanalyzer.placement.support import has_gpu_kernel
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.placement.registry import Nearest, Registry
 
-__all__ = ["coverage_text"]
-
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     """Say how many ops are of types that have a GPU kernel.
 
     Args:
-        ops: Rows of the op table; at least one.
         version: TensorFlow's version, or None. The kernels are those of the nearest that is known:
             a kernel that it has may have been missing in another, so no more than likely is said.
     """
@@ -52,13 +48,13 @@ def _has_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether an op has one, or all have that a rewrite made it of."""
     rewritten = original(op)
     ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
-    return all(has_gpu_kernel(registry, each) for each in ops)
+    return all(bool(registry.gpu_kernels(each)) for each in ops)
 
 
 def _of(kernels: Nearest) -> str:
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.exact:
         return of
-    if kernels.asked is None:
+    if kernels.requested is None:
         return f"{of} (the version of the run is not known)"
-    return f"{of}, the nearest to {kernels.asked} of which the kernels are known"
+    return f"{of}, the nearest to {kernels.requested} of which the kernels are known"
