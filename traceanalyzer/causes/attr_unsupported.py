@@ -29,9 +29,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import (
+    at_lines,
+    checked_if_sufficient,
+    library_made,
+    made_at,
+)
+from traceanalyzer.causes.knowledge.library_switches import around
 from traceanalyzer.evidence.kernel_types import definition_of, is_type, values_taken
-from traceanalyzer.evidence.library_switches import around
-from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
 from traceanalyzer.evidence.retyping import works_as
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -93,7 +98,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
             "copied to the host, and its result back."
         ),
         harm="harmful",
-        fixes=borne_out(_fixes(members), members),
+        fixes=checked_if_sufficient(_fixes(members), members),
         modifiers=("soft_placement_fallback",) if requested else (),
     )
 

@@ -26,22 +26,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.frames import lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import (
-    asks_for_cpu,
-    device_text,
+from traceanalyzer.causes.knowledge.finding_text import (
     function_text,
-    is_alone,
     is_of_call,
     is_of_strategy,
+    is_only_blocker,
     line_evidence,
-    lines_text,
     ops_text,
     runs_for_dataset,
-    same_place,
 )
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +103,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
                 ),
                 code=f'with tf.device("{device}"):  # '
                 f"{f'{lines}: ' if lines else ''}not around {function}(...)",
-                checked=is_alone(members),
+                checked=is_only_blocker(members),
             ),
         )
     return FindingText(

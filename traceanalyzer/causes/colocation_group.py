@@ -31,18 +31,18 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.colocating_lines import asked_by
-from traceanalyzer.evidence.places import (
+from traceanalyzer.causes.knowledge.finding_text import (
     blocker_text,
-    device_text,
     is_of_strategy,
     line_evidence,
     ops_text,
-    same_place,
 )
+from traceanalyzer.evidence.colocating_lines import asked_by
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:

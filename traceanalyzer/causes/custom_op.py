@@ -31,9 +31,9 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind

@@ -38,16 +38,12 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.frames import same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import (
-    device_text,
-    is_of_strategy,
-    line_evidence,
-    ops_text,
-    same_place,
-)
+from traceanalyzer.causes.knowledge.finding_text import is_of_strategy, line_evidence, ops_text
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -35,6 +35,13 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import (
+    at_lines,
+    checked_if_sufficient,
+    library_made,
+    made_at,
+)
+from traceanalyzer.causes.knowledge.library_switches import around, fixes_of_variables
 from traceanalyzer.evidence.kernel_types import (
     casts_on_gpu,
     definition_of,
@@ -43,8 +50,6 @@ from traceanalyzer.evidence.kernel_types import (
     python_name,
     types_taken,
 )
-from traceanalyzer.evidence.library_switches import around, fixes_of_variables
-from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
 from traceanalyzer.evidence.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -153,7 +158,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
             + (XLA_REFUSES if first.type == "VarHandleOp" and "int32" in dtypes else "")
         ),
         harm="by_design" if on_host else "harmful",
-        fixes=borne_out(_fixes(members), members),
+        fixes=checked_if_sufficient(_fixes(members), members),
         modifiers=modifiers,
     )
 

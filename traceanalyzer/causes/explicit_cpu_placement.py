@@ -29,19 +29,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.frames import lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import (
-    device_text,
-    is_alone,
+from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,
     is_of_strategy,
+    is_only_blocker,
     line_evidence,
-    lines_text,
     ops_text,
-    same_place,
 )
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     asker = f'tf.device("{device}") at {lines}' if lines else f"A request for {device}"
     types = listed(list(dict.fromkeys(cpu_op.explanation.type for cpu_op, _ in members)))
     code = f'with tf.device("{device}"):  # {lines}: not around {types}' if lines else None
-    moves = is_alone(members)
+    moves = is_only_blocker(members)
     return FindingText(
         title=f"{asker} keeps {ops_text(members)} on the CPU",
         why=(

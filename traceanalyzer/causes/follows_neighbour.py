@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.frames import same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import blocker_text, line_evidence, ops_text, same_place
+from traceanalyzer.causes.knowledge.finding_text import blocker_text, line_evidence, ops_text
 from traceanalyzer.model import CaptureFileWhere, Fix
 
 if TYPE_CHECKING:

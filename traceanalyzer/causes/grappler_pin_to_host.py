@@ -36,10 +36,11 @@ from traceanalyzer.capture_file.document import (
     is_session,
 )
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import asks_for_cpu, device_text, ops_text
+from traceanalyzer.causes.knowledge.finding_text import ops_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.placement.pinning import OPTION, pinning
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed

@@ -33,6 +33,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at
 from traceanalyzer.evidence.kernel_types import (
     definition_of,
     is_copied_to_host,
@@ -40,7 +41,6 @@ from traceanalyzer.evidence.kernel_types import (
     python_name,
     types_computed,
 )
-from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind

@@ -33,9 +33,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import ops_text, runs_for_dataset
+from traceanalyzer.causes.knowledge.pipeline_advice import FASTER
 from traceanalyzer.evidence.analysis import analyse_on_a_gpu
-from traceanalyzer.evidence.pipeline_advice import FASTER
-from traceanalyzer.evidence.places import ops_text, runs_for_dataset
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind

@@ -32,8 +32,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.library_switches import switch_of
-from traceanalyzer.evidence.places import is_alone, library_made, line_evidence, ops_text
+from traceanalyzer.causes.knowledge.finding_text import (
+    is_only_blocker,
+    library_made,
+    line_evidence,
+    ops_text,
+)
+from traceanalyzer.causes.knowledge.library_switches import switch_of
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
@@ -87,7 +92,7 @@ def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
         Fix(
             text="Or ask for the GPU in the mapped function.",
             code='with tf.device("/GPU:0"):\n    ...',
-            checked=is_alone(members),
+            checked=is_only_blocker(members),
         ),
         Fix(
             text=(

@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at
 from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.places import at_lines, made_at
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU

@@ -46,21 +46,15 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import library_of, lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.library_switches import MAP_AND_SERVE, PREPROCESSING, SERVING
-from traceanalyzer.evidence.places import (
-    device_text,
-    is_of_strategy,
-    library_of,
-    line_evidence,
-    lines_text,
-    ops_text,
-    same_place,
-)
-from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES
+from traceanalyzer.causes.knowledge.finding_text import is_of_strategy, line_evidence, ops_text
+from traceanalyzer.causes.knowledge.host_work import LESS_SUMMARIES
+from traceanalyzer.causes.knowledge.library_switches import MAP_AND_SERVE, PREPROCESSING, SERVING
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:

@@ -36,17 +36,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import line_text, same_place
 from traceanalyzer.causes._cause import Cause
-from traceanalyzer.evidence.after_errors import (
+from traceanalyzer.causes.knowledge.after_errors import (
     handler_evidence,
     no_errors_known,
     raised_at,
     raised_evidence,
     went_on_on_the_cpu,
 )
-from traceanalyzer.evidence.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.finding_text import ops_text
 from traceanalyzer.evidence.gpu_memory import gpu_memory
-from traceanalyzer.evidence.places import line_text, ops_text, same_place
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.wording import counted, listed, size_text
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-    from traceanalyzer.evidence.after_errors import WentOn
+    from traceanalyzer.causes.knowledge.after_errors import WentOn
     from traceanalyzer.run import Host, Run
 
 _BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)

@@ -33,12 +33,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.finding_text import (
+    at_lines,
+    checked_if_sufficient,
+    library_made,
+    made_at,
+)
+from traceanalyzer.causes.knowledge.host_work import DATASETS, host_kind
+from traceanalyzer.causes.knowledge.library_switches import around
+from traceanalyzer.causes.knowledge.pipeline_advice import FASTER, all_in_pipelines
+from traceanalyzer.causes.knowledge.substitutes import OF_FUNCTIONS, substitute_for
 from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.library_switches import around
-from traceanalyzer.evidence.pipeline_advice import FASTER, all_in_pipelines
-from traceanalyzer.evidence.places import at_lines, borne_out, library_made, made_at
-from traceanalyzer.evidence.substitutes import OF_FUNCTIONS, substitute_for
-from traceanalyzer.evidence.works_on_host import DATASETS, host_kind
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -46,9 +51,9 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from traceanalyzer.causes.knowledge.host_work import HostKind
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.evidence.works_on_host import HostKind
     from traceanalyzer.model import Harm
 
 
@@ -98,7 +103,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
             )
         ),
         harm=harm,
-        fixes=(FASTER,) if is_input else borne_out(_fixes(members, kind), members),
+        fixes=(FASTER,) if is_input else checked_if_sufficient(_fixes(members, kind), members),
         modifiers=("soft_placement_fallback",) if requested else (),
     )
 

@@ -38,20 +38,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause
-from traceanalyzer.evidence.after_errors import raised_evidence
-from traceanalyzer.evidence.failure import Failure, failure
-from traceanalyzer.evidence.kernel_coverage import coverage_text
-from traceanalyzer.evidence.places import line_evidence, line_text
-from traceanalyzer.evidence.visibility import (
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.visibility import (
     Obstacle,
     obstacles,
     of_the_program,
     ran_in_sessions_alone,
     saw_no_gpu,
 )
+from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.after_errors import raised_evidence
+from traceanalyzer.causes.knowledge.finding_text import line_evidence
+from traceanalyzer.evidence.kernel_coverage import coverage_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
+from traceanalyzer.placement.failure import Failure, failure
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.wording import counted
 

@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.pipeline_advice import all_in_pipelines
-from traceanalyzer.evidence.places import at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at
+from traceanalyzer.causes.knowledge.pipeline_advice import all_in_pipelines
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind

@@ -29,23 +29,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.frames import library_of, lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.library_switches import fixes_of_variables
-from traceanalyzer.evidence.places import (
+from traceanalyzer.causes.knowledge.finding_text import (
     blocker_text,
-    device_text,
-    is_alone,
     is_of_strategy,
-    library_of,
+    is_only_blocker,
     line_evidence,
-    lines_text,
     ops_text,
-    same_place,
 )
+from traceanalyzer.causes.knowledge.host_work import LESS_SUMMARIES, QUEUES
+from traceanalyzer.causes.knowledge.library_switches import fixes_of_variables
 from traceanalyzer.evidence.retyping import XLA_REFUSES
-from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES, QUEUES
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -171,7 +169,7 @@ def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
                 f"Make it outside of {scopes} for the CPU{at}. If it is to stay in host memory, "
                 "read from it only what the step needs, and compute outside of it."
             ),
-            checked=bool(lines) and is_alone(members),
+            checked=bool(lines) and is_only_blocker(members),
         ),
     )
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import is_alone, ops_text
+from traceanalyzer.causes.knowledge.finding_text import is_only_blocker, ops_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
@@ -68,7 +68,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
             Fix(
                 text="Start the program without the variable.",
                 code=f"env -u {_VARIABLE} python train.py",
-                checked=is_alone(members),
+                checked=is_only_blocker(members),
             ),
         ),
     )

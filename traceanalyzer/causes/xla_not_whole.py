@@ -38,14 +38,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import line_text, same_place
 from traceanalyzer.causes._cause import Cause
-from traceanalyzer.evidence.after_errors import (
+from traceanalyzer.causes.knowledge.after_errors import (
     handler_evidence,
     no_errors_known,
     raised_evidence,
     went_on_on_the_cpu,
 )
-from traceanalyzer.evidence.places import line_evidence, line_text, ops_text, same_place
+from traceanalyzer.causes.knowledge.finding_text import line_evidence, ops_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Fix
 

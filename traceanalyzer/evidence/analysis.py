@@ -8,18 +8,18 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.evidence.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
     explanation_by_registry,
 )
-from traceanalyzer.evidence.failure import gpus_required
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.evidence.swapped_functions import SwappedFunctions
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.placement.failure import gpus_required
+from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.placement.program import machine_of, with_gpus
 from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role

@@ -34,10 +34,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.evidence.library_scopes import habit_of, last_minor
-from traceanalyzer.evidence.places import asks_for_cpu
 from traceanalyzer.placement import versions
+from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
+from traceanalyzer.placement.library_scopes import habit_of, last_minor
 from traceanalyzer.placement.pin_to_host import MOVED_IF_SMALL
 from traceanalyzer.placement.pinning import pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported

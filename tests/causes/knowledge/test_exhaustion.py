@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.evidence.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 TENSOR = f"OOM when allocating tensor with shape[2097152,2097152] and type float on {GPU} by "

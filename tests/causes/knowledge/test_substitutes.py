@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.evidence.substitutes import OF_FUNCTIONS, SUBSTITUTES, substitute_for
+from traceanalyzer.causes.knowledge.substitutes import OF_FUNCTIONS, SUBSTITUTES, substitute_for
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import all_on_host, has_gpu_kernel
@@ -15,7 +15,7 @@ from traceanalyzer.placement.support import all_on_host, has_gpu_kernel
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.evidence.substitute_code import Code
+    from tests.causes.knowledge.substitute_code import Code
 
 _FOLLOWING: Final = {"_Arg", "_Retval", "Const", "Shape"}  # they go where their neighbour is
 _ALL: Final = {**{(op, ""): each for op, each in SUBSTITUTES.items()}, **OF_FUNCTIONS}
@@ -31,7 +31,7 @@ some_codes = pytest.mark.parametrize(
 
 
 def _in_fork(function: str, codes: Sequence[Code]) -> Any:  # noqa: ANN401 - what it returns
-    outcome = the_oracle().run(f"tests.evidence.substitute_code:{function}", codes, gpus=0)
+    outcome = the_oracle().run(f"tests.causes.knowledge.substitute_code:{function}", codes, gpus=0)
     assert outcome.exit_code == 0, outcome.error
     return outcome.value
 
@@ -62,7 +62,7 @@ def test_every_op_of_the_code_has_a_gpu_kernel_in_every_version(codes: Sequence[
 
 @some_codes
 def test_tensorflow_places_the_code_on_a_gpu(codes: Sequence[Code]) -> None:
-    outcome = the_oracle().run("tests.evidence.substitute_code:run_all", codes)
+    outcome = the_oracle().run("tests.causes.knowledge.substitute_code:run_all", codes)
 
     assert outcome.exit_code == 0, outcome.error
     on_cpu = {

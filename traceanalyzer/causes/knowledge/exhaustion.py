@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from traceanalyzer.evidence.places import device_text
+from traceanalyzer.placement.devices import device_text
 from traceanalyzer.wording import size_text
 
 __all__ = ["Exhaustion", "exhaustion"]

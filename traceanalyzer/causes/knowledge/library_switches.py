@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.places import library_of, line_text, lines_text
+from traceanalyzer.capture_file.frames import library_of, line_text, lines_text
 from traceanalyzer.evidence.retyping import variable_fix
 from traceanalyzer.model import Fix
 

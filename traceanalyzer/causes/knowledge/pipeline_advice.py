@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.places import runs_for_dataset
+from traceanalyzer.causes.knowledge.finding_text import runs_for_dataset
 from traceanalyzer.model import Fix
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.causes.knowledge.finding_text import line_evidence
+from traceanalyzer.causes.knowledge.handlers import handler_lines
 from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.handlers import handler_lines
-from traceanalyzer.evidence.places import asks_for_cpu, device_text, line_evidence
 from traceanalyzer.model import CaptureFileWhere
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
