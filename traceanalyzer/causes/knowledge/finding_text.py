@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from traceanalyzer.capture_file.frames import (
     is_below,
@@ -15,7 +15,7 @@ from traceanalyzer.capture_file.frames import (
     same_place,
     shown_path,
 )
-from traceanalyzer.model import Evidence, SourceWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
@@ -24,16 +24,25 @@ from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import TypeAlias
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.model import Fix, Where
+    from traceanalyzer.model import Where
 
-    Members: TypeAlias = Sequence[tuple[CpuOp, RecordedBlocker]]
+#: Ops that share a finding, each with the blocker that the cause matched.
+Members: TypeAlias = "Sequence[tuple[CpuOp, RecordedBlocker]]"
 
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
+FASTER_PIPELINE: Final = Fix(
+    text=(
+        "If the model waits for input, make the pipeline faster instead of moving it: parallel "
+        "calls, and a prefetch at its end."
+    ),
+    code=(
+        "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
+    ),
+)
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 _CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradient_tape"})
@@ -121,9 +130,17 @@ def library_made(members: Members) -> Frame | None:
     return None if None in lines or not lines else lines[0]
 
 
-def gpu_requested(members: Members) -> bool:
-    """Return whether the program requested a GPU for any of these ops."""
-    return any("GPU" in (cpu_op.requested_device or "").upper() for cpu_op, _ in members)
+def fallback(members: Members) -> tuple[str, ...]:
+    """Return the modifier of findings about ops for which the program requested a GPU."""
+    requested = any("GPU" in (cpu_op.requested_device or "").upper() for cpu_op, _ in members)
+    return ("soft_placement_fallback",) if requested else ()
+
+
+def node_where(blocker: RecordedBlocker) -> CaptureFileWhere:
+    """Return where the capture file has the node or eager op of a blocker."""
+    if not blocker.name:
+        return CaptureFileWhere(sidecar=f"signatures/{blocker.type}")
+    return CaptureFileWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
 
 
 def is_of_strategy(blocker: RecordedBlocker) -> bool:
