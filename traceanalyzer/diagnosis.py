@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import Cause
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.explanations import PlacementExplanation
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, RuleState
     from traceanalyzer.placement.devices import Machine
+    from traceanalyzer.placement.explanations import PlacementExplanation
     from traceanalyzer.run import Run
 
 __all__ = ["RAN_ONCE", "CauseOutcome", "Diagnosis", "OnAGpu", "cpu_ops", "diagnose"]

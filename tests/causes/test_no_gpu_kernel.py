@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type

@@ -32,7 +32,7 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.cli import main
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.reasoning import NoSuchOpError, OpReasoning, reason
 from traceanalyzer.report.reasoning_text import print_reasonings
 from traceanalyzer.tables.joined import OpRecord

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes.knowledge.finding_text import Members
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
     from traceanalyzer.run import Run
@@ -49,7 +49,7 @@ def _finds_nothing(_: Run) -> Iterable[Finding]:
     return ()
 
 
-def _matches_nothing(_: CpuOp, __: RecordedBlocker) -> CauseMatch | None:
+def _matches_nothing(_: CpuOp, __: Blocker) -> CauseMatch | None:
     return None
 
 
@@ -69,7 +69,7 @@ class Cause:
     #: Returns the findings of a run.
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
-    match: Callable[[CpuOp, RecordedBlocker], CauseMatch | None] = _matches_nothing
+    match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
     #: Returns the text of the finding about ops whose first blocker belongs to this cause.
     describe: Callable[[Members], FindingText] | None = None
     #: Returns why the cause cannot apply to a run, or None.

@@ -40,8 +40,8 @@ from traceanalyzer.causes.knowledge.finding_text import (
     node_where,
 )
 from traceanalyzer.causes.knowledge.library_code import around
-from traceanalyzer.evidence.kernel_types import definition_of, is_type, values_taken
-from traceanalyzer.evidence.retyping import works_as
+from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
+from traceanalyzer.placement.retyping import works_as
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -49,12 +49,12 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _LABEL: Final = "_kernel"
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.kind is not BlockerKind.ATTRIBUTES
         or blocker.link != "own"
@@ -127,7 +127,7 @@ def _fix(members: Members) -> Fix:
     )
 
 
-def _given(blocker: RecordedBlocker) -> str:
+def _given(blocker: Blocker) -> str:
     return ", ".join(f"{name}={_shown(value)}" for name, value in blocker.attributes.items())
 
 

@@ -44,10 +44,10 @@ from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
     if blocker.kind is BlockerKind.REQUEST:
@@ -72,7 +72,7 @@ def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _called_in_scope(cpu_op: CpuOp, blocker: RecordedBlocker, scope: str) -> CauseMatch:
+def _called_in_scope(cpu_op: CpuOp, blocker: Blocker, scope: str) -> CauseMatch:
     function = function_text(cpu_op, blocker)
     device, frame = device_text(scope), blocker.scope_frame
     where = CaptureFileWhere(

@@ -48,7 +48,7 @@ from traceanalyzer.wording import listed
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.colocating_lines import Way
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _WITHOUT: Final[dict[Way, tuple[str, str]]] = {
     "scope": (
@@ -66,7 +66,7 @@ _WITHOUT: Final[dict[Way, tuple[str, str]]] = {
 }
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if _is_copied(blocker):
         device = device_text(blocker.requested_device)
         text = f"it is colocated with {blocker.copied_from} and gets its requested device, {device}"
@@ -120,7 +120,7 @@ def _fixes(members: Members) -> tuple[Fix, ...]:
     return tuple(fixes)
 
 
-def _is_copied(blocker: RecordedBlocker) -> bool:
+def _is_copied(blocker: Blocker) -> bool:
     return (
         blocker.link == "own"
         and blocker.kind is BlockerKind.REQUEST

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
 from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.kernel_types import definition_of
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 # Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
@@ -107,7 +107,7 @@ def _is_captured_function(run: Run, name: str) -> bool:
     return any(capture_file.definition(name) is not None for capture_file in captured)
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.link != "own"
         or blocker.kind not in _ABOUT_KERNELS

@@ -51,7 +51,7 @@ from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _INPUT: Final = "the input of a strategy"
 _REDUCTION: Final = "the reduction of a strategy"
@@ -106,7 +106,7 @@ _FIXES_OTHERS: Final = (
 )
 
 
-def match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link not in {"own", "resource"} or not is_of_strategy(blocker):
         return None
     owner, frame = _owner(blocker), blocker.scope_frame
@@ -138,7 +138,7 @@ def describe(members: Members) -> FindingText:
     )
 
 
-def _owner(blocker: RecordedBlocker) -> str:
+def _owner(blocker: Blocker) -> str:
     name = "" if blocker.scope_frame is None else file_name(blocker.scope_frame)
     return _FILES.get(name, "a strategy of tf.distribute")
 

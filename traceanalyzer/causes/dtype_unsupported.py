@@ -46,7 +46,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     node_where,
 )
 from traceanalyzer.causes.knowledge.library_code import around, fixes_of_variables
-from traceanalyzer.evidence.kernel_types import (
+from traceanalyzer.placement.kernel_types import (
     casts_on_gpu,
     definition_of,
     inputs_of,
@@ -54,7 +54,7 @@ from traceanalyzer.evidence.kernel_types import (
     python_name,
     types_taken,
 )
-from traceanalyzer.evidence.retyping import TARGETS, XLA_REFUSES, Target, works_as
+from traceanalyzer.placement.retyping import TARGETS, XLA_REFUSES, Target, works_as
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
 _OF_DATA: Final = frozenset({"T", "dtype", "DT", "Tparams", "element_dtype"})
@@ -84,7 +84,7 @@ _VARIABLES: Final = frozenset({"VarHandleOp", "Variable", "VariableV2"})
 _ARRAYS: Final = re.compile(r"(TensorArray|TensorList|EmptyTensorList|Stack)(Push|Pop)?(?![a-z]).*")
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
     if blocker.kind is BlockerKind.HOST_LIST:
@@ -150,7 +150,7 @@ def describe(members: Members) -> FindingText:
     )
 
 
-def _supported(blocker: RecordedBlocker) -> str:
+def _supported(blocker: Blocker) -> str:
     """Return the dtypes that have kernels, for the end of a clause."""
     if len(blocker.attributes) != 1:
         return ""
@@ -189,7 +189,7 @@ def _fixes(members: Members) -> Iterator[Fix]:
         )
 
 
-def _other_dtypes(blocker: RecordedBlocker) -> Fix:
+def _other_dtypes(blocker: Blocker) -> Fix:
     return Fix(
         text=(
             f"Use other dtypes for {blocker.type}, if the values allow it. `traceanalyzer kernels "
@@ -254,7 +254,7 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
     )
 
 
-def _is_of_variable(blocker: RecordedBlocker) -> bool:
+def _is_of_variable(blocker: Blocker) -> bool:
     """Return whether the only unsupported dtype is that of a variable."""
     ((name, _), *more) = blocker.attributes.items()
     if more or name not in _OF_DATA or _ARRAYS.fullmatch(blocker.type):
@@ -271,7 +271,7 @@ def _is_output(op: str, attribute: str) -> bool:
     return any(attribute in {a.type_attr, a.type_list_attr} for a in outputs)
 
 
-def _given(blocker: RecordedBlocker) -> str:
+def _given(blocker: Blocker) -> str:
     """Return the dtypes for a title, with the attribute's name if it is not that of the data."""
     return " and ".join(
         _shown(value) if name in _OF_DATA else f"{name}={_shown(value)}"
@@ -286,7 +286,7 @@ def _shown(value: Json) -> str:
     return names[0] if isinstance(value, str) else f"[{', '.join(dict.fromkeys(names))}]"
 
 
-def _dtypes(blocker: RecordedBlocker) -> set[str]:
+def _dtypes(blocker: Blocker) -> set[str]:
     return {dtype for value in blocker.attributes.values() for dtype in _listed_dtypes(value)}
 
 

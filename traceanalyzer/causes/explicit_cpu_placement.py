@@ -45,10 +45,10 @@ from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.REQUEST or blocker.link != "own" or blocker.copied_from:
         return None
     frame = blocker.scope_frame

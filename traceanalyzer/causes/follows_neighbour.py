@@ -36,10 +36,10 @@ from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "follows":
         return None
     followed = cpu_op.explanation.follows or (blocker.name or blocker.type,)

@@ -3,7 +3,7 @@
 ## What it detects
 
 Ops that TensorFlow's placer put on a GPU and that ran on the CPU all the same, in a program that
-switched `pin_to_host_optimization` on. For a capture without a GPU it foretells which these are.
+switched `pin_to_host_optimization` on.
 
 ## Why it happens
 
@@ -20,10 +20,11 @@ Leave the option away, and measure. What it moves is small; what counts is wheth
 ## How sure it is
 
 Certain where the capture recorded the option, the device that the placer gave the op, and the
-partition that ran it. What is foretold is likely, since other optimizers come before, which are not
-replayed; and possible where the sizes of tensors were not recorded. A trace alone does not tell
-whether the option was on: there it is one of several causes that an op may have, if all that it
-takes may be small, and the graph it is in is on a GPU too.
+partition that ran it. A trace alone does not show whether the option was on: there it is one of
+several causes that an op may have, if all that it takes may be small, and the graph it is in is on
+a GPU too. From a capture without a GPU it cannot be known which ops the optimizer would move on a
+machine that has one; where the option was on, no op that it may move is said to be on the GPU for
+certain.
 """
 
 from __future__ import annotations
@@ -35,21 +36,17 @@ from traceanalyzer.capture_file.document import (
     CaptureFile,
     is_session,
 )
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import ops_text
+from traceanalyzer.causes._cause import Cause
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import asks_for_cpu, device_text
-from traceanalyzer.placement.pinning import OPTION, pinning
+from traceanalyzer.placement.pinning import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.run import Host, Run
 
 
@@ -78,8 +75,8 @@ def _check(run: Run) -> Iterator[Finding]:
 
 def _switch_of(capture_file: CaptureFile, *, is_of_session: bool) -> _Switch | None:
     """Return what switched it on for ops of a session's graph, or of others; None if nothing."""
-    found = pinning(capture_file, is_of_session=is_of_session)
-    return None if found is None else _SWITCHES[found.by]
+    found = pinned_by(capture_file, is_of_session=is_of_session)
+    return None if found is None else _SWITCHES[found]
 
 
 class _Moved(NamedTuple):
@@ -188,62 +185,10 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
     )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
-    """Tell of an op of which it is foretold.
-
-    The options of a session are those it was given, or the program's: its configuration has either.
-    """
-    if blocker.kind is not BlockerKind.OPTIMIZER or blocker.link != "own":
-        return None
-    is_of_session = is_session(blocker.function)
-    where = _IN_SESSION.where if is_of_session else _IN_PROGRAM.where
-    switched = Evidence(
-        kind="optimizer_options",
-        text=f"{OPTION} is on",
-        where=CaptureFileWhere(sidecar=where),
-    )
-    scope = _IN_SESSION.scope if is_of_session else _IN_PROGRAM.scope
-    is_open = cpu_op.explanation.certainty == "possible"
-    return CauseMatch(
-        scope=f"{scope} open" if is_open else scope,
-        evidence=(switched,),
-        certainty="possible" if is_open else "likely",
-    )
-
-
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
-    is_open = any(cpu_op.explanation.certainty == "possible" for cpu_op, _ in members)
-    how = "may move" if is_open else "moves"
-    sizes = (
-        "How large the tensors of these ops are is not known, so TensorFlow may leave them there."
-        if is_open
-        else "The tensors of these ops are that small."
-    )
-    return FindingText(
-        title=f"{OPTION} {how} to the CPU: {ops_text(members)}",
-        why=(
-            "The placer puts these ops on a GPU. The program switched on an optimizer that "
-            "afterwards moves an op to the host where its inputs are there already and each tensor "
-            f"of numbers that it has is of 64 elements at most. {sizes}"
-        ),
-        harm="harmless",
-        fixes=(
-            Fix(
-                text=(
-                    f"Leave {OPTION} away, in `tf.config.optimizer` or in the session's "
-                    "ConfigProto; it is off by default."
-                ),
-            ),
-        ),
-    )
-
-
 CAUSE = Cause(
     id="grappler_pin_to_host",
     title="An optimizer of the graph moved it to the host",
     documentation=__doc__,
     check=_check,
     not_applicable=_not_applicable,
-    match=_match,
-    describe=_describe,
 )

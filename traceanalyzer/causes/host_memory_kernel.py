@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at
-from traceanalyzer.evidence.kernel_types import (
+from traceanalyzer.placement.kernel_types import (
     definition_of,
     is_copied_to_host,
     is_never_computed,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
 
@@ -101,14 +101,14 @@ def _scope(op: str) -> str:
     return "data" if is_copied_to_host(op) else ""
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.HOST_MEMORY:
         return None
     evidence = Evidence(kind="kernel_registry", text=_registration(blocker))
     return CauseMatch(scope=_scope(blocker.type), evidence=(evidence, *made_at(cpu_op)))
 
 
-def _registration(blocker: RecordedBlocker) -> str:
+def _registration(blocker: Blocker) -> str:
     """Return which kernel is registered, for which types, and what it has in host memory."""
     types = [f"{name}={_types(value)}" for name, value in blocker.attributes.items()]
     text = f"the GPU kernel of {blocker.type}" + (f" with {listed(types)}" if types else "")
@@ -121,7 +121,7 @@ def _types(value: Json) -> str:
     return "/".join(dict.fromkeys(python_name(str(each)) for each in values))
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     types = list(dict.fromkeys(blocker.type for _, blocker in members))
     at = at_lines(cpu_op for cpu_op, _ in members) if len(members) == 1 else ""
     return _words_of(types, len(members), at)

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.input_pipeline.records import HostInput, InputUse
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 
@@ -178,7 +178,7 @@ def _at_its_end(found: pd.DataFrame) -> Finding:
     )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.DEFAULT_DEVICE or blocker.link != "own":
         return None
     if not runs_for_dataset(cpu_op, blocker):
@@ -192,7 +192,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     return FindingText(
         title=f"{ops_text(members)} in functions of the input pipeline, which run on the CPU",
         why=(

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if not (
         blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.link == "own" and blocker.for_step
     ):
@@ -63,7 +63,7 @@ def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     line = library_made(members)
     switch = None if line is None else switch_of(members[0][1].type, line)
     return FindingText(
@@ -80,7 +80,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     )
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
+def _fixes(members: Sequence[tuple[CpuOp, Blocker]]) -> tuple[Fix, ...]:
     return (
         Fix(
             text=(

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import at_lines, made_at
-from traceanalyzer.evidence.kernel_types import definition_of
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.kind is not BlockerKind.PRIORITY
         or blocker.link != "own"
@@ -74,7 +74,7 @@ def _priorities(op: str) -> str:
     return f"the CPU kernel of {op} has a higher priority than its GPU kernel"
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     op = members[0][1].type
     return FindingText(
         title=f"TensorFlow prefers the CPU kernel of {op}{at_lines(s for s, _ in members)}",

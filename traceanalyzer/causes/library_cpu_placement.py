@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Harm
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 
@@ -367,7 +367,7 @@ def _check(run: Run) -> Iterator[Finding]:
         )
 
 
-def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     frame = blocker.scope_frame
     if blocker.kind is not BlockerKind.REQUEST or blocker.link != "own" or blocker.copied_from:
         return None
@@ -387,7 +387,7 @@ def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     habit = _habit(members[0][1])
     frames = [blocker.scope_frame for _, blocker in members]
     known = [frame for frame in frames if frame is not None]
@@ -421,7 +421,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _habit(blocker: RecordedBlocker) -> Habit:
+def _habit(blocker: Blocker) -> Habit:
     file = "" if blocker.scope_frame is None else blocker.scope_frame.file.replace("\\", "/")
     found = (habit for habit in HABITS if any(_is_in(file, known) for known in habit.files))
     return next(found, _OTHER)

@@ -47,14 +47,14 @@ from traceanalyzer.causes.knowledge.finding_text import (
 from traceanalyzer.causes.knowledge.host_work import HostWork, host_work
 from traceanalyzer.causes.knowledge.library_code import around
 from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
-from traceanalyzer.evidence.kernel_types import definition_of
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _MOVE: Final = Fix(
     text=(
@@ -64,7 +64,7 @@ _MOVE: Final = Fix(
 )
 
 
-def match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.kind is not BlockerKind.NO_KERNEL
         or blocker.link != "own"

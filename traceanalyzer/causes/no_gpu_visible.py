@@ -49,7 +49,7 @@ from traceanalyzer.capture_file.visibility import (
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.after_errors import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import line_evidence
-from traceanalyzer.evidence.kernel_coverage import coverage_text
+from traceanalyzer.placement.kernel_coverage import coverage_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
 from traceanalyzer.placement.failure import Failure, failure

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 _OF_KERNELS: Final = frozenset({BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES})
@@ -114,7 +114,7 @@ def _check(run: Run) -> Iterator[Finding]:
         )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.link != "own"
         or blocker.kind not in _OF_KERNELS
@@ -132,7 +132,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     return FindingText(
         title=f"A Python function runs inside the graph ({members[0][1].type})"
         + at_lines(s for s, _ in members),

@@ -40,7 +40,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
 )
 from traceanalyzer.causes.knowledge.host_work import LESS_SUMMARIES, QUEUES
 from traceanalyzer.causes.knowledge.library_switches import fixes_of_variables
-from traceanalyzer.evidence.retyping import XLA_REFUSES
+from traceanalyzer.placement.retyping import XLA_REFUSES
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -50,14 +50,14 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _ELSEWHERE = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _WITHOUT_KERNEL = "int32"  # `VarHandleOp` has no GPU kernel for it
 _TENSORFLOW = "TensorFlow"
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     is_elsewhere = blocker.link == "own" and blocker.kind in _ELSEWHERE
     if not is_elsewhere and blocker.link != "resource":
         return None
@@ -99,7 +99,7 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     blocker = members[0][1]
     name = _name(blocker)
     ops = ops_text(members)
@@ -132,7 +132,7 @@ def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
     )
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
+def _fixes(members: Sequence[tuple[CpuOp, Blocker]]) -> tuple[Fix, ...]:
     blocker = members[0][1]
     dtype = _dtype(blocker)
     if (fix := _fix_on_the_host(members)) is not None:
@@ -174,7 +174,7 @@ def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
     )
 
 
-def _fix_on_the_host(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Fix | None:
+def _fix_on_the_host(members: Sequence[tuple[CpuOp, Blocker]]) -> Fix | None:
     """Return what to do about resources that belong on the host; None for others."""
     if all(_is_of_a_queue(blocker) for _, blocker in members):
         return QUEUES.fix
@@ -185,12 +185,12 @@ def _fix_on_the_host(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Fix | 
     return Fix(text="Nothing about where it is; use it less often if it takes time.")
 
 
-def _is_of_a_queue(blocker: RecordedBlocker) -> bool:
+def _is_of_a_queue(blocker: Blocker) -> bool:
     """Return whether an op on a queue, or on a reader of files, keeps it on the host."""
     return blocker.kind not in _ELSEWHERE and QUEUES.types.fullmatch(blocker.type) is not None
 
 
-def _is_for_the_host(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> bool:
+def _is_for_the_host(members: Sequence[tuple[CpuOp, Blocker]]) -> bool:
     """Return whether no resource here could be on a GPU: strings, and what writes files."""
     used = [(s, h) for s, h in members if s.explanation.type != "DestroyResourceOp"]
     return bool(used) and all(
@@ -199,7 +199,7 @@ def _is_for_the_host(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> bool:
     )
 
 
-def _fix_for_library(members: Sequence[tuple[CpuOp, RecordedBlocker]], library: str) -> Fix:
+def _fix_for_library(members: Sequence[tuple[CpuOp, Blocker]], library: str) -> Fix:
     if library == _TENSORFLOW:
         return Fix(text=f"The scope is one of {library}'s own; use it less often if it takes time.")
     lines = lines_text([blocker.scope_frame for _, blocker in members])
@@ -212,7 +212,7 @@ def _fix_for_library(members: Sequence[tuple[CpuOp, RecordedBlocker]], library: 
     )
 
 
-def _library(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
+def _library(members: Sequence[tuple[CpuOp, Blocker]]) -> str:
     """Return whose scope the resources were made in, "" where it is not that of a library."""
     frames = [blocker.scope_frame if blocker.kind in _ELSEWHERE else None for _, blocker in members]
     if any(frame is None or frame.is_user for frame in frames):
@@ -220,7 +220,7 @@ def _library(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
     return next(library_of(frame) for frame in frames if frame is not None)
 
 
-def _dtype(blocker: RecordedBlocker) -> str:
+def _dtype(blocker: Blocker) -> str:
     told = blocker.attributes.get("dtype")
     if isinstance(told, str):
         return told
@@ -229,7 +229,7 @@ def _dtype(blocker: RecordedBlocker) -> str:
     return ""
 
 
-def _lines_of_scopes(cpu_op: CpuOp, blocker: RecordedBlocker) -> list[Frame]:
+def _lines_of_scopes(cpu_op: CpuOp, blocker: Blocker) -> list[Frame]:
     """Return the lines of the scopes that the resource of what holds an op was made in, each."""
     same = [
         h
@@ -240,11 +240,11 @@ def _lines_of_scopes(cpu_op: CpuOp, blocker: RecordedBlocker) -> list[Frame]:
     return [frame for frame in frames if frame is not None]
 
 
-def _line_of_scope(blocker: RecordedBlocker) -> Frame | None:
+def _line_of_scope(blocker: Blocker) -> Frame | None:
     return None if blocker.scope is None else blocker.scope_frame
 
 
-def _name(blocker: RecordedBlocker) -> str:
+def _name(blocker: Blocker) -> str:
     return "" if blocker.resource is None else blocker.resource.name
 
 

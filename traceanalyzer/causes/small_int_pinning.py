@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _VARIABLE: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 
 
-def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def _match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.SMALL_INPUTS or blocker.link != "own":
         return None
     return CauseMatch(
@@ -55,7 +55,7 @@ def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _describe(members: Sequence[tuple[CpuOp, Blocker]]) -> FindingText:
     return FindingText(
         title=f"{_VARIABLE} keeps small integer ops on the CPU: {ops_text(members)}",
         why=(

@@ -8,19 +8,21 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from traceanalyzer.evidence.explanations import (
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.evidence.free_choices import FreeChoices
+from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
     explanation_by_registry,
 )
-from traceanalyzer.evidence.free_choices import FreeChoices
-from traceanalyzer.evidence.swapped_functions import SwappedFunctions
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
-from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.placement.failure import gpus_required
 from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.program import machine_of, with_gpus
+from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
@@ -99,6 +101,7 @@ class Analysis:
     swapped: tuple[str, ...] = ()
 
 
+_MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
 # What was found of the runs that are still in use.
 _FOUND: WeakKeyDictionary[Run, tuple[CpuOp, ...]] = WeakKeyDictionary()
@@ -166,12 +169,7 @@ class _Replayed:
                 continue
             explanation = None if record is None else explanations.of(str(row.type), record)
             if record is None or (explanation is not None and explanation.basis == "none"):
-                self.not_replayed.append(row.op_id)
-                explanation = explanation_by_registry(
-                    str(row.type), _types(row.input_types), version
-                )
-                if explanation.blockers:
-                    self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+                self._add_by_registry(row, record, version)
                 continue
             self.replayed += 1
             gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
@@ -184,11 +182,27 @@ class _Replayed:
                 if on_cpu is not None:
                     self.unsure[row.op_id] = choices.why_unsure(on_cpu)
             explanation = explanation or explanations.on_host(record)
+            if explanation is None and _may_be_pinned(capture_file, row, record):
+                self.unsure.setdefault(row.op_id, _MAY_BE_PINNED)
             if explanation is not None:
                 doubt = swapped.doubt(record.function)
                 doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
                 explanation = doubted(choices.weighed(explanation), doubt)
                 found.append(_cpu_op(row, record, explanation))
+
+    def _add_by_registry(self, row: Any, record: OpRecord | None, version: str | None) -> None:  # noqa: ANN401
+        self.not_replayed.append(row.op_id)
+        explanation = explanation_by_registry(str(row.type), _types(row.input_types), version)
+        if explanation.blockers:
+            self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+
+
+def _may_be_pinned(capture_file: CaptureFile, row: Any, record: OpRecord) -> bool:  # noqa: ANN401
+    """Return whether an optimizer that is on may move a node from a GPU to the host."""
+    if record.signatures:
+        return False
+    is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
+    return is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
 
 
 def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:

@@ -38,8 +38,7 @@ from traceanalyzer.placement import versions
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
 from traceanalyzer.placement.library_scopes import habit_of, last_minor
-from traceanalyzer.placement.pin_to_host import MOVED_IF_SMALL
-from traceanalyzer.placement.pinning import pins_nothing
+from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE

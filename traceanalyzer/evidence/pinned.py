@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
-from traceanalyzer.evidence.recorded_blockers import scopes_of_making
+from traceanalyzer.placement.recorded_blockers import scopes_of_making
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.recorded_blockers import scopes_of_making
 from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Signature, Tensor
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.gpu_memory import GpuMemory
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
 
 __all__ = ["MemoryNote", "memory_note"]
@@ -67,7 +72,7 @@ class _Kept:
     saved_by_bfloat16: int
 
 
-def memory_note(run: Run, members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> MemoryNote | None:
+def memory_note(run: Run, members: Sequence[tuple[CpuOp, Blocker]]) -> MemoryNote | None:
     """Compare what the program keeps on the CPU with the memory of the GPU.
 
     Args:
@@ -183,7 +188,7 @@ def _fixes(kept: _Kept, gpu: GpuMemory) -> Iterator[Fix]:
 
 
 def _kept(
-    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, Blocker]]
 ) -> _Kept | None:
     """Return what is kept on the CPU: the resources that hold the ops, or are made in their scopes.
 
@@ -202,7 +207,7 @@ def _kept(
     return _of_tensors(host, capture_file, members)
 
 
-def _own_scope(blocker: RecordedBlocker) -> Frame | None:
+def _own_scope(blocker: Blocker) -> Frame | None:
     """Return the line of the program's own scope that keeps an op, or its resource, on the CPU."""
     frame = blocker.scope_frame
     if frame is None or not frame.is_user or blocker.copied_from:
@@ -239,7 +244,7 @@ def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> _Kept:
 
 
 def _of_tensors(
-    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, Blocker]]
 ) -> _Kept | None:
     """Return what the largest eager op within the scopes takes and makes."""
     joined = host.tables.joined

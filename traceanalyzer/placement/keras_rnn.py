@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.placement.swapped_functions import OP
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
@@ -19,9 +20,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
 
-__all__ = ["OP", "Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
+__all__ = ["Recurrent", "doubt_in_a_loop", "loops_of_keras", "recurrent_of", "replaced_loop"]
 
-OP: Final = "CudnnRNNV3"
 # Before that version `dropout` ruled cuDNN out as well.
 _DROPOUT_ALLOWED_SINCE: Final = (3, 4)
 _NEEDED: Final[Mapping[str, Json]] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.report.beliefs import memory_peak

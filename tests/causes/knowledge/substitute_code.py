@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import types_pb2
 
-from traceanalyzer.evidence.kernel_types import python_name
+from traceanalyzer.placement.kernel_types import python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,18 +12,18 @@ from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.causes.knowledge.device_arguments import argument_note
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 _COMPUTED = replace(line(6), text="with tf.device(args.device):")
 
 
-def request(scope: str = "/device:CPU:0", **more: Any) -> RecordedBlocker:  # noqa: ANN401 - fields of `RecordedBlocker`
+def request(scope: str = "/device:CPU:0", **more: Any) -> Blocker:  # noqa: ANN401 - fields of `Blocker`
     fields = {"requested_device": "/device:CPU:0", "scope": scope, "scope_frame": _COMPUTED, **more}
     return blocker("request", "MatMul", **fields)
 
 
 def noted(
-    each: RecordedBlocker, *arguments: str, is_computed: bool = True
+    each: Blocker, *arguments: str, is_computed: bool = True
 ) -> tuple[str, str | None] | None:
     """The words about an argument of a program that was captured with these, and the code."""
     frames = () if each.scope_frame is None else (each.scope_frame,)

@@ -9,13 +9,13 @@ import pytest
 from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.finding_text import blocker_text, checked_if_sufficient
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 SPELLINGS = [
     "CPU", "cpu:0", "CPU:0", "/CPU", "/cpu:0", "/device:CPU:0", "/device:CPU:*", "device:cpu:0",
@@ -42,7 +42,7 @@ def test_everything_that_can_hold_an_op_has_words(hold: BlockerKind) -> None:
     ("others", "checked"), [((), True), ((blocker("request", "MatMul"),), False)]
 )
 def test_a_fix_is_checked_only_where_nothing_else_holds_the_op(
-    others: tuple[RecordedBlocker, ...], *, checked: bool
+    others: tuple[Blocker, ...], *, checked: bool
 ) -> None:
     first = blocker("attributes", "MatMul", attributes={"T": "int32"})
     explanation = PlacementExplanation(type="MatMul", blockers=(first, *others))

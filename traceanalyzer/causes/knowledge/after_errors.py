@@ -15,8 +15,8 @@ from traceanalyzer.placement.devices import asks_for_cpu, device_text
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Evidence
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
 
 __all__ = [
@@ -42,7 +42,7 @@ class WentOn:
         evidence: Where the scopes are entered.
     """
 
-    members: tuple[tuple[CpuOp, RecordedBlocker], ...]
+    members: tuple[tuple[CpuOp, Blocker], ...]
     is_certain: bool
     evidence: tuple[Evidence, ...]
 
@@ -90,7 +90,7 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
     if host.capture_file is None:
         return None
     body = handler_lines(handler.file, handler.line)
-    members: list[tuple[CpuOp, RecordedBlocker]] = []
+    members: list[tuple[CpuOp, Blocker]] = []
     scopes: dict[Frame, str] = {}
     for cpu_op in analyse(run).cpu_ops:
         if cpu_op.host != host.name:
@@ -113,7 +113,7 @@ def went_on_on_the_cpu(run: Run, host: Host, handler: Frame) -> WentOn | None:
     )
 
 
-def _cpu_scope(capture_file: CaptureFile, blocker: RecordedBlocker) -> tuple[Frame, str] | None:
+def _cpu_scope(capture_file: CaptureFile, blocker: Blocker) -> tuple[Frame, str] | None:
     """Return the scope for the CPU that holds an op, or its call, with its line; or None."""
     if blocker.link != "own":
         return None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 __all__ = ["argument_note"]
 
@@ -29,7 +29,7 @@ _BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 
 
 def argument_note(
-    blocker: Sequence[RecordedBlocker], capture_files: Iterable[CaptureFile]
+    blocker: Sequence[Blocker], capture_files: Iterable[CaptureFile]
 ) -> tuple[Evidence, Fix] | None:
     """Return which argument likely chose the CPU for some ops, and what to do about it.
 
@@ -64,7 +64,7 @@ def argument_note(
     return None
 
 
-def _is_open(blocker: RecordedBlocker, chosen: set[Frame]) -> bool:
+def _is_open(blocker: Blocker, chosen: set[Frame]) -> bool:
     """Return whether a request may have its device from an argument: no line spells it out."""
     if blocker.copied_from or (blocker.scope is None and blocker.kind not in _BY_SCOPE):
         return False
@@ -77,7 +77,7 @@ def _is_open(blocker: RecordedBlocker, chosen: set[Frame]) -> bool:
     return "device(" in text and "cpu" not in text
 
 
-def _device_of(blocker: RecordedBlocker) -> str:
+def _device_of(blocker: Blocker) -> str:
     if blocker.scope is None and blocker.call is not None:
         return device_text(blocker.call.scope)
     return device_text(blocker.scope or blocker.requested_device)

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.model import Where
 
 #: Ops that share a finding, each with the blocker that the cause matched.
-Members: TypeAlias = "Sequence[tuple[CpuOp, RecordedBlocker]]"
+Members: TypeAlias = "Sequence[tuple[CpuOp, Blocker]]"
 
 COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
 FASTER_PIPELINE: Final = Fix(
@@ -136,14 +136,14 @@ def fallback(members: Members) -> tuple[str, ...]:
     return ("soft_placement_fallback",) if requested else ()
 
 
-def node_where(blocker: RecordedBlocker) -> CaptureFileWhere:
+def node_where(blocker: Blocker) -> CaptureFileWhere:
     """Return where the capture file has the node or eager op of a blocker."""
     if not blocker.name:
         return CaptureFileWhere(sidecar=f"signatures/{blocker.type}")
     return CaptureFileWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
 
 
-def is_of_strategy(blocker: RecordedBlocker) -> bool:
+def is_of_strategy(blocker: Blocker) -> bool:
     """Return whether a `tf.distribute` strategy requests the device, by the scope's line.
 
     The scope of an eager op says nothing about the resource that it uses.
@@ -159,13 +159,13 @@ def is_of_strategy(blocker: RecordedBlocker) -> bool:
 _BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
 
 
-def is_of_call(blocker: RecordedBlocker) -> bool:
+def is_of_call(blocker: Blocker) -> bool:
     """Return whether the request is the program's own scope around a call of the function."""
     frame = blocker.scope_frame
     return bool(blocker.called_in) and frame is not None and frame.is_user
 
 
-def function_text(cpu_op: CpuOp, blocker: RecordedBlocker) -> str:
+def function_text(cpu_op: CpuOp, blocker: Blocker) -> str:
     """Return the function that was called, by its Python name."""
     called = blocker.called_in if blocker.call is None else blocker.call.op
     if not called:
@@ -174,7 +174,7 @@ def function_text(cpu_op: CpuOp, blocker: RecordedBlocker) -> str:
     return match[1] if match else called
 
 
-def runs_for_dataset(cpu_op: CpuOp, blocker: RecordedBlocker) -> bool:
+def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
     """Return whether tf.data calls the op's function for an input pipeline."""
     if blocker.call is not None or blocker.for_step:
         return False
@@ -204,19 +204,19 @@ def checked_if_sufficient(fixes: Iterable[Fix], members: Members) -> tuple[Fix, 
     return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
 
 
-def blocker_scope(blocker: RecordedBlocker) -> str:
+def blocker_scope(blocker: Blocker) -> str:
     """Return what identifies another op's blocker when the program is recorded again."""
     attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
     return f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}"
 
 
-def blocker_text(blocker: RecordedBlocker) -> str:
+def blocker_text(blocker: Blocker) -> str:
     """Return a blocker as a clause: `StringJoin has no GPU kernel`."""
     made = "" if blocker.frame is None else f" ({line_text(blocker.frame)})"
     return f"{_clause(blocker)}{made}"
 
 
-def _clause(blocker: RecordedBlocker) -> str:
+def _clause(blocker: Blocker) -> str:
     op_type, device = blocker.type, device_text(blocker.requested_device)
     match blocker.kind:
         case BlockerKind.ATTRIBUTES:
@@ -242,7 +242,6 @@ _CLAUSES: Final = {
     BlockerKind.HOST_LIST: "{} uses a list that is always in host memory",
     BlockerKind.PRIORITY: "TensorFlow prefers the CPU kernel of {}",
     BlockerKind.SMALL_INPUTS: "{} has only small integer inputs",
-    BlockerKind.OPTIMIZER: "a graph optimizer moves {} to the host",
     BlockerKind.HOST_MEMORY: "the GPU kernel of {} keeps its data in host memory",
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from traceanalyzer.causes.knowledge.tables import read
-from traceanalyzer.evidence.kernel_types import definition_of
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.model import Fix
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import library_of, line_text, lines_text
 from traceanalyzer.causes.knowledge.tables import read
-from traceanalyzer.evidence.retyping import variable_fix
+from traceanalyzer.placement.retyping import variable_fix
 from traceanalyzer.model import Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.model import Harm
 
 
@@ -95,13 +95,13 @@ def _inside(frame: Frame) -> str:
     return f"{library_of(frame)} creates the op ({line_text(frame)}, in `{frame.code}`)."
 
 
-def fixes_of_variables(dtype: str, blockers: Iterable[RecordedBlocker]) -> Iterator[Fix]:
+def fixes_of_variables(dtype: str, blockers: Iterable[Blocker]) -> Iterator[Fix]:
     """Walk the fixes for variables of a type that a GPU cannot hold, or not compute with.
 
     There is one for each set of types that suits all users of a variable, with the lines that
     create these variables; and one if a library creates some.
     """
-    by_types: dict[tuple[str, ...] | None, list[RecordedBlocker]] = {}
+    by_types: dict[tuple[str, ...] | None, list[Blocker]] = {}
     in_libraries: list[Frame] = []
     for blocker in blockers:
         if blocker.made_in is None:

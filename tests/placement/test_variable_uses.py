@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg
-from traceanalyzer.evidence.explanations import ReplayedExplanations
-from traceanalyzer.evidence.variable_uses import VariableUses
+from traceanalyzer.placement.explanations import ReplayedExplanations
+from traceanalyzer.placement.variable_uses import VariableUses
 from traceanalyzer.tables.joined import OpRecord
 
 

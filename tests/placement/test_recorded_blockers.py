@@ -9,10 +9,10 @@ import pytest
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, only, tensor
 from traceanalyzer.capture_file.document import CaptureFile, Definition, Frame, Resource, Scope
-from traceanalyzer.evidence.recorded_blockers import BlockerRecords
-from traceanalyzer.placement.blockers import BlockerFinder, BlockerKind
-from traceanalyzer.placement.eager_blockers import Blocker
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.program import place_program
+from traceanalyzer.placement.recorded_blockers import BlockerRecords
 
 
 def capture_file_of_an_inlined_call(call: str, *own: int) -> CaptureFile:

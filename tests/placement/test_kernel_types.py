@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.evidence.kernel_types import (
+from traceanalyzer.placement.kernel_types import (
     is_copied_to_host,
     is_never_computed,
     types_computed,

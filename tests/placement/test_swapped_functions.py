@@ -7,8 +7,8 @@ from typing import Any
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, call
 from traceanalyzer.capture_file.document import Definition
-from traceanalyzer.evidence.swapped_functions import SwappedFunctions
 from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.placement.swapped_functions import SwappedFunctions
 
 _FORWARD = "__forward_standard_lstm_2530"
 _BACKWARD = "__inference___backward_standard_lstm_2221_2531"

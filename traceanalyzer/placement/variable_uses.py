@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import split_input
-from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.retyping import TARGETS, works_as
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.retyping import TARGETS, works_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

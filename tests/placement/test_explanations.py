@@ -6,16 +6,13 @@ import pytest
 
 from tests.causes.examples import blocker
 from tests.placement.graphs import node
-from tests.placement.test_pinning import called as with_pinning
-from tests.placement.test_pinning import definition as pinned_definition
-from tests.placement.test_pinning import lengths
 from tests.placement.test_program import ONE_GPU, Program, tensor
-from traceanalyzer.evidence.explanations import (
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     without_copies,
 )
-from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.joined import OpRecord
 
 
@@ -56,7 +53,10 @@ def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
     explanations = ReplayedExplanations(program.capture_file(gpus=1))
     both = explanations.of("Sqrt", eager_record(scoped, typed))
     assert both is not None
-    assert (both.certainty, both.doubt) == ("likely", "calls of it are not all held alike")
+    assert (both.certainty, both.doubt) == (
+        "likely",
+        "its calls are not all blocked by the same things",
+    )
 
 
 @pytest.mark.parametrize(("second", "certainty"), [("/device:CPU:0", "certain"), ("", "likely")])
@@ -74,28 +74,6 @@ def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty
     explanation = ReplayedExplanations(program.capture_file(gpus=1)).of("Tanh", record)
     assert explanation is not None
     assert explanation.certainty == certainty
-
-
-def _pinned_case(*, has_shapes: bool) -> PlacementExplanation | None:
-    name = "__inference_f_1"
-    shapes = (pinned_definition(name),) if has_shapes else ()
-    capture_file = with_pinning(lengths(name), definitions=shapes)
-    record = OpRecord(frame=None, requested_device="", device=None, function=name, node="f")
-    return ReplayedExplanations(capture_file, ONE_GPU).of("Cast", record)
-
-
-def test_what_an_optimizer_takes_to_the_host_afterwards_is_foretold() -> None:
-    known, unknown = (_pinned_case(has_shapes=has_shapes) for has_shapes in (True, False))
-    assert known is not None
-    assert unknown is not None
-    assert (
-        [h.kind for h in known.blockers]
-        == [h.kind for h in unknown.blockers]
-        == [BlockerKind.OPTIMIZER]
-    )
-    assert (known.certainty, unknown.certainty) == ("likely", "possible")
-    assert "optimizers" in known.doubt
-    assert "shapes" in unknown.doubt
 
 
 def _on_host(program: Program, record: OpRecord) -> PlacementExplanation | None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SwappedFunctions"]
 
+OP: Final = "CudnnRNNV3"
 _LOOP: Final = re.compile(
     r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
 )

@@ -2,96 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import LARGEST, OF_OP, Scope
-from traceanalyzer.evidence.variable_uses import VariableUses
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.capture_file.document import LARGEST, OF_OP, UNKNOWN, Scope
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.devices import NO_SCOPE, type_in_scope
 from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.support import all_on_host
+from traceanalyzer.placement.variable_uses import VariableUses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import (
         Attributes,
         CaptureFile,
         Frame,
         Graph,
-        Json,
         Resource,
         Signature,
     )
-    from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.placement.kernels import Kernel
+    from traceanalyzer.placement.blocker import Link
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement
     from traceanalyzer.placement.registry import Registry
-
-__all__ = ["BlockerRecords", "Link", "RecordedBlocker", "scopes_of_making"]
-
-# How what holds an op is tied to it: it is the op's own; it shares a resource, or a reference, with
-# it; a `_class` attribute puts both into one group; the op follows it.
-Link: TypeAlias = Literal["own", "resource", "class", "follows"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedBlocker:
-    """One thing that keeps an op from a GPU.
-
-    Attributes:
-        kind: How it keeps the op off.
-        link: How it is tied to the op.
-        type: Op type of the node that holds it.
-        name: Its name; "" for an eager op.
-        function: The function it is in; "" for an eager op.
-        attributes: The attributes that no GPU kernel takes, with their values.
-        given: All attributes of the node or op, as far as they were recorded.
-        requested_device: The device that is requested or assigned.
-        frame: The user's line that made the node, or None.
-        library: The line of a library that made it, where the user's line called one; or None.
-        scope: The `tf.device` scope that asks for the device, or None where none is recorded:
-            around the op, around the making of its resource, or around its function's call.
-        scope_frame: The line that entered it, or None.
-        copied_from: The node whose request it has, by `_class`, where no scope asks for it; "".
-        resource: The resource that lives elsewhere, or None.
-        made_at: The user's line that made that resource, or None.
-        made_in: The line of a library that made it, where the user's line called one; or None.
-        types: Of a variable, the types that it could have for all ops that use it to be on a GPU,
-            the best first; None where none was recorded.
-        call: The call that the default device comes from, or None.
-        called_in: Where the scope is that of a call within another function: the function called.
-        for_step: Whether a dataset calls the function it is in to compute for a step.
-        kernel: The GPU kernel that has all data in host memory, where that is what keeps the
-            computing on the host; `attributes` are then the op's types.
-    """
-
-    kind: BlockerKind
-    link: Link
-    type: str
-    name: str = ""
-    function: str = ""
-    attributes: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
-    given: Mapping[str, Json] = field(default_factory=lambda: MappingProxyType({}))
-    requested_device: str = ""
-    frame: Frame | None = None
-    library: Frame | None = None
-    scope: str | None = None
-    scope_frame: Frame | None = None
-    copied_from: str = ""
-    resource: Resource | None = None
-    made_at: Frame | None = None
-    made_in: Frame | None = None
-    types: tuple[str, ...] | None = None
-    call: Signature | None = None
-    called_in: str = ""
-    for_step: bool = False
-    kernel: Kernel | None = None
 
 
 _BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
@@ -110,7 +47,7 @@ class BlockerRecords:
         self._types: dict[int, tuple[str, ...] | None] = {}
         self._of_steps = functions_of_steps(capture_file)
 
-    def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[RecordedBlocker]:
+    def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
         """Walk what keeps an eager op from a GPU: each scope that asks for it by itself.
 
         Args:
@@ -133,16 +70,16 @@ class BlockerRecords:
         blocker: Blocker,
         resource: Resource | None,
         scope: Scope | None,
-    ) -> RecordedBlocker:
+    ) -> Blocker:
         capture_file = self._capture_file
         known = self._attributes_of(signature)
-        return RecordedBlocker(
-            kind=blocker.kind,
+        return replace(
+            blocker,
+            input=None,
             link="own" if resource is None else "resource",
             type=signature.op,
-            attributes={name: known.get(name) for name in blocker.attributes},
+            attributes={name: known.get(name) for name in blocker.refused},
             given=known,
-            requested_device=blocker.requested_device,
             frame=capture_file.frame(signature.frame),
             library=capture_file.frame(signature.library),
             scope=None if scope is None else scope.device,
@@ -153,9 +90,7 @@ class BlockerRecords:
             types=self._types_of(resource or self._made_by(signature)),
         )
 
-    def of_node(
-        self, placed: FunctionPlacement, node: int, blocker: Blocker
-    ) -> Iterator[RecordedBlocker]:
+    def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
         """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself.
 
         Args:
@@ -186,7 +121,7 @@ class BlockerRecords:
         blocker: Blocker,
         asking: Scope | None = None,
         called_in: str = "",
-    ) -> RecordedBlocker:
+    ) -> Blocker:
         graph = placed.placement.nodes.graph
         known = self._capture_file.attribute_set(graph.attributes[blocker.node])
         scope, frame = None, None
@@ -194,15 +129,15 @@ class BlockerRecords:
             scope, frame = asking.device, self._capture_file.frame(asking.frame)
         call = None if placed.call is None else self._capture_file.signatures[placed.call]
         resource = self._resource(placed, blocker)
-        return RecordedBlocker(
-            kind=blocker.kind,
+        return replace(
+            blocker,
+            node=UNKNOWN,
             link=self.link(placed, node, blocker.node),
             type=graph.ops[blocker.node],
             name=graph.names[blocker.node],
             function=placed.function,
-            attributes={name: known.get(name) for name in blocker.attributes},
+            attributes={name: known.get(name) for name in blocker.refused},
             given=known,
-            requested_device=blocker.requested_device,
             frame=self._frame(placed, blocker.node),
             library=self.library_of(placed, blocker.node),
             scope=scope,
@@ -217,14 +152,14 @@ class BlockerRecords:
             for_step=placed.function in self._of_steps,
         )
 
-    def in_host_memory_eager(self, signature: Signature, device: str) -> RecordedBlocker | None:
+    def in_host_memory_eager(self, signature: Signature, device: str) -> Blocker | None:
         """Return why the host computes an eager op that is on a GPU; None where it does not."""
         known = self._attributes_of(signature)
         found = self._in_host_memory(signature.op, known, device)
         frame = self._capture_file.frame(signature.frame)
         return None if found is None else replace(found, frame=frame)
 
-    def in_host_memory(self, placed: FunctionPlacement, node: int) -> RecordedBlocker | None:
+    def in_host_memory(self, placed: FunctionPlacement, node: int) -> Blocker | None:
         """Return why the host computes a node that is on a GPU; None where it does not."""
         graph = placed.placement.nodes.graph
         known = self._capture_file.attribute_set(graph.attributes[node])
@@ -238,7 +173,7 @@ class BlockerRecords:
             frame=self._frame(placed, node),
         )
 
-    def _in_host_memory(self, op: str, known: Attributes, device: str) -> RecordedBlocker | None:
+    def _in_host_memory(self, op: str, known: Attributes, device: str) -> Blocker | None:
         definition = self._registry.definition(op)
         kernel = self._registry.find(op, GPU, known)
         if definition is None or kernel is None:
@@ -247,9 +182,8 @@ class BlockerRecords:
         if not all_on_host(kernel, definition, complete):
             return None
         types = {n: complete.get(n) for n, a in definition.attributes.items() if a.is_type}
-        return RecordedBlocker(
+        return Blocker(
             kind=BlockerKind.HOST_MEMORY,
-            link="own",
             type=op,
             attributes=types,
             requested_device=device,
