@@ -9,7 +9,7 @@ import pytest
 
 from tests.causes.examples import examples_of
 from traceanalyzer.capture_file.document import Function, Graph, Instance, Partition
-from traceanalyzer.causes.knowledge.handlers import handler_lines
+from traceanalyzer.causes.knowledge.error_handlers import handler_lines
 from traceanalyzer.causes.memory_pressure import CAUSE
 from traceanalyzer.model import SourceWhere
 

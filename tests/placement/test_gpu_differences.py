@@ -77,7 +77,7 @@ def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() ->
 
 
 @pytest.mark.parametrize(
-    "sidecar",
+    "capture_file",
     [
         with_models(model(not_compilable=_LAYER), model(name="other")),
         with_models(model(not_compilable=_LAYER, is_listed=False)),

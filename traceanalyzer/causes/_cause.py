@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes.knowledge.finding_text import Members
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 

@@ -40,10 +40,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     node_where,
 )
 from traceanalyzer.causes.knowledge.library_code import around
-from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
-from traceanalyzer.placement.retyping import works_as
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
+from traceanalyzer.placement.retyping import works_as
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:

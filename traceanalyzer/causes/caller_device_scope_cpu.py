@@ -14,7 +14,8 @@ The function's graph shows none of this, so the line to change is the caller's.
 
 ## How to fix it
 
-Call the function outside the scope. Ops that must run on the CPU can request it inside the function.
+Call the function outside the scope. Ops that must run on the CPU can request it inside the
+function.
 
 ## How sure it is
 

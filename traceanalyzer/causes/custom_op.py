@@ -33,10 +33,10 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
 from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.wording import listed
 
@@ -108,11 +108,7 @@ def _is_captured_function(run: Run, name: str) -> bool:
 
 
 def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
-    if (
-        blocker.link != "own"
-        or blocker.kind not in _ABOUT_KERNELS
-        or not _is_foreign(blocker.type)
-    ):
+    if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
     text = (
         f"the library's CPU kernel of {blocker.type} has the higher priority"

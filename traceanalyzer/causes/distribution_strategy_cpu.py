@@ -122,7 +122,7 @@ def describe(members: Members) -> FindingText:
     blocker = members[0][1]
     owner, device = _owner(blocker), device_text(blocker.requested_device)
     if blocker.kind is not BlockerKind.REQUEST:
-        title = f"{owner} keeps a variable on {device}, so {ops_text(members)} runs there too"
+        title = f"{owner} keeps a variable on {device}, and with it {ops_text(members)}"
     elif owner == _REDUCTION:
         title = f"Results of replicas are combined on {device}: {ops_text(members)}"
     else:

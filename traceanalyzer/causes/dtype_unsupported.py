@@ -26,7 +26,8 @@ the values: `float32` holds integers exactly up to 2**24.
 ## How sure it is
 
 Certain if the op's attributes were captured and the kernel tables cover TensorFlow's version.
-Without a capture the dtypes of the inputs are needed, which only traces at host tracer level 3 hold.
+Without a capture the dtypes of the inputs are needed, which only traces at host tracer level 3
+hold.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ from traceanalyzer.causes.knowledge.finding_text import (
     node_where,
 )
 from traceanalyzer.causes.knowledge.library_code import around, fixes_of_variables
+from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
     casts_on_gpu,
     definition_of,
@@ -55,8 +58,6 @@ from traceanalyzer.placement.kernel_types import (
     types_taken,
 )
 from traceanalyzer.placement.retyping import TARGETS, XLA_REFUSES, Target, works_as
-from traceanalyzer.model import Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
@@ -135,7 +136,9 @@ def describe(members: Members) -> FindingText:
         )
     dtypes = _dtypes(blocker)
     on_host = bool(dtypes & _ONLY_ON_HOST)
-    reason = "By design, TensorFlow keeps strings and handles in host memory." if on_host else COPIED
+    reason = (
+        "By design, TensorFlow keeps strings and handles in host memory." if on_host else COPIED
+    )
     is_int32_variable = blocker.type == "VarHandleOp" and "int32" in dtypes
     return FindingText(
         title=f"{blocker.type} has no GPU kernel for {_given(blocker)}{lines}",

@@ -47,9 +47,9 @@ from traceanalyzer.causes.knowledge.finding_text import (
 from traceanalyzer.causes.knowledge.host_work import HostWork, host_work
 from traceanalyzer.causes.knowledge.library_code import around
 from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
-from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.capture_file.document import UNKNOWN
 from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
-from traceanalyzer.placement.keras_rnn import OP
 from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.finding_text import blocker_text, checked_if_sufficient
-from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.placement.explanations import PlacementExplanation
 
 if TYPE_CHECKING:
     from traceanalyzer.placement.blocker import Blocker

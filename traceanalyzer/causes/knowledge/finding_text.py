@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.model import Where
+    from traceanalyzer.placement.blocker import Blocker
 
 #: Ops that share a finding, each with the blocker that the cause matched.
 Members: TypeAlias = "Sequence[tuple[CpuOp, Blocker]]"

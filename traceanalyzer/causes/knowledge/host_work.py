@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from traceanalyzer.causes.knowledge.tables import read
-from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.kernel_types import definition_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

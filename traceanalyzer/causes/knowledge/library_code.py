@@ -1,4 +1,4 @@
-"""What libraries do on the CPU, and how to avoid it: `library_code.toml`, `library_switches.toml`."""
+"""What libraries do on the CPU, and how to avoid it: two files `data/library_*.toml`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import library_of, line_text, lines_text
 from traceanalyzer.causes.knowledge.tables import read
-from traceanalyzer.placement.retyping import variable_fix
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.retyping import variable_fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.model import Harm
+    from traceanalyzer.placement.blocker import Blocker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,9 @@ def library_code_named(name: str) -> LibraryCode:
 def switch_of(op: str, frame: Frame) -> Fix | None:
     """Return the library's own option that avoids an op made at one of its lines, if known."""
     switch = next((each for each in SWITCHES if each.applies_to(op, frame)), None)
-    return switch and Fix(text=f"{_inside(frame)} {switch.fix}", code=switch.code)
+    if switch is None:
+        return None
+    return Fix(text=f"{_inside(frame)} {switch.fix}", code=switch.code)
 
 
 def around(op: str, frame: Frame) -> Fix:
