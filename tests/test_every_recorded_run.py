@@ -143,7 +143,7 @@ def check_report(run: Run, report: Report) -> None:
     assert lies_of(document) + lies_on(page) == []
 
     version = None if run.version is None else run.version.value
-    assert nearest(version).proof.certainty == "likely"  # no run is of a version with a table
+    assert nearest(version).certainty == "likely"  # no run is of a version with a table
     for found in report.findings:
         for cause in (found, *found.blockers):
             assert cause.cause not in BY_KERNELS or cause.certainty != "certain"

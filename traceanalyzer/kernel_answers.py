@@ -11,16 +11,14 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.placement import rewrites, versions
+from traceanalyzer.placement import kernel_tables, rewrites
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 from traceanalyzer.placement.support import (
     changes,
     extent_of,
-    has_gpu_kernel,
     known_types,
     since,
     support_of,
-    usable_kernels,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +142,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         dtype=None if asked is None else _python_name(asked),
         tf=tf or registry.version,
         table=registry.version,
-        certainty=found.proof.certainty,
+        certainty=found.certainty,
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
         computed_on_host=_is_there(extent.on_host) if extent.gpu != "none" else None,
@@ -238,7 +236,7 @@ def _table(tf: str | None) -> Nearest:
     if tf is None:
         return nearest(supported()[-1])
     try:
-        versions.minor_of(tf)
+        kernel_tables.minor_of(tf)
     except ValueError as error:
         raise QuestionError(str(error)) from None
     return nearest(tf)
@@ -382,7 +380,7 @@ def _or(values: Iterable[Json]) -> str:
 
 def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
     if dtype is None:
-        return bool(usable_kernels(registry, op)) and not has_gpu_kernel(registry, op)
+        return bool(registry.usable_kernels(op)) and not bool(registry.gpu_kernels(op))
     support = support_of(registry, op)
     if support is None:
         return False
@@ -393,8 +391,9 @@ def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
 def _version_notes(found: Nearest) -> Iterable[str]:
     if not found.exact:
         yield (
-            f"There is no table of TensorFlow {found.asked}; this is of {found.registry.version},"
-            " the nearest: what it lacks was likely lacking, what it has may not have been there"
+            f"There is no table of TensorFlow {found.requested}; this is of "
+            f"{found.registry.version}, the nearest: a kernel that it lacks was likely missing, "
+            "one that it has may have been missing"
         )
 
 
@@ -432,6 +431,6 @@ def _pinned(registry: Registry, op: str, definition: OpDefinition | None) -> str
     """Return the attributes that kernels constrain, other than types."""
     if definition is None:
         return ""
-    constrained = {name for k in usable_kernels(registry, op) for name in k.constraints}
+    constrained = {name for k in registry.usable_kernels(op) for name in k.constraints}
     names = [n for n in definition.attributes if n in constrained]
     return ", ".join(n for n in names if not definition.attributes[n].is_type)

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import (
     is_copied_to_host,
     is_never_computed,
     types_computed,
     types_taken,
 )
-from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import all_on_host, has_gpu_kernel, support_of
-from traceanalyzer.placement.supported_types import supported_types
+from traceanalyzer.placement.support import all_on_host, support_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +36,7 @@ def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(versio
 
     for definition, attributes in gaps(registry):
         (missing,) = (
-            m for m in supported_types(definition.name, attributes, registry).missing if m[0] == GPU
+            m for m in registry.supported_types(definition.name, attributes).missing if m[0] == GPU
         )
         refused = missing.attributes
         value = attributes[refused[0]]
@@ -64,7 +63,7 @@ def gaps(registry: Registry) -> Iterator[tuple[OpDefinition, dict[str, Json]]]:
     """Walk what has a kernel on a CPU and none on a GPU, of ops that have some there."""
     for op in registry.ops:
         definition, support = registry.definition(op), support_of(registry, op)
-        if definition is None or support is None or not has_gpu_kernel(registry, op):
+        if definition is None or support is None or not bool(registry.gpu_kernels(op)):
             continue
         if any(k.label for k in registry.kernels(op)):
             continue

@@ -32,8 +32,9 @@ from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernel_types import definition_of
-from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
+from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:

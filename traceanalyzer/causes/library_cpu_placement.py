@@ -13,8 +13,9 @@ Some library code is written to run on the host. According to the source code:
   checkpoints, to load saved models (file names and other strings), for queues, for the global step
   of TensorFlow 1 in eager mode, to feed devices from a dataset (`prefetch_to_device`,
   `MultiDeviceIterator`), for the indices in the gradient of `tf.reduce_prod`, to fill Boolean
-  constants, and to tile variants in `tf.vectorized_map`. Scopes for the keys of collective ops
-  belong to `distribution_strategy_cpu`.
+  constants, and to tile variants in `tf.vectorized_map`. A graph that is imported
+  (`import_graph_def`) or copied (`wrap_function`) keeps the devices it was built with. Scopes for
+  the keys of collective ops belong to `distribution_strategy_cpu`.
 - Keras 3 does since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing`, and
   `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12, and 3.13, nor in Keras 2), and in 3.15 for elements
   of Grain pipelines. It creates an optimizer's variables on the device of the model's variable,

@@ -107,6 +107,8 @@ def describe(members: Members) -> FindingText:
         resource = f"{_resource_text(blocker)}{f' ({made})' if made else ''}"
         by = f": {library} puts it there" if library else ""
         title = f"{resource} is on {device} and keeps {ops} there"
+        if _dtype(blocker) == _WITHOUT_KERNEL and _name(blocker):
+            title = f"TensorFlow keeps int32 variables on the CPU: {resource}, and with it {ops}"
         why = f"{resource} is on {device}{by}."
     else:
         title = f"{blocker.type} keeps a resource on the CPU, and with it {ops}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.eager import EagerOp, EagerPlacement
     from traceanalyzer.placement.placer import Placement
-    from traceanalyzer.placement.supported_types import SupportedTypes
+    from traceanalyzer.placement.registry import SupportedTypes
 
 _MANY: Final = 32  # blockers that are alike
 _OF_KERNELS: Final = frozenset(

@@ -12,14 +12,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.devices import (
+    CPU,
     DeviceName,
     DeviceNameError,
     Machine,
     parse_device,
 )
-from traceanalyzer.placement.kernels import CPU
 from traceanalyzer.placement.op_definitions import AttributesError, InputTypesError
-from traceanalyzer.placement.supported_types import EVERYWHERE, SupportedTypes, supported_types
+from traceanalyzer.placement.registry import EVERYWHERE, SupportedTypes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -159,7 +159,7 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
     is_function = op in setting.functions
     complete, doubt = _completed(op, attributes, inputs, registry)
     support = (
-        EVERYWHERE if has_kernels else supported_types(op, complete, registry, setting.functions)
+        EVERYWHERE if has_kernels else registry.supported_types(op, complete, setting.functions)
     )
     doubt = doubt or support.doubt
     if not is_function and op not in registry.colocation_exempt:

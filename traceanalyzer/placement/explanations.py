@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
-    from traceanalyzer.placement.registry import Nearest, Registry
-    from traceanalyzer.placement.supported_types import SupportedTypes
+    from traceanalyzer.placement.registry import Nearest, Registry, SupportedTypes
 
 _BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
@@ -404,7 +403,7 @@ def _by_registry(
     if blocker is None:
         return PlacementExplanation(type=op_type)
     return PlacementExplanation(
-        type=op_type, blockers=(blocker,), basis="registry", certainty=kernels.proof.certainty
+        type=op_type, blockers=(blocker,), basis="registry", certainty=kernels.certainty
     )
 
 

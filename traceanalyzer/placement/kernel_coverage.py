@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import original
-from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.wording import counted, listed, percent_text
 
 if TYPE_CHECKING:
@@ -52,13 +51,13 @@ def _has_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether an op has one, or all have that a rewrite made it of."""
     rewritten = original(op)
     ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
-    return all(has_gpu_kernel(registry, each) for each in ops)
+    return all(bool(registry.gpu_kernels(each)) for each in ops)
 
 
 def _of(kernels: Nearest) -> str:
     of = f"in TensorFlow {kernels.registry.version}"
     if kernels.exact:
         return of
-    if kernels.asked is None:
+    if kernels.requested is None:
         return f"{of} (the version of the run is not known)"
-    return f"{of}, the nearest to {kernels.asked} of which the kernels are known"
+    return f"{of}, the nearest to {kernels.requested} of which the kernels are known"

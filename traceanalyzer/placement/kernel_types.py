@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import cache, reduce
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.placement.kernels import DEFAULT, GPU
+from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import (
     SHAPE_OPS,
     all_on_host,
     known_types,
     support_of,
-    usable_kernels,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _taken_in(
     """Return the values in one version; None where a kernel may take the value that is there."""
     on_gpu = [
         k
-        for k in usable_kernels(registry, definition.name)
+        for k in registry.usable_kernels(definition.name)
         if k.device_type in {GPU, DEFAULT} and not k.label
     ]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.placement import versions
+from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.registry import supported
 
 if TYPE_CHECKING:
-    from traceanalyzer.placement.versions import Minor
+    from traceanalyzer.placement.kernel_tables import Minor
 
 __all__ = ["SCOPES", "habit_of", "last_minor"]
 
@@ -98,4 +98,4 @@ def last_minor(version: str) -> Minor:
         version: As `TfVersion.value` has it; what names no version is taken for the newest.
     """
     without_build = version.partition("+")[0]
-    return versions.minor_of((_MINORS.findall(without_build) or supported())[-1])
+    return kernel_tables.minor_of((_MINORS.findall(without_build) or supported())[-1])

@@ -10,16 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import split_input
+from traceanalyzer.placement.kernel_tables import minor_of
 from traceanalyzer.placement.op_definitions import AttributesError
-from traceanalyzer.placement.supported_types import SupportedTypes, supported_types
 from traceanalyzer.placement.tensor_lists import element_type, of_host_elements
-from traceanalyzer.placement.versions import minor_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Graph
-    from traceanalyzer.placement.registry import Registry
+    from traceanalyzer.placement.registry import Registry, SupportedTypes
 
 __all__ = ["ARGUMENTS", "RESULTS", "Edge", "Nodes", "describe", "is_dataset"]
 
@@ -254,7 +253,7 @@ class _Kinds:
         definition = self._registry.definition(op)
         if definition is None:
             return _Kind(
-                support=supported_types(op, attributes, self._registry, self._functions),
+                support=self._registry.supported_types(op, attributes, self._functions),
                 inputs=None,
                 outputs=None,
                 classes=_classes(attributes),
@@ -273,7 +272,7 @@ class _Kinds:
         if op in _CALLS and outputs is not None and "resource" in outputs:
             doubt = "TensorFlow looks into the function it calls, for the resource it returns"
         return _Kind(
-            support=supported_types(op, None if attributes is None else complete, self._registry),
+            support=self._registry.supported_types(op, None if attributes is None else complete),
             inputs=inputs,
             outputs=outputs,
             classes=_classes(attributes),

@@ -21,7 +21,7 @@ from traceanalyzer.placement.devices import (
     Machine,
     parse_device,
 )
-from traceanalyzer.placement.supported_types import EVERYWHERE
+from traceanalyzer.placement.registry import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

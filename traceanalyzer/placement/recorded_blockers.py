@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.capture_file.document import LARGEST, OF_OP, UNKNOWN, Scope
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.dataset_calls import functions_of_steps
-from traceanalyzer.placement.devices import NO_SCOPE, type_in_scope
-from traceanalyzer.placement.kernels import GPU
+from traceanalyzer.placement.devices import GPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.support import all_on_host
 from traceanalyzer.placement.variable_uses import VariableUses

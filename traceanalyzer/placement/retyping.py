@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.model import Fix
+from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import python_name, types_taken
-from traceanalyzer.placement.kernels import GPU
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import all_on_host
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
-from traceanalyzer.placement import tables_file
+from traceanalyzer.placement import kernel_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -134,7 +134,7 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
     """
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
-    if op not in tables_file.paragraphs(tables_file.DEFINITIONS):
+    if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):
         return None
     if op == _COMPOSITION:
         names = _texts(attributes.get("op_names"))

@@ -13,8 +13,9 @@ from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST, CPU, DEFAULT, GPU
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.registry import load, registries, supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,26 +24,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
-
-__all__ = [
-    "SHAPE_OPS",
-    "Change",
-    "Combination",
-    "Extent",
-    "Mismatch",
-    "Support",
-    "TypeSupport",
-    "all_on_host",
-    "changes",
-    "extent_of",
-    "has_gpu_kernel",
-    "is_for_cpus_alone",
-    "known_types",
-    "mismatches",
-    "since",
-    "support_of",
-    "usable_kernels",
-]
 
 # Of the combinations in question: all of them, some, none.
 Extent: TypeAlias = Literal["all", "some", "none"]
@@ -58,21 +39,6 @@ _HANDLES: Final = frozenset({"resource"})
 _INTEGERS: Final = frozenset(
     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """An attribute because of which a node has no GPU kernel.
-
-    Attributes:
-        attribute: Its name.
-        value: The node's value, in the capture file's encoding; None also where it is missing.
-        allowed: The values with which there is one, sorted; the other mismatches mended too.
-    """
-
-    attribute: str
-    value: Json
-    allowed: tuple[str | int | bool, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,18 +144,11 @@ class Change:
     lost: tuple[str, ...]
 
 
-def has_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether an op has any kernel that a GPU can take, of any label."""
-    return any(k.device_type in {GPU, DEFAULT} for k in usable_kernels(registry, op))
-
-
 @cache
 def is_for_cpus_alone(op: str) -> bool:
     """Return whether an op has kernels, and in no version one that a GPU can take."""
-    registries = [load(version) for version in supported()]
-    return any(registry.kernels(op) for registry in registries) and not any(
-        has_gpu_kernel(registry, op) for registry in registries
-    )
+    has_kernels = any(registry.kernels(op) for registry in registries())
+    return has_kernels and not any(registry.gpu_kernels(op) for registry in registries())
 
 
 @cache
@@ -202,61 +161,9 @@ def known_types() -> frozenset[str]:
         found.update(a.type for a in (*definition.inputs, *definition.outputs) if a.type)
         for name in types:
             found.update(definition.attributes[name].allowed or ())
-        for kernel in usable_kernels(registry, definition.name):
+        for kernel in registry.usable_kernels(definition.name):
             found.update(str(v) for name in types for v in kernel.constraints.get(name, ()))
     return frozenset(found)
-
-
-def usable_kernels(registry: Registry, op: str) -> tuple[Kernel, ...]:
-    """Return the kernels of an op that a node can match.
-
-    Some constrain an attribute that the op does not have; TensorFlow refuses each node then
-    (`TopK`, `TileGrad`).
-    """
-    definition = registry.definition(op)
-    if definition is None:
-        return registry.kernels(op)
-    return tuple(
-        k
-        for k in registry.kernels(op)
-        if all(name in definition.attributes for name in k.constraints)
-    )
-
-
-def mismatches(registry: Registry, op: str, attributes: Attributes) -> tuple[Mismatch, ...]:
-    """Return why a node has no kernel on a GPU: the attributes that are in the way.
-
-    Of the GPU's kernels those are looked at that fail by the fewest attributes.
-
-    Args:
-        registry: The version's.
-        op: The op type.
-        attributes: The node's, in the capture file's encoding.
-
-    Returns:
-        The attributes, with what they would have to be; () where there is a kernel, or where no
-        attribute would help because the op has none for GPUs at all.
-    """
-    if registry.find(op, GPU, attributes) is not None:
-        return ()
-    definition = registry.definition(op)
-    complete = attributes if definition is None else definition.complete(attributes)
-    labelled = _with_label(usable_kernels(registry, op), complete)
-    failing = [(k, k.mismatches(complete)) for k in labelled if k.device_type in {GPU, DEFAULT}]
-    fewest = min((len(names) for _, names in failing), default=0)
-    nearest = [(k, names) for k, names in failing if len(names) == fewest]
-    allowed: dict[str, set[str | int | bool]] = {}
-    for kernel, names in nearest:
-        for name in names:
-            allowed.setdefault(name, set()).update(kernel.constraints[name])
-    return tuple(
-        Mismatch(
-            attribute=name,
-            value=complete.get(name),
-            allowed=tuple(sorted(values, key=str)),
-        )
-        for name, values in sorted(allowed.items())
-    )
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
@@ -310,7 +217,7 @@ def _types(support: Support, attribute: str) -> Mapping[str, TypeSupport]:
 
 def _named(registry: Registry, definition: OpDefinition, attribute: str) -> frozenset[Json]:
     """Return the types that the definition or a kernel names for an attribute."""
-    kernels = usable_kernels(registry, definition.name)
+    kernels = registry.usable_kernels(definition.name)
     by_kernels = {v for k in kernels for v in k.constraints.get(attribute, ())}
     return frozenset(by_kernels.union(definition.attributes[attribute].allowed or ()))
 
@@ -417,7 +324,7 @@ def _share(answers: Iterable[bool]) -> Extent:
 
 def _combinations(registry: Registry, definition: OpDefinition) -> Iterator[Combination]:
     """Walk what an op can be, where there is a kernel for it."""
-    kernels = usable_kernels(registry, definition.name)
+    kernels = registry.usable_kernels(definition.name)
     # Kernels of a label are for nodes that ask for it, which some ops are always made to do.
     labels = ("",) if any(not k.label for k in kernels) else tuple({k.label for k in kernels})
     kernels = tuple(k for k in kernels if k.label in labels)
@@ -468,10 +375,10 @@ def _as_attribute(definition: OpDefinition, name: str, value: Json) -> Json:
 def _constrained_types(registry: Registry, definition: OpDefinition) -> tuple[str, ...]:
     constrained = {
         name
-        for k in usable_kernels(registry, definition.name)
+        for k in registry.usable_kernels(definition.name)
         if not k.label
         for name in k.constraints
-    } or {name for k in usable_kernels(registry, definition.name) for name in k.constraints}
+    } or {name for k in registry.usable_kernels(definition.name) for name in k.constraints}
     return tuple(n for n, a in definition.attributes.items() if a.is_type and n in constrained)
 
 
@@ -484,12 +391,6 @@ def _main(constrained: tuple[str, ...], combinations: Sequence[Combination]) -> 
     types = {name: {str(c.values[name]) for c in combinations} for name in constrained}
     data = tuple(name for name in constrained if not types[name] <= _INTEGERS)
     return data or constrained
-
-
-def _with_label(kernels: Iterable[Kernel], attributes: Attributes) -> list[Kernel]:
-    value = attributes.get("_kernel")
-    label = value.get("s", "") if isinstance(value, dict) else ""
-    return [k for k in kernels if k.label == label]
 
 
 def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) -> bool:

@@ -1,7 +1,8 @@
-"""The tables as they lie in `data/`: plain text, an op a paragraph, each line with its versions.
+"""The files in `data/`: plain text, a paragraph for each op, each line with its versions.
 
 A paragraph is an op type and, below, what holds for it in which versions of TensorFlow; lines that
-begin with `#` at the top say where it comes from. What ranges mean stands in `versions`.
+begin with `#` at the top say where it comes from. `*` stands for every version that has a table,
+`2.14-`, `-2.13`, and `2.14,2.16-2.17` for ranges of them.
 
 `kernels.txt`, the kernels of a device type that take one of the values of each attribute:
 
@@ -10,8 +11,8 @@ GatherNd
 * GPU Tindices=int32,int64 Tparams=double,float bad_indices_policy="","DEFAULT" ; host=x priority=1
 ```
 
-Types are bare, strings quoted as in JSON, integers and booleans as in JSON. After the `;` stands
-what differs from a kernel's defaults: `host`, the arguments in host memory; `priority`; `label`;
+Types are bare, strings quoted as in JSON, integers and booleans as in JSON. After the `;` come
+differences from a kernel's defaults: `host`, the arguments in host memory; `priority`; `label`;
 `copy=2` where TensorFlow has the same kernel twice.
 
 `definitions.txt`, the definitions of ops:
@@ -34,40 +35,29 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from traceanalyzer.placement.kernels import Kernel
 from traceanalyzer.placement.op_definitions import Argument, AttributeDefinition, OpDefinition
-from traceanalyzer.placement.versions import Minor, covers, minor_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.placement.kernels import Allowed
 
-__all__ = [
-    "COLOCATION_EXEMPT",
-    "DEFINITIONS",
-    "KERNELS",
-    "VERSIONS",
-    "definition_of",
-    "first_line",
-    "kernel_of",
-    "lines_of",
-    "paragraphs",
-    "read",
-    "tabulated",
-    "words",
-]
+# (2, 21) for 2.21.0: kernels change with minor versions; patches of one have the same.
+Minor: TypeAlias = "tuple[int, int]"
 
 KERNELS: Final = "kernels.txt"
 DEFINITIONS: Final = "definitions.txt"
 COLOCATION_EXEMPT: Final = "colocation_exempt.txt"
 VERSIONS: Final = "versions.txt"
+ALL: Final = "*"
 
+_RELEASE: Final = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})*(?P<rest>.*)", re.ASCII)
 _FACTS: Final = ";"
 _ARGUMENT: Final = re.compile(
     r"(?P<name>[^:]+):(?:\$(?P<number>\w+)\*)?"
@@ -101,6 +91,65 @@ def tabulated() -> Mapping[Minor, str]:
     """Return the versions that there are tables of, oldest first, and the release of each."""
     lines = (line.split() for line in words(read(VERSIONS)))
     return MappingProxyType({minor_of(line[0]): line[1] for line in lines})
+
+
+@lru_cache(maxsize=1024)
+def minor_of(version: str) -> Minor:
+    """Return the minor version of a release, `2.21` of `2.21.0`.
+
+    Raises:
+        ValueError: This is no version.
+    """
+    found = _RELEASE.fullmatch(version.strip())
+    if found is None:
+        msg = f"{version!r} is no version of TensorFlow; write it like 2.21"
+        raise ValueError(msg)
+    return int(found[1]), int(found[2])
+
+
+def nearest_minor(version: str | None, available: Sequence[Minor]) -> tuple[Minor, bool]:
+    """Return the available version that is nearest, and whether it is that very one.
+
+    A release of another build (`2.13.0+nv23.7`), a nightly, a candidate or a commit after a release
+    is near to its minor version, not it: nobody knows what was changed there.
+
+    Args:
+        version: As TensorFlow gives it; None or anything else that is no version is unknown, to
+            which the newest is nearest.
+        available: What there is, oldest first.
+    """
+    found = _RELEASE.fullmatch(version.strip()) if version is not None else None
+    if found is None:
+        return available[-1], False
+    minor = int(found[1]), int(found[2])
+    nearest = min(available, key=lambda other: (_distance(minor, other), -other[1]))
+    return nearest, nearest == minor and not found["rest"]
+
+
+def _distance(one: Minor, other: Minor) -> tuple[int, int]:
+    """Return how far apart two versions are; each of another major version is nearer to an end."""
+    if one[0] != other[0]:
+        return abs(one[0] - other[0]), other[1] if one[0] < other[0] else -other[1]
+    return 0, abs(one[1] - other[1])
+
+
+def text(version: Minor) -> str:
+    """Return a minor version as it is written: `2.21`."""
+    return f"{version[0]}.{version[1]}"
+
+
+@lru_cache(maxsize=1024)
+def covers(range_: str, version: Minor) -> bool:
+    """Return whether a version lies in ranges as `ranges` writes them."""
+    if range_ == ALL:
+        return True
+    for part in range_.split(","):
+        first, dash, last = part.partition("-")
+        if not dash:
+            last = first
+        if (not first or minor_of(first) <= version) and (not last or version <= minor_of(last)):
+            return True
+    return False
 
 
 def words(text: str) -> Iterator[str]:
