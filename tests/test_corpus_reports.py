@@ -222,7 +222,7 @@ class TestFatma:
 
     def test_the_report_has_these_copies_by_op(self) -> None:
         """A predicate that is read back halts the step: two a step, of a byte each."""
-        table = report_of(self.FOLDER, "2021_02_02_12_57_01").tables.copies
+        table = report_of(self.FOLDER, "2021_02_02_12_57_01").tables.transfers
         shown = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
 
         back = {r["producer_name"]: r for r in shown if r["direction"] == "d2h"}

@@ -294,7 +294,7 @@ def tables(
 @cli.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--copy-graph", is_flag=True, help="The graph of copies between ops, as .graphml or .json."
+    "--transfer-graph", is_flag=True, help="The graph of copies between ops, as .graphml or .json."
 )
 @click.option(
     "-o",
@@ -312,11 +312,11 @@ def export(
     run_name: str | None,
     max_memory_bytes: int | None,
     *,
-    copy_graph: bool,
+    transfer_graph: bool,
 ) -> None:
     """Write parts of the analysis for other programs to read."""
-    if not copy_graph:
-        msg = "say what to export: --copy-graph"
+    if not transfer_graph:
+        msg = "say what to export: --transfer-graph"
         raise click.UsageError(msg)
     from traceanalyzer.run import load
     from traceanalyzer.transfers.export import FORMATS
@@ -330,7 +330,7 @@ def export(
     with _progress() as progress:
         run = load(path, run_name, max_memory_bytes=max_memory_bytes, progress=progress)
         progress("writing")
-        write_whole(output, written(run.copy_graph))
+        write_whole(output, written(run.transfer_graph))
     click.echo(f"wrote {output}")
 
 

@@ -21,8 +21,8 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
 from traceanalyzer.tables.main_steps import regular_steps
+from traceanalyzer.tables.thread_activity import DEVICE_LANE, ThreadState
 from traceanalyzer.timeline.critical_path import critical_path, path_graph
 from traceanalyzer.timeline.exposed import is_exposed
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
@@ -130,7 +130,7 @@ class Costs:
         found = []
         for host in self._run.hosts:
             steps = regular_steps(host.tables.steps)
-            if len(steps) and program_lane(host.tables.lanes) != DEVICE_LANE:
+            if len(steps) and program_lane(host.tables.threads) != DEVICE_LANE:
                 path = critical_path(host.tables, host.timeline, steps)
                 found.append(HostPath(host=host, steps=len(steps), path=path))
         return tuple(found)
@@ -140,7 +140,7 @@ class Costs:
         """The host time of each op within the regular steps, per step; None without steps."""
         found = []
         for host in self._run.hosts:
-            steps, lanes = regular_steps(host.tables.steps), host.tables.lanes
+            steps, lanes = regular_steps(host.tables.steps), host.tables.threads
             if not len(steps) or lanes is None:
                 continue
             within = union(
@@ -235,9 +235,9 @@ class _HostWork:
         self.n_rows = len(host.tables.ops)
         self._row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
         self.launch_ps = _launch_ps(host)
-        lanes = host.tables.lanes
-        may_compute = (Doing.HOST_OP, Doing.UNPLACED)
-        computes = slice(0, 0) if lanes is None else np.isin(lanes.doing, may_compute)
+        lanes = host.tables.threads
+        may_compute = (ThreadState.HOST_OP, ThreadState.UNPLACED)
+        computes = slice(0, 0) if lanes is None else np.isin(lanes.state, may_compute)
         none = np.empty(0, np.int64)
         self._start = none if lanes is None else lanes.start_ps[computes]
         self._end = none if lanes is None else lanes.end_ps[computes]
@@ -249,12 +249,12 @@ class _HostWork:
 
         That is the time of the input pipeline on threads of its own, and of each device's kernels.
         """
-        lanes = host.tables.lanes
+        lanes = host.tables.threads
         times = [d.parts for d in host.timeline.devices]
         spans = [(p.start_ps, p.duration_ps, p.phase == Phase.COMPUTE) for p in times]
         if lanes is not None:
             own = np.repeat(lanes.is_program, np.diff(lanes.begin))
-            is_input = (lanes.doing == Doing.INPUT) & ~own
+            is_input = (lanes.state == ThreadState.INPUT) & ~own
             spans.append((lanes.start_ps, lanes.end_ps - lanes.start_ps, is_input))
         for start, took, chosen in spans:
             yield common(union(start[chosen], took[chosen]), self.within).total_ps

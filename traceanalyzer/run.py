@@ -21,7 +21,7 @@ from traceanalyzer.tables.binding import holds_other_ops, session_by_time, start
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.events import event_rows
 from traceanalyzer.tables.host_tables import host_tables
-from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STAGES, STEPS, Schema
+from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
 from traceanalyzer.timeline.exposed import with_exposed
@@ -29,8 +29,9 @@ from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
-from traceanalyzer.transfers.costs import HostFacts, copy_costs, run_traffic
-from traceanalyzer.transfers.graph import copy_graph
+from traceanalyzer.transfers.costs import HostFacts, run_traffic, transfer_costs
+from traceanalyzer.transfers.graph import transfer_graph
+from traceanalyzer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,10 +44,9 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
-    from traceanalyzer.transfers.costs import CopyCosts
+    from traceanalyzer.transfers.costs import TransferCosts
     from traceanalyzer.transfers.traffic import Traffic
 
-__all__ = ["Host", "HostFailure", "Run", "load", "runs"]
 
 _log = logging.getLogger("traceanalyzer")
 
@@ -167,9 +167,9 @@ class Run:
         return self._table(KERNELS)
 
     @cached_property
-    def copies(self) -> pd.DataFrame:
+    def transfers(self) -> pd.DataFrame:
         """A row for each copy."""
-        return self._table(COPIES)
+        return self._table(TRANSFERS)
 
     @cached_property
     def allocations(self) -> pd.DataFrame:
@@ -198,19 +198,21 @@ class Run:
         return pd.concat([h.events() for h in self.hosts], ignore_index=True)
 
     @cached_property
-    def copy_graph(self) -> nx.MultiDiGraph[str]:
+    def transfer_graph(self) -> nx.MultiDiGraph[str]:
         """The copies, as a graph of ops."""
-        return copy_graph(self.copies, self.ops, self.copy_traffic)
+        return transfer_graph(self.transfers, self.ops, self.transfer_traffic)
 
     @cached_property
-    def copy_traffic(self) -> Traffic:
+    def transfer_traffic(self) -> Traffic:
         """What is known of each copy beside its row."""
-        return run_traffic(self.copies, self.kernels, self._facts)
+        return run_traffic(self.transfers, self.kernels, self._facts)
 
     @cached_property
-    def copy_costs(self) -> CopyCosts:
-        """What there is to say about the copies: storms, scalars read back, islands."""
-        return copy_costs(self.copies, self.ops, self.steps, self.copy_traffic, self._facts)
+    def transfer_costs(self) -> TransferCosts:
+        """What transfers cost: small transfers, device-to-host syncs, round trips."""
+        return transfer_costs(
+            self.transfers, self.ops, self.steps, self.transfer_traffic, self._facts
+        )
 
     @property
     def _facts(self) -> list[HostFacts]:
@@ -386,7 +388,7 @@ def _of_another_time(capture_file: CaptureFile, start_ns: int) -> str:
 
 def _utc(at_ns: int) -> str:
     try:
-        return f"{datetime.fromtimestamp(at_ns // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime.fromtimestamp(at_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, OSError, ValueError):  # a year that no calendar has
         return "an impossible time"
 

@@ -42,7 +42,7 @@ from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.joined import Joined, OpRecord
-from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS
+from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STEPS, TRANSFERS
 from traceanalyzer.tables.tracer import TracerFacts
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Example:
         frame[numbers] = frame[numbers].fillna(0)
         empty: dict[str, Any] = {
             schema.name: pd.DataFrame({c: [] for c in schema.columns})
-            for schema in (KERNELS, COPIES, ALLOCATIONS, STEPS)
+            for schema in (KERNELS, TRANSFERS, ALLOCATIONS, STEPS)
         }
         tables = HostTables(ops=frame, facts=replace(_FACTS, **self.facts), **empty)
         host = Host(

@@ -89,6 +89,18 @@ def test_strings_are_not_cast_and_not_a_fault() -> None:
     assert not any("cast" in (fix.code or "") or fix.checked for fix in words.fixes)
 
 
+def test_a_list_of_lists_is_not_called_a_list_of_strings() -> None:
+    fixes = said("TensorListStack", element_dtype="variant").fixes
+
+    assert fixes
+    assert not any("trings" in fix.text for fix in fixes)
+
+
+def test_that_xla_refuses_a_variable_of_int32_is_said() -> None:
+    assert "jit_compile=True" in said("VarHandleOp", dtype="int32").why
+    assert "jit_compile=True" not in said("VarHandleOp", dtype="uint8").why
+
+
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_nothing_that_loses_the_imaginary_part_is_offered(dtype: str) -> None:
     fixes = said("Svd", T=dtype).fixes

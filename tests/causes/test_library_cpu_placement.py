@@ -16,7 +16,9 @@ from traceanalyzer.causes.library_cpu_placement import CAUSE
 _SCOPE = re.compile(
     r"""with\s[^#\n]*device(?:_scope)?\(\s*["'/\w:]*cpu|set_cpu0\(|colocate_vars_with\("""
     # What feeds devices asks for the device of the dataset, which is the CPU unless it is named.
-    r"""|device\(self\._source_device""",
+    r"""|device\(self\._source_device"""
+    # What copies a graph asks for what its nodes ask for.
+    r"""|_MaybeDevice\(original_device|device\(op\.device""",
     re.IGNORECASE,
 )
 # Of Keras 2 and of the Keras that TensorFlow still carries: not what is installed beside 2.21.

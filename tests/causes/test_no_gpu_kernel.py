@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.causes.examples import blocker, cpu_op
+from tests.causes.examples import blocker, cpu_op, line
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import load, supported
@@ -106,6 +106,25 @@ def test_a_fix_is_checked_where_its_code_gives_the_same_on_a_gpu(
     op: str, given: dict[str, str], *, is_checked: bool
 ) -> None:
     assert fix_of(op, **given).checked is is_checked
+
+
+@pytest.mark.parametrize(
+    ("op", "file", "code"),
+    [
+        ("ResizeBicubic", "keras/src/backend/tensorflow/image.py", 'interpolation="bilinear"'),
+        ("MatrixSolveLs", "models/zoo.py", None),  # whose switches nobody knows
+    ],
+)
+def test_of_an_op_of_a_library_its_line_and_switch_are_named(
+    op: str, file: str, code: str | None
+) -> None:
+    """Nobody can edit what a library does in its own lines."""
+    library = line(3, is_user=False, file=f"/lib/site-packages/{file}")
+
+    fix = fix_of(op, library=library, T="float")
+
+    assert f"{file.rpartition('/')[2]}:3" in fix.text
+    assert (fix.code, fix.checked) == (code, False)
 
 
 def test_a_request_for_a_gpu_that_was_given_up_is_told() -> None:

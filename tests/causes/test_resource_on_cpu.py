@@ -13,7 +13,7 @@ from traceanalyzer.placement.explanations import PlacementExplanation
 
 
 def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:
-    codes = {}
+    codes, titles = {}, {}
     for dtype in ("int32", "float"):
         found = blocker(
             "resource",
@@ -26,9 +26,12 @@ def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:
         assert CAUSE.describe is not None
         words = CAUSE.describe([(cpu_op("AssignAddVariableOp"), found)])
         codes[dtype] = [(fix.code, fix.checked) for fix in words.fixes]
+        titles[dtype] = words.title
 
     assert codes["int32"] == [("tf.Variable(value, dtype=tf.int64)", True)]
     assert codes["float"] == [(None, False)]
+    assert "variables of int32" in titles["int32"]
+    assert "int32" not in titles["float"]
 
 
 def test_every_scope_that_a_resource_was_made_in_is_named() -> None:

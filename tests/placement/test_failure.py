@@ -16,11 +16,11 @@ from traceanalyzer.capture_file.document import (
     SessionConfig,
 )
 from traceanalyzer.diagnosis import diagnose
+from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
 from traceanalyzer.placement.failure import failure
 from traceanalyzer.placement.gpu_differences import differences
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.wording import counted
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}
 _GPU = {"name": "/device:GPU:0", "type": "GPU"}

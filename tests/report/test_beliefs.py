@@ -11,7 +11,7 @@ import pytest
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import CaptureFile, CaughtError
 from traceanalyzer.report.beliefs import beliefs
-from traceanalyzer.tables.schema import COPIES
+from traceanalyzer.tables.schema import TRANSFERS
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Run
@@ -38,11 +38,13 @@ def memory(peak: int, total: int = 8 * GB, **gpu: Any) -> dict[str, Any]:  # noq
 
 def with_copies(run: Run, *rows: tuple[str, int | None]) -> Run:
     (host,) = run.hosts
-    plain = pd.DataFrame(rows, columns=["direction", "bytes"]).reindex(columns=list(COPIES.columns))
+    plain = pd.DataFrame(rows, columns=["direction", "bytes"]).reindex(
+        columns=list(TRANSFERS.columns)
+    )
     plain["bytes"] = pd.array([size for _, size in rows], dtype="Int64")
     for column in ("start_ps", "correlation_id"):
         plain[column] = 0
-    tables = replace(host.tables, copies=plain)
+    tables = replace(host.tables, transfers=plain)
     return replace(run, hosts=(replace(host, tables=tables),))
 
 

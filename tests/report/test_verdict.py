@@ -63,7 +63,7 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
             (host(PIPELINE, line("python")(eager("Neg", us(9, 2)))), BUSY),
             (
                 "No computation of the model is seen on the CPU: what is seen there is the input "
-                "pipeline and TensorFlow's own bookkeeping; for 1 op (2 µs) the trace does "
+                "pipeline and TensorFlow's own bookkeeping; for 1 op (2.00 µs) the trace does "
                 "not tell where."
             ),
         ),
@@ -77,16 +77,19 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
         ),
         (
             (host(line("t")(op("a", "MatMul", us(0, 5)))), BUSY),
-            "1 op ran on the CPU beside the accelerator (5 µs); why is not told by the trace.",
+            "1 op ran on the CPU beside the accelerator (5.00 µs); why is not told by the trace.",
         ),
         (
             (host(line("t")(op("a", "StringJoin", us(0, 5)))), BUSY),
-            "1 op ran on the CPU beside the accelerator (5 µs); 100% of that time is explained.",
+            (
+                "1 op ran on the CPU beside the accelerator (5.00 µs); 100 % of that time is "
+                "explained."
+            ),
         ),
         (
             (host(line("t")(op("a", "Eig", us(0, 5)), op("b", "StringJoin", us(9, 5)))), BUSY),
             (
-                "2 ops ran on the CPU beside the accelerator (10 µs); 100% of that time is "
+                "2 ops ran on the CPU beside the accelerator (10.0 µs); 100 % of that time is "
                 "explained, first of all: Eig has no GPU kernel in TensorFlow."
             ),
         ),
@@ -94,14 +97,14 @@ def report(tmp_path: Path) -> Any:  # noqa: ANN401  # a function from planes to 
             (host(line("t")(op("a", "MatMul", us(0, 5)))),),
             (
                 "As far as the trace shows, TensorFlow used no GPU: 1 op ran on the CPU, input "
-                "pipeline not counted (5 µs)."
+                "pipeline not counted (5.00 µs)."
             ),
         ),
         (
             (host(line("t")(op("a", "MatMul", us(0, 5)))), gpu(0)()),
             (
                 "As far as the trace shows, TensorFlow used no GPU, although the machine has one: "
-                "1 op ran on the CPU, input pipeline not counted (5 µs)."
+                "1 op ran on the CPU, input pipeline not counted (5.00 µs)."
             ),
         ),
         (
@@ -159,7 +162,7 @@ def test_what_the_program_may_choose_there_is_said() -> None:
 
 @pytest.mark.parametrize(
     ("explained", "left", "share"),
-    [(999, 1, "over 99%"), (1, 999, "under 1%"), (1, 2, "33%"), (7, 0, "100%")],
+    [(999, 1, "more than 99 %"), (1, 999, "less than 1 %"), (1, 2, "33 %"), (7, 0, "100 %")],
 )
 def test_only_everything_is_100_percent(
     report: Any,  # noqa: ANN401

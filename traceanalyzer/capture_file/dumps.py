@@ -28,9 +28,9 @@ from traceanalyzer.capture_file.document import (
     is_session,
 )
 from traceanalyzer.capture_file.graphs import parse_graph
+from traceanalyzer.format import counted
 from traceanalyzer.trace.message import BrokenMessageError
 from traceanalyzer.trace.printable import printable
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.wording import listed
+from traceanalyzer.format import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

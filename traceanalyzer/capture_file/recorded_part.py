@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traceanalyzer.units import NS_PER_S
-from traceanalyzer.wording import figure_text
+from traceanalyzer.format import duration_text
+from traceanalyzer.units import NS_PER_S, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,8 @@ class RecordedPart:
 
     def __str__(self) -> str:
         """Return `12 s of 50 s`, or `12 s`."""
-        of = "" if self.program_s is None else f" of {figure_text(self.program_s)} s"
-        return f"{figure_text(self.recorded_s)} s{of}"
+        of = "" if self.program_s is None else f" of {duration_text(self.program_s * PS_PER_S)}"
+        return f"{duration_text(self.recorded_s * PS_PER_S)}{of}"
 
 
 def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:

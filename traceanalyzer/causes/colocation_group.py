@@ -40,10 +40,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     ops_text,
 )
 from traceanalyzer.evidence.colocating_lines import asked_by
+from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp

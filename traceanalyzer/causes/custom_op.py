@@ -34,11 +34,11 @@ from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

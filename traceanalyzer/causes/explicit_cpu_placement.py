@@ -38,10 +38,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     line_evidence,
     ops_text,
 )
+from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp

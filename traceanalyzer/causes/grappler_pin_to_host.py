@@ -33,11 +33,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.placement.pinning import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

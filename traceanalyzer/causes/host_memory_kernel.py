@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
@@ -44,7 +45,6 @@ from traceanalyzer.placement.kernel_types import (
     python_name,
     types_computed,
 )
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -41,11 +41,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
 )
 from traceanalyzer.evidence.analysis import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, duration_text, listed, percent_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.units import PS_PER_MS
-from traceanalyzer.wording import counted, listed, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,12 +113,12 @@ def _waits(use: InputUse | None) -> Iterator[Evidence]:
     if use is None or waits is None or use.worst.verdict == "unknown":
         return
     text = (
-        f"steps wait {waits.mean_ps / PS_PER_MS:.2f} ms for input on average, "
+        f"steps wait {duration_text(waits.mean_ps)} for input on average, "
         f"{percent_text(waits.share)} of their time"
     )
     slow = use.worst.slow
     if slow is not None:
-        text += f"; `{slow.stage}` limits the rate, at {slow.busy_ps / PS_PER_MS:.2f} ms per step"
+        text += f"; `{slow.stage}` limits the rate, at {duration_text(slow.busy_ps)} per step"
     yield Evidence(kind="input_wait", text=text)
 
 
@@ -146,7 +145,7 @@ def _refill(host: HostInput) -> Iterator[Fix]:
     yield Fix(
         text=(
             f"A shuffle refills its buffer{size} for each of {counted(host.fills, 'iterator')} "
-            f"({host.fill_ps / PS_PER_MS:,.0f} ms each), mostly at the start of an epoch. Cache "
+            f"({duration_text(host.fill_ps)} each), mostly at the start of an epoch. Cache "
             "the stages before it, use a smaller buffer, or run all epochs with one iterator."
         ),
         code=(

@@ -56,10 +56,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
 )
 from traceanalyzer.causes.knowledge.library_code import library_code, library_code_named
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import listed
 from traceanalyzer.model import Evidence
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -50,8 +50,8 @@ from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 from traceanalyzer.causes.knowledge.finding_text import ops_text
 from traceanalyzer.evidence.gpu_memory import gpu_memory
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
-from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -212,9 +212,9 @@ def _swaps(host: Host) -> dict[str, str]:
 
 def _swapped(host: Host, swaps: dict[str, str]) -> Finding:
     out = sum(op_type == SWAPS[0] for op_type in swaps.values()) or len(swaps)
-    copies = host.tables.copies
-    is_swap = copies["producer_name"].isin(swaps) | copies["consumer_name"].isin(swaps)
-    moved = int(copies.loc[is_swap, "bytes"].sum()) if len(copies) else 0
+    transfers = host.tables.transfers
+    is_swap = transfers["producer_name"].isin(swaps) | transfers["consumer_name"].isin(swaps)
+    moved = int(transfers.loc[is_swap, "bytes"].sum()) if len(transfers) else 0
     size = f", {size_text(moved)} during the recording" if moved else ""
     where = CaptureFileWhere(sidecar="functions")
     return Finding(

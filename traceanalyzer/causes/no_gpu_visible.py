@@ -52,11 +52,11 @@ from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import line_evidence
 from traceanalyzer.causes.knowledge.tables import read
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
 from traceanalyzer.placement.failure import Failure, failure
 from traceanalyzer.placement.kernel_coverage import coverage_text
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -37,10 +37,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     made_at,
 )
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

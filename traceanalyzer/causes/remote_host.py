@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

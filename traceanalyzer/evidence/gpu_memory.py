@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.wording import size_text
+from traceanalyzer.format import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
+from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.recorded_blockers import scopes_of_making
-from traceanalyzer.wording import counted, listed, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

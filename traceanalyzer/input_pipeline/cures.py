@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.format import counted, percent_text, size_text
 from traceanalyzer.input_pipeline.cells import is_positive
 from traceanalyzer.input_pipeline.records import Cure
-from traceanalyzer.wording import counted, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

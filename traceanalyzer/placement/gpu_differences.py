@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.format import listed
 from traceanalyzer.placement.devices import CPU
 from traceanalyzer.placement.failure import failure
 from traceanalyzer.placement.keras_rnn import (
@@ -21,7 +22,6 @@ from traceanalyzer.placement.keras_rnn import (
     refusal,
     replaced_loop,
 )
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.format import counted, listed, percent_text
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.rewrites import original
-from traceanalyzer.wording import counted, listed, percent_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import UNKNOWN
+from traceanalyzer.format import listed
 from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

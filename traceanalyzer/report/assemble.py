@@ -13,6 +13,7 @@ import pandas as pd
 from traceanalyzer.causes import all_causes
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
+from traceanalyzer.format import size_text
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
     DeviceInfo,
@@ -53,7 +54,6 @@ from traceanalyzer.tables.tracer import logical_devices
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -98,7 +98,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
         critical_path=critical_paths(diagnosis.costs),
         copy_graph=copy_graph(run),
         islands=islands(diagnosis, partial(_refs_of, run)),
-        islands_total=len(run.copy_costs.islands),
+        islands_total=len(run.transfer_costs.round_trips),
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=beliefs(run),
@@ -137,7 +137,7 @@ def _devices(run: Run) -> tuple[DeviceInfo, ...]:
 
 def _host_devices(run: Run, host: Host) -> Iterable[DeviceInfo]:
     several = len(run.hosts) > 1
-    kernels, copies = host.tables.kernels, host.tables.copies
+    kernels, copies = host.tables.kernels, host.tables.transfers
     for name in host.tables.facts.accelerators:
         ran = (kernels["device"] == name).to_numpy()
         copied = (copies["device"] == name).to_numpy()
@@ -274,7 +274,7 @@ def _finding(
         evidence=evidence_shown(found.evidence, run),
         ruled_out=found.ruled_out,
         fixes=found.fixes,
-        cost=joint_cost(rows, run.copies, costs),
+        cost=joint_cost(rows, run.transfers, costs),
         # The bounds are those of moving ops to a device. What is by design, and a pipeline that is
         # too slow, is not mended so: the latter's own section says what helps, and what it gains.
         gain_us_per_step=None
@@ -295,7 +295,7 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
         return None
     run = diagnosis.run
     rows = _dearest(assumed.unexplained, run)
-    unmeasured = copies_of_unknown_size(run.copies)
+    unmeasured = copies_of_unknown_size(run.transfers)
     return OnAGpu(
         assumed=assumed.assumption,
         findings=ranked(
@@ -340,7 +340,7 @@ def _unexplained(diagnosis: Diagnosis) -> Unexplained:
     left = diagnosis.unexplained
     candidates = Candidates(diagnosis.run)
     shown = left.head(_MAX_OPS)
-    unmeasured = copies_of_unknown_size(diagnosis.run.copies)
+    unmeasured = copies_of_unknown_size(diagnosis.run.transfers)
     # A capture that is there would tell no more if it were made again.
     captured = {h.name for h in diagnosis.run.hosts if h.capture_file is not None}
     recorded = [str(host) in captured for host in shown["host"]]
@@ -366,7 +366,7 @@ def _op_table(run: Run) -> Table:
 
 def _copy_table(run: Run) -> Table:
     """Aggregate the copy table by direction, memory and ends."""
-    copies = run.copies
+    copies = run.transfers
     keys = ["direction", "memory", "producer_name", "consumer_name", "device"]
     texts = copies[keys].astype(object)
     table = texts.where(texts.notna(), None).assign(

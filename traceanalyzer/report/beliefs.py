@@ -13,9 +13,9 @@ import numpy as np
 
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import driver_gpus, gpu_memory
+from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.model import Belief
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, listed, percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,7 +70,7 @@ def _answers(run: Run) -> Iterator[Belief]:
         )
     for host in run.hosts:
         yield from _other_processes(host)
-    yield from _copies(run.copies)
+    yield from _copies(run.transfers)
     yield from _float64(run.ops)
     for host in run.hosts:
         yield from _allocator(host)

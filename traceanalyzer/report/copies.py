@@ -18,7 +18,7 @@ from traceanalyzer.model import (
 )
 from traceanalyzer.report.islands import MAX_ISLANDS
 from traceanalyzer.transfers.graph import device_graph
-from traceanalyzer.transfers.groups import copy_groups
+from traceanalyzer.transfers.groups import transfer_groups
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from traceanalyzer.run import Run
-    from traceanalyzer.transfers import groups, read_backs, storms
+    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
+    from traceanalyzer.transfers.groups import Group
+    from traceanalyzer.transfers.small_transfers import SmallTransfers
 
 __all__ = ["copy_graph"]
 
@@ -41,18 +43,20 @@ _AS_THEY_ARE: Final = (
 
 def copy_graph(run: Run) -> CopyGraph | None:
     """Return who copied what to whom; None where nothing was copied."""
-    if run.copies.empty:
+    if run.transfers.empty:
         return None
-    graph = run.copy_graph
+    graph = run.transfer_graph
     edges = sorted(
         graph.edges(keys=True, data=True),
         key=lambda e: (-(e[3]["bytes"] or 0), -e[3]["count"], e[0], e[1], e[2]),
     )
     shown = edges[:_MAX_EDGES]
-    costs = run.copy_costs
-    backs = costs.read_backs[:_MAX_READ_BACKS]
+    costs = run.transfer_costs
+    backs = costs.device_to_host_syncs[:_MAX_READ_BACKS]
     nodes = dict.fromkeys(node for edge in shown for node in edge[:2])
-    nodes |= dict.fromkeys(node for s in costs.storms for edge in s.edges for node in edge[:2])
+    nodes |= dict.fromkeys(
+        node for s in costs.small_transfers for edge in s.edges for node in edge[:2]
+    )
     nodes |= dict.fromkeys(back.source for back in backs)
     return CopyGraph(
         nodes=tuple(
@@ -64,18 +68,18 @@ def copy_graph(run: Run) -> CopyGraph | None:
             for node in nodes
         ),
         edges=tuple(CopyEdge(**_edge(*edge)) for edge in shown),
-        devices=tuple(_device_edges(device_graph(run.copies, run.copy_traffic))),
+        devices=tuple(_device_edges(device_graph(run.transfers, run.transfer_traffic))),
         edges_total=len(edges),
-        storms=tuple(map(_storm, costs.storms)),
+        storms=tuple(map(_storm, costs.small_transfers)),
         read_backs=tuple(map(_read_back, backs)),
-        read_backs_total=len(costs.read_backs),
+        read_backs_total=len(costs.device_to_host_syncs),
         groups=_groups(run),
     )
 
 
 def _groups(run: Run) -> CopyGroups:
-    found = copy_groups(run.copies, run.ops)
-    labels = {node: str(told["label"]) for node, told in run.copy_graph.nodes(data=True)}
+    found = transfer_groups(run.transfers, run.ops)
+    labels = {node: str(told["label"]) for node, told in run.transfer_graph.nodes(data=True)}
     numbers = _island_numbers(run)
     return CopyGroups(
         sources=tuple(_group(group, labels, numbers) for group in found.sources),
@@ -98,9 +102,7 @@ def _groups(run: Run) -> CopyGroups:
     )
 
 
-def _group(
-    found: groups.Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]
-) -> CopyGroup:
+def _group(found: Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]) -> CopyGroup:
     first = found.nodes[0]
     islands = {number for node in found.nodes for number in numbers.get(node, ())}
     return CopyGroup(
@@ -116,7 +118,7 @@ def _group(
 def _island_numbers(run: Run) -> dict[str, set[int]]:
     """Return the numbers of the islands that each node of the copy graph has a part in."""
     numbers: dict[str, set[int]] = {}
-    for number, island in enumerate(run.copy_costs.islands[:MAX_ISLANDS], 1):
+    for number, island in enumerate(run.transfer_costs.round_trips[:MAX_ISLANDS], 1):
         for op in island.ops:
             node = f"name:{op.name}" if op.op_id is None else op.op_id
             numbers.setdefault(node, set()).add(number)
@@ -149,7 +151,7 @@ def _plain(value: float | None) -> float | None:
     return int(value) if value is not None and float(value).is_integer() else value
 
 
-def _storm(found: storms.Storm) -> CopyStorm:
+def _storm(found: SmallTransfers) -> CopyStorm:
     return CopyStorm(
         source=found.source,
         target=found.target,
@@ -165,7 +167,7 @@ def _storm(found: storms.Storm) -> CopyStorm:
     )
 
 
-def _read_back(found: read_backs.ReadBack) -> ReadBack:
+def _read_back(found: DeviceToHostSync) -> ReadBack:
     return ReadBack(
         host=found.host,
         device=found.device,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.format import duration_text, listed
 from traceanalyzer.model import Cost, Gain
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -95,7 +95,7 @@ def _note(bounds: GainBounds) -> str | None:
         (bounds.own_ps, "that they are taken to cost on the device"),
         (bounds.beside_ps, "that the input pipeline or another device takes anyway"),
     ]
-    told = [f"{ps / PS_PER_US:,.1f} µs {why}" for ps, why in reasons if ps >= PS_PER_US]
+    told = [f"{duration_text(ps)} {why}" for ps, why in reasons if ps >= PS_PER_US]
     return f"the lower bound leaves out {listed(told)}" if told and bounds.high_ps else None
 
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import OpRef
-    from traceanalyzer.transfers import island
     from traceanalyzer.transfers.cheapest_move import Move
-    from traceanalyzer.transfers.crossings import Crossing, IslandOp
+    from traceanalyzer.transfers.host_transfers import RoundTripOp, TransferTotals
+    from traceanalyzer.transfers.round_trips import RoundTrip
 
 __all__ = ["MAX_ISLANDS", "islands"]
 
@@ -44,11 +44,11 @@ def islands(
     cannot_move = _cannot_move(diagnosis)
     return tuple(
         _island(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.copy_costs.islands[:MAX_ISLANDS]
+        for found in diagnosis.run.transfer_costs.round_trips[:MAX_ISLANDS]
     )
 
 
-def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
+def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     """Return what tells of an op whether it has to stay on its side."""
     version = None if diagnosis.run.version is None else diagnosis.run.version.value
     registry = nearest(version).registry
@@ -60,7 +60,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
     }
     cpu_ops = diagnosis.cpu_ops
 
-    def cannot_move(op: IslandOp) -> bool:
+    def cannot_move(op: RoundTripOp) -> bool:
         if op.op_id in stuck:
             return True
         cpu_op = None if op.op_id is None else cpu_ops.get(op.op_id)
@@ -74,7 +74,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[IslandOp], bool]:
 
 
 def _island(
-    found: island.Island,
+    found: RoundTrip,
     move: Move | None,
     refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
 ) -> Island:
@@ -94,16 +94,16 @@ def _island(
     )
 
 
-def _copies(crossing: Crossing) -> IslandCopies:
+def _copies(totals: TransferTotals) -> IslandCopies:
     return IslandCopies(
-        count=crossing.count,
-        bytes=crossing.bytes,
-        total_us=None if crossing.time_ps is None else crossing.time_ps / PS_PER_US,
-        exposed_us=None if crossing.exposed_ps is None else crossing.exposed_ps / PS_PER_US,
+        count=totals.count,
+        bytes=totals.bytes,
+        total_us=None if totals.time_ps is None else totals.time_ps / PS_PER_US,
+        exposed_us=None if totals.exposed_ps is None else totals.exposed_ps / PS_PER_US,
     )
 
 
-def _move(found: island.Island, move: Move) -> IslandMove:
+def _move(found: RoundTrip, move: Move) -> IslandMove:
     by_bytes = found.basis == "bytes"
     # Where nothing is known of what is copied now, there is no figure for what is saved.
     is_known = move.saved > 0 or move.stays > 0
@@ -119,6 +119,6 @@ def _move(found: island.Island, move: Move) -> IslandMove:
     )
 
 
-def _ops(found: island.Island, keys: Sequence[str]) -> tuple[MovedOp, ...]:
-    ops = (found.known[key] for key in keys)
+def _ops(found: RoundTrip, keys: Sequence[str]) -> tuple[MovedOp, ...]:
+    ops = (found.op_of_key[key] for key in keys)
     return tuple(MovedOp(op_id=op.op_id, name=op.name, type=op.type) for op in ops)

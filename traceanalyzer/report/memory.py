@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from traceanalyzer.format import percent_text, size_text
 from traceanalyzer.model import (
     AllocatorMemory,
     Memory,
@@ -15,7 +16,6 @@ from traceanalyzer.model import (
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import percent_text, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -14,6 +14,7 @@ from traceanalyzer.causes.knowledge.after_model import away_from_the_input
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
@@ -27,7 +28,6 @@ from traceanalyzer.report.text import sentence
 from traceanalyzer.tables.host_ops import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     import re

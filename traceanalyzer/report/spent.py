@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.format import duration_text, percent_text
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.report.text import duration
 from traceanalyzer.tables.eager_loop import eager_loop
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,10 +120,10 @@ def _beside_ops(host: Host, parts: Parts, making: Intervals) -> int:
     An op may work in threads that nothing links to its call, as a dataset's reduce does: then the
     call seems to wait for TensorFlow alone.
     """
-    lanes = host.tables.lanes
+    lanes = host.tables.threads
     if lanes is None:
         return 0
-    on_host = lanes.doing == Doing.HOST_OP
+    on_host = lanes.state == ThreadState.HOST_OP
     busy = union(lanes.start_ps[on_host], (lanes.end_ps - lanes.start_ps)[on_host])
     runtime = np.isin(parts.phase, (Phase.RUNTIME, Phase.LAUNCH))
     at = parts.start_ps[runtime], parts.end_ps[runtime]
@@ -151,7 +149,8 @@ def most_of_the_time(run: Run) -> str:
     if found is None or most in {_DEVICE, _UNKNOWN}:
         return ""
     ops_ps = found.cpu_ops_ps
-    ops = f"{_time(ops_ps)} ({percent_text(ops_ps / found.total_ps)})" if ops_ps else "nothing"
+    share = percent_text(ops_ps / found.total_ps)
+    ops = f"{duration_text(ops_ps)} ({share})" if ops_ps else "nothing"
     if 2 * ops_ps >= found.parts_ps[most]:  # a cost of the same order
         around_ps = sum(found.parts_ps[part] for part in _AROUND_OPS)
         loop = _eager(run) if around_ps >= _LEAST_AROUND * found.total_ps else ""
@@ -164,7 +163,7 @@ def most_of_the_time(run: Run) -> str:
     }
     texts = [f"{part} ({_of_total(ps, found)})" for part, ps in named.items()]
     how_much = "Most" if 2 * sum(named.values()) > found.total_ps else "The largest part"
-    start = f"{how_much} of the {_time(found.total_ps)} recorded"
+    start = f"{how_much} of the {duration_text(found.total_ps)} recorded"
     if found.parts_ps[_DEVICE]:
         device = "GPU" if run.gpu_used else "device"
         return (
@@ -187,9 +186,4 @@ def _eager(run: Run) -> str:
 
 
 def _of_total(ps: int, found: Spent) -> str:
-    return f"{_time(ps)}, {percent_text(ps / found.total_ps)}"
-
-
-def _time(ps: int) -> str:
-    quantity = duration(ps / PS_PER_US)
-    return f"{quantity.figure} {quantity.unit}"
+    return f"{duration_text(ps)}, {percent_text(ps / found.total_ps)}"

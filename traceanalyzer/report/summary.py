@@ -10,10 +10,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from traceanalyzer.diagnosis import RAN_ONCE
+from traceanalyzer.format import counted, share
 from traceanalyzer.report import text, views
 from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words, heading
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -97,13 +97,11 @@ def _key_figures(report: Report, words: Words) -> Grid:
     idle = words.share(summary.gpu_idle_share, views.why_unknown(report, "idle"))
     known = summary.gpu_idle_share is not None
     grid.add_row("GPU idle", idle + words(f" {views.idle_of(report)}" if known else ""))
-    ops = f" in {text.count(summary.cpu_ops)} CPU-placed op{'' if summary.cpu_ops == 1 else 's'}"
+    ops = f" in {summary.cpu_ops:,} CPU-placed op{'' if summary.cpu_ops == 1 else 's'}"
     grid.add_row("CPU-op time", words.time(summary.cpu_op_us) + words(ops))
     why = views.why_unknown(report, "explained")
     explained = words.share(summary.explained_share, why)
-    parts = ", ".join(
-        f"{part.words} {text.share(part.share)}" for part in views.explained_parts(report)
-    )
+    parts = ", ".join(f"{part.words} {share(part.share)}" for part in views.explained_parts(report))
     grid.add_row("Explained", explained + words(f" ({parts})" if parts else "", QUIET))
     return grid
 
@@ -180,7 +178,7 @@ def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
     unexplained = max(replay.unexplained.ops_total or 0, len(replay.unexplained.ops))
     if unexplained:
         ops = "op" if unexplained == 1 else "ops"
-        yield words(f"- {text.count(unexplained)} more {ops} without a known cause")
+        yield words(f"- {unexplained:,} more {ops} without a known cause")
     if nothing := views.nothing_on_the_cpu(report):
         yield words(nothing)
     for difference in replay.program_differs[:REMARKS_SHOWN]:
@@ -192,7 +190,7 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     cause = finding.cause if finding.sub_reason is None else f"{finding.cause}/{finding.sub_reason}"
     marks = words(finding.certainty) + words(", ")
     marks += words(finding.harm.replace("_", " "), _HARM[finding.harm])
-    yield marks + words(f" · {text.cut(cause)} · {text.count(total)} op{'' if total == 1 else 's'}")
+    yield marks + words(f" · {text.cut(cause)} · {total:,} op{'' if total == 1 else 's'}")
     cost = finding.cost
     figures = words("host ") + words.time(cost.host_us)
     if cost.host_us_per_step is not None:
@@ -330,8 +328,8 @@ def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
             continue
-        each = " in all" if back.count_per_step is None else " per step"
-        line = words("Read back each step: ")
+        each, when = (" in all", "") if back.count_per_step is None else (" per step", " each step")
+        line = words(f"Read back{when}: ")
         line += words("a value") if back.source_name is None else words.name(back.source_name)
         line += words(f", {text.READERS[back.reader]}; the host waits ")
         line += words.time(views.in_a_step(back, back.wait_us)) + words(f"{each}, then the GPU is")
@@ -344,7 +342,7 @@ def _islands(report: Report, words: Words) -> Iterator[Text]:
         return
     first = report.islands[0]
     total = max(report.islands_total or 0, len(report.islands))
-    line = words(f"Round trips through the CPU: {text.count(total)}; the largest for ")
+    line = words(f"Round trips through the CPU: {total:,}; the largest for ")
     line += words.name(first.ops[0].name if first.ops else first.unseen[0])
     line += words(", ") + words.size(first.arriving.bytes) + words(" from a GPU and ")
     yield line + words.size(first.leaving.bytes) + words(" back")
@@ -381,5 +379,5 @@ def _unexplained(report: Report, words: Words, width: int) -> Iterator[Renderabl
 
 def _cutting(words: Words, shown: int, total: int, what: str) -> Iterator[Text]:
     if shown < total:
-        counts = f"Showing {text.count(shown)} of {text.count(total)} {what}. "
+        counts = f"Showing {shown:,} of {total:,} {what}. "
         yield words(counts + "All of them: traceanalyzer tables PATH -o DIR", QUIET)

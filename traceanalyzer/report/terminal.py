@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.text import Text
 
+from traceanalyzer.format import duration, share, size
 from traceanalyzer.report import text
 
 if TYPE_CHECKING:
@@ -60,23 +61,23 @@ class Words:
     def time(self, us: Cell) -> Text:
         """Returns a time, or that it is unknown."""
         if isinstance(us, int | float):
-            return self(text.duration(us))
+            return self(duration(us))
         return self(text.UNKNOWN, QUIET)
 
     def size(self, size_bytes: Cell) -> Text:
         """Returns a size, or that it is unknown."""
         if isinstance(size_bytes, int | float):
-            return self(text.size(size_bytes))
+            return self(size(size_bytes))
         return self(text.UNKNOWN, QUIET)
 
     def count(self, number: Cell) -> Text:
         """Returns a number, or that it is unknown."""
         if isinstance(number, int):
-            return self(text.count(number))
+            return self(f"{number:,}")
         return self(text.UNKNOWN, QUIET)
 
     def share(self, part: float | None, why: str | None) -> Text:
         """Returns a share, or that it is unknown and why."""
         if part is not None:
-            return self(text.share(part))
+            return self(share(part))
         return self(f"{text.UNKNOWN} ({why})" if why else text.UNKNOWN, QUIET)

@@ -1,25 +1,19 @@
-"""Text for people: names made harmless, figures in units a reader can weigh at a glance."""
+"""Text for people: names made harmless."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 
 __all__ = [
     "DIRECTIONS",
     "READERS",
-    "Quantity",
     "copy_words",
-    "count",
     "cut",
     "cut_long",
-    "duration",
     "one_line",
     "op_label",
     "sentence",
-    "share",
-    "size",
     "visible",
 ]
 
@@ -49,22 +43,6 @@ _HEAPED = re.compile(
     "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f]{7,}"
 )
 _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are read in Parquet
-_TIME_UNITS = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
-_THOUSANDTH = 0.001
-_SIZE_UNITS = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A figure and its unit, and the exact value as text."""
-
-    figure: str
-    unit: str
-    exact: str
-
-    def __str__(self) -> str:
-        """Returns figure and unit, held together by a no-break space."""
-        return f"{self.figure}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.figure
 
 
 def copy_words(direction: str) -> str:
@@ -141,67 +119,3 @@ def cut_long(text: str, length: int = _LONGEST) -> str:
         return text
     half = length // 2
     return f"{text[:half]} … {len(text) - 2 * half:,} characters left out … {text[-half:]}"
-
-
-def count(number: float) -> str:
-    """Returns a number with its thousands apart."""
-    return f"{number:,}"
-
-
-def duration(us: float) -> Quantity:
-    """Returns microseconds in the unit that suits their size."""
-    decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds
-    exact = _fixed(us, decimals).rstrip("0").rstrip(".") if us else "0"
-    return _scaled(us, _TIME_UNITS, f"{exact} µs")
-
-
-def size(size_bytes: float) -> Quantity:
-    """Returns bytes in decimal units: 1 kB is 1000 bytes."""
-    if size_bytes < _SIZE_UNITS[1][1]:
-        return Quantity(_fixed(size_bytes, 0), "B", f"{_fixed(size_bytes, 0)} bytes")
-    return _scaled(size_bytes, _SIZE_UNITS, f"{_fixed(size_bytes, 0)} bytes")
-
-
-def share(part: float) -> Quantity:
-    """Returns a fraction in percent; only nothing is 0 % and only everything 100 %."""
-    percent = part * 100
-    exact = _fixed(percent, 4).rstrip("0").rstrip(".") + " %"
-    if percent in (0, 100):
-        figure = _fixed(percent, 0)
-    elif 0 < percent < 0.05:  # noqa: PLR2004 - would be rounded to 0.0
-        figure = "<0.1"
-    elif 99.95 <= percent < 100:  # noqa: PLR2004 - would be rounded to 100.0
-        figure = ">99.9"
-    else:
-        figure = _fixed(percent, 1)
-    return Quantity(figure, "%", exact)
-
-
-def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> Quantity:
-    """Returns three significant digits in the first unit in which the figure stays below 1,000."""
-    for unit, factor in units[:-1]:
-        if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
-            return Quantity(_three_digits(value / factor), unit, exact)
-    unit, factor = units[-1]
-    return Quantity(_three_digits(value / factor), unit, exact)
-
-
-def _three_digits(value: float) -> str:
-    magnitude = abs(value)
-    if magnitude == 0:
-        return "0"
-    if 0 < value < _THOUSANDTH / 2:
-        return "<0.001"
-    if magnitude < 0.9995:  # noqa: PLR2004 - as it will be rounded
-        return _fixed(value, 3)
-    if magnitude < 9.995:  # noqa: PLR2004 - below, two decimals make three digits
-        return _fixed(value, 2)
-    if magnitude < 99.95:  # noqa: PLR2004
-        return _fixed(value, 1)
-    return _fixed(value, 0)
-
-
-def _fixed(value: float, decimals: int) -> str:
-    """Returns a number with so many decimals and its thousands apart; nothing is ``-0``."""
-    figure = f"{value:,.{decimals}f}"
-    return figure if figure.strip("-0.,") else figure.lstrip("-")

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.placement.failure import failure
 from traceanalyzer.report.spent import most_of_the_time
 from traceanalyzer.report.text import sentence
 from traceanalyzer.tables.vocabulary import Role
-from traceanalyzer.wording import counted, figure_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,7 +58,7 @@ class Shown:
     @property
     def took(self) -> str:
         """Their time."""
-        return _time(int(self.on_cpu["host_self_ps"].sum()))
+        return duration_text(int(self.on_cpu["host_self_ps"].sum()))
 
 
 def verdict(diagnosis: Diagnosis, shown: Shown) -> str:
@@ -153,17 +153,17 @@ def _beside(shown: Shown) -> str:
     most = "" if costliest is None else f", first of all: {costliest.title}"
     if exposed_ps and shown.step_ps:
         device = "GPU" if shown.run.gpu_used else "accelerator"
-        part = _share(min(1.0, exposed_ps / shown.step_ps))
+        part = percent_text(min(1.0, exposed_ps / shown.step_ps))
         whose = "its" if len(shown.on_cpu) == 1 else "their"
-        why = f"{_share(share)} of {whose} time is explained" if share else _NOT_TOLD
+        why = f"{percent_text(share)} of {whose} time is explained" if share else _NOT_TOLD
         return (
-            f"In a step of {_time(int(shown.step_ps))}, on average, the {device} waits "
-            f"{_time(int(exposed_ps))} ({part}) for {ops} on the CPU{most}; {why}"
+            f"In a step of {duration_text(int(shown.step_ps))}, on average, the {device} waits "
+            f"{duration_text(int(exposed_ps))} ({part}) for {ops} on the CPU{most}; {why}"
         )
     took = shown.took
     if exposed_ps is not None:
-        took += f", for which it waited {_time(int(exposed_ps))} a step"
-    why = f"{_share(share)} of that time is explained" if share else _NOT_TOLD
+        took += f", for which it waited {duration_text(int(exposed_ps))} a step"
+    why = f"{percent_text(share)} of that time is explained" if share else _NOT_TOLD
     return f"{ops} ran on the CPU beside the accelerator ({took}); {why}{most}"
 
 
@@ -230,21 +230,6 @@ def _doubt(run: Run, unknown: pd.DataFrame) -> str:
     if not all(f.has_host_plane for f in facts) or any(f.host_level < _OP_LEVEL for f in facts):
         return "; but host threads were not recorded in a way that shows CPU ops"
     if len(unknown):
-        took = _time(int(unknown["host_self_ps"].sum()))
+        took = duration_text(int(unknown["host_self_ps"].sum()))
         return f"; for {counted(len(unknown), 'op')} ({took}) the trace does not tell where"
     return ""
-
-
-def _share(part: float) -> str:
-    """Say a share in whole percent; only everything is 100 %."""
-    nearly_all, hardly_any = 0.995, 0.005  # what else would be rounded to 100 and to 0
-    if nearly_all <= part < 1 - 1e-9:  # the sum of two shares may fall short by rounding alone
-        return "over 99%"
-    return "under 1%" if part < hardly_any else f"{part:.0%}"
-
-
-def _time(ps: int) -> str:
-    for unit, size in (("s", 1e12), ("ms", 1e9), ("µs", 1e6)):
-        if ps >= size:
-            return f"{figure_text(ps / size)} {unit}"
-    return "0 µs" if not ps else f"{ps / 1e6:.3f} µs"

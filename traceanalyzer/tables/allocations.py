@@ -14,7 +14,6 @@ from traceanalyzer.trace.columns import Selected
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Strings
 
-__all__ = ["allocation_events"]
 
 _NUMBERS: Final = (
     "requested_bytes",

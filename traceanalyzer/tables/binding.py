@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Trace
 
-__all__ = ["holds_other_ops", "session_by_time", "started_ns"]
 
 _ENVIRONMENT: Final = "Task Environment"
 _STARTED: Final = "profile_start_time"  # nanoseconds since 1970; not before TensorFlow 2.19

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.host_ops import HostOps
 
-__all__ = ["with_functions_of_steps"]
-
 
 def with_functions_of_steps(host: HostOps, capture_file: CaptureFile) -> HostOps:
     """Name the functions of datasets that compute for a step: these do not feed it.

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane, Trace
 
-__all__ = ["CopyDetails", "DeviceEvents", "device_events", "device_planes"]
 
 # cupti_utils.cc and rocm_tracer.cc name copies by direction; the rest are the runtimes' own calls.
 _DIRECTIONS: Final = (

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, EagerSequence
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["MARKER", "eager_signatures"]
 
 MARKER: Final = "traceanalyzer:eager"
 _EVENT: Final = "EagerLocalExecute: "  # eager/execute.cc; a call of a function has its name here

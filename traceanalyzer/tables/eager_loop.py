@@ -15,7 +15,6 @@ from traceanalyzer.tables.vocabulary import Role
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["EagerLoop", "eager_loop"]
 
 _REPEATED: Final = re.compile(r"(\d+) ops")  # how `step_inference` names such steps
 _FEWEST_STEPS: Final = 3

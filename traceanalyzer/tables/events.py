@@ -13,8 +13,6 @@ from traceanalyzer.trace.columns import Strings
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
 
-__all__ = ["event_rows"]
-
 
 def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
     """List the events of all planes, derived lines included.

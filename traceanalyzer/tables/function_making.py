@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["NOTHING_MADE", "FunctionMaking", "function_making"]
 
 _TRACING: Final = "tf.function-graph_building"
 _CALL: Final = "EagerLocalExecute: __inference_"

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         Partition,
     )
 
-__all__ = ["GraphNodes", "Node", "base_names"]
 
 _CPU: Final = "/device:CPU:"
 

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Column, Plane
 
-__all__ = [
-    "CONSTANTS",
-    "DATASET_LOOP",
-    "TF_DATA",
-    "UNTOLD_TYPE",
-    "HostOps",
-    "Move",
-    "Transfer",
-    "base_and_counter",
-    "host_ops",
-]
 
 _FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")

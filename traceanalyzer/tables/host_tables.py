@@ -9,21 +9,21 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.allocations import allocation_events
-from traceanalyzer.tables.copies import copy_rows, count_copies
 from traceanalyzer.tables.dataset_functions import with_functions_of_steps
 from traceanalyzer.tables.device_events import device_events
 from traceanalyzer.tables.function_making import NOTHING_MADE, FunctionMaking, function_making
 from traceanalyzer.tables.host_ops import host_ops
 from traceanalyzer.tables.joined import join_eager, join_rows
-from traceanalyzer.tables.lanes import lanes
+from traceanalyzer.tables.op_occurrences import gather_occurrences
 from traceanalyzer.tables.ops import op_rows
 from traceanalyzer.tables.schema import ALLOCATIONS
 from traceanalyzer.tables.session_graphs import with_session_graphs
-from traceanalyzer.tables.sightings import gather
 from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.text_columns import categorical, constant
+from traceanalyzer.tables.thread_activity import thread_activity
 from traceanalyzer.tables.tracer import TracerFacts, tracer_facts
+from traceanalyzer.tables.transfers import count_transfers, transfer_rows
 from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.trace.columns import Strings
 
@@ -33,12 +33,10 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.joined import EagerOps, Joined
-    from traceanalyzer.tables.lanes import Lanes
-    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.stages import Pipelines
+    from traceanalyzer.tables.thread_activity import ThreadActivity
     from traceanalyzer.trace.columns import Plane, Trace
-
-__all__ = ["HostTables", "host_tables"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -48,11 +46,11 @@ class HostTables:
     Attributes:
         ops: Its ops.
         kernels: Its kernels.
-        copies: Its copies.
+        transfers: Its transfers.
         allocations: Its allocations.
         steps: Its steps.
         facts: What its tracers recorded.
-        lanes: What its threads did when, or None without a host plane.
+        threads: What its threads did when, or None without a host plane.
         joined: What its capture file tells of the ops, or None without one.
         stages: The stages of its input pipelines.
         pipelines: When these were asked, and when at work.
@@ -62,11 +60,11 @@ class HostTables:
 
     ops: pd.DataFrame
     kernels: pd.DataFrame
-    copies: pd.DataFrame
+    transfers: pd.DataFrame
     allocations: pd.DataFrame
     steps: pd.DataFrame
     facts: TracerFacts
-    lanes: Lanes | None = None
+    threads: ThreadActivity | None = None
     joined: Joined | None = None
     stages: pd.DataFrame = field(default_factory=no_stages)
     pipelines: Pipelines = NO_PIPELINES
@@ -101,20 +99,22 @@ def host_tables(
     if host is not None and capture_file is not None:
         host, eager = join_eager(host, capture_file, session)
     record = None if eager is None else eager.record
-    sightings = gather(host, device, facts.host_level, record)
-    joined = None if capture_file is None else join_rows(sightings.rows, host, capture_file, eager)
-    ops = op_rows(host_name, host_index, sightings, host, device, facts, allocations, joined)
-    copies = copy_rows(host_name, ops, sightings, host, device, facts)
-    ops = count_copies(ops, copies)
-    stages, work = pipelines(host_name, host, sightings.of_occurrence, ops)
+    occurrences = gather_occurrences(host, device, facts.host_level, record)
+    joined = (
+        None if capture_file is None else join_rows(occurrences.rows, host, capture_file, eager)
+    )
+    ops = op_rows(host_name, host_index, occurrences, host, device, facts, allocations, joined)
+    transfers = transfer_rows(host_name, ops, occurrences, host, device, facts)
+    ops = count_transfers(ops, transfers)
+    stages, work = pipelines(host_name, host, occurrences.of_occurrence, ops)
     return HostTables(
         ops=ops,
-        kernels=_kernel_rows(host_name, ops, sightings, device),
-        copies=copies,
+        kernels=_kernel_rows(host_name, ops, occurrences, device),
+        transfers=transfers,
         allocations=_with_op_ids(host_name, allocations, ops),
         steps=step_rows(host_name, trace, host, device),
         facts=facts,
-        lanes=None if host is None else lanes(host, device, sightings, ops),
+        threads=None if host is None else thread_activity(host, device, occurrences, ops),
         joined=joined,
         stages=stages,
         pipelines=work,
@@ -148,10 +148,10 @@ def _no_allocations() -> pd.DataFrame:
 
 
 def _kernel_rows(
-    host_name: str, ops: pd.DataFrame, sightings: Sightings, device: DeviceEvents
+    host_name: str, ops: pd.DataFrame, occurrences: OpOccurrences, device: DeviceEvents
 ) -> pd.DataFrame:
     rows = np.flatnonzero(~device.direction.present)
-    row_of = sightings.of_device_event[rows].astype(np.int32)
+    row_of = occurrences.of_device_event[rows].astype(np.int32)
     labels = (ops["name"].astype(object) + ":" + ops["type"].astype(object)).tolist()
     return pd.DataFrame(
         {

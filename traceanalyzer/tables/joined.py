@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame, Signature, Tensor
     from traceanalyzer.tables.host_ops import HostOps
 
-__all__ = ["EagerOps", "Joined", "OpRecord", "join_eager", "join_rows"]
 
 _AS_OPTIONAL: Final = "IteratorGetNextAsOptional"  # iterator_ops.cc
 # Of functions: keras/src/backend/tensorflow/trainer.py, `multi_step_on_iterator` (3.15).
@@ -144,7 +143,7 @@ def join_rows(
     """Find the record of each row.
 
     Args:
-        rows: Rows of a host, as `Sightings` has them.
+        rows: Rows of a host, as `OpOccurrences` has them.
         host: The op occurrences of the host.
         capture_file: What was recorded.
         eager: The records of eager ops that the rows refer to.

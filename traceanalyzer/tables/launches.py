@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["SYNCHRONIZES", "Launched", "launch_calls", "launched_by"]
 
 _TOO_EARLY_SHARE: Final = 0.01  # calls whose work begins before them, until clocks are called off
 _DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of a clock

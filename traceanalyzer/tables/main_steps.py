@@ -9,8 +9,6 @@ from traceanalyzer.tables.step_kinds import REGULAR
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["main_steps", "regular_steps"]
-
 
 def main_steps(steps: pd.DataFrame) -> pd.DataFrame:
     """Return the steps of the name that took most time: training, where it also evaluates."""

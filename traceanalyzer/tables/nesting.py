@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["by_line", "in_line_order", "innermost", "is_outermost", "nested", "self_durations"]
-
 
 def in_line_order(plane: Plane) -> NDArray[np.int64]:
     """Return the plane's events line by line, by start, an enclosing event before what it encloses.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Nearest
 
-__all__ = ["NOT_KNOWN", "NodeTypes", "Types"]
 
 _LONGEST_LIST: Final = (
     1000  # entries that a capture file keeps of a list (capture_file/attributes.py)

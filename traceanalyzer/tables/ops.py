@@ -23,16 +23,14 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.joined import Joined, OpRecord
-    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.tracer import TracerFacts
-
-__all__ = ["op_rows"]
 
 
 def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
     host_name: str,
     host_index: int,
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps | None,
     device: DeviceEvents,
     facts: TracerFacts,
@@ -45,16 +43,16 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
         host_name: Name of the host.
         host_index: Its place among the hosts of the run; part of the key, since names of hosts
             change from one recording to the next.
-        sightings: Rows and what belongs to them.
+        occurrences: Rows and what belongs to them.
         host: Op occurrences on the host's threads, or None without a host plane.
         device: Events of its devices.
         facts: What its tracers recorded.
         allocations: Its allocations.
         joined: What the capture file tells of the rows, or None without one.
     """
-    rows = sightings.rows
+    rows = occurrences.rows
     n = len(rows)
-    seen = _HostTimes.of(sightings, host, n)
+    seen = _HostTimes.of(occurrences, host, n)
     own = frozenset[str]() if joined is None else joined.own_types
     types = rows["type"]
     role = np.array([Role.COMPUTE if t in own else role_of_type(t) for t in types], dtype=object)
@@ -63,9 +61,9 @@ def op_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and 
     # Whatever its type: no op of the program is placed by it, and its sends go to no device.
     role[(rows["function"] == CONSTANTS).to_numpy()] = Role.RUNTIME
     records: Sequence[OpRecord | None] = joined.records if joined is not None else ()
-    placements = decide(sightings, host, device, facts, allocations, seen.in_pipeline, records)
+    placements = decide(occurrences, host, device, facts, allocations, seen.in_pipeline, records)
     told = _Told.of(records, n)
-    kernel_rows = sightings.of_device_event
+    kernel_rows = occurrences.of_device_event
     known = kernel_rows >= 0
     input_types = _input_types(rows["input_types"], records)
     return pd.DataFrame(
@@ -176,11 +174,11 @@ class _HostTimes:
     in_pipeline: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, sightings: Sightings, host: HostOps | None, n: int) -> _HostTimes:
+    def of(cls, occurrences: OpOccurrences, host: HostOps | None, n: int) -> _HostTimes:
         zeros = np.zeros(n, np.int64)
         if host is None:
             return cls(zeros, zeros, zeros, np.zeros(n, np.bool_))
-        row_of = sightings.of_occurrence
+        row_of = occurrences.of_occurrence
         plane = host.plane
         counts = (
             np.ones(len(host.event), np.int64)

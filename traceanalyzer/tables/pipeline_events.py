@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["Calls", "Requests", "Spans", "StageEvents", "parent_path", "stage_events"]
 
 # cache_dataset_ops.cc: the iterator of a cache in memory hands over to another, named as a sibling.
 _CACHE: Final = ("MemoryCacheImpl", "MemoryCache::MemoryCacheImpl")

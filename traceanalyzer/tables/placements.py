@@ -35,7 +35,7 @@ import numpy as np
 
 from traceanalyzer.placement.support import is_for_cpus_alone
 from traceanalyzer.tables.host_ops import CONSTANTS
-from traceanalyzer.tables.sightings import launch_functions
+from traceanalyzer.tables.op_occurrences import launch_functions
 from traceanalyzer.tables.vocabulary import Kind
 
 if TYPE_CHECKING:
@@ -47,10 +47,9 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.tables.joined import OpRecord
-    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.tracer import TracerFacts
 
-__all__ = ["Placement", "decide", "placement_of_device"]
 
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
 _ANY_FUNCTION: Final = "*"  # no function is called so
@@ -103,7 +102,7 @@ class _Told:
 
 
 def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps | None,
     device: DeviceEvents,
     facts: TracerFacts,
@@ -114,7 +113,7 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     """Decide the placement of each row of a host's op table.
 
     Args:
-        sightings: Rows and what belongs to them.
+        occurrences: Rows and what belongs to them.
         host: Op occurrences on the host's threads.
         device: Events of its devices.
         facts: What its tracers recorded.
@@ -123,17 +122,17 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
             since an op that takes an element can be placed on a GPU.
         records: What the capture file tells of each row; empty without one.
     """
-    rows = sightings.rows
+    rows = occurrences.rows
     n = len(rows)
-    has_kernel = _flags(sightings.of_device_event[sightings.is_placing], n)
+    has_kernel = _flags(occurrences.of_device_event[occurrences.is_placing], n)
     of_executor = on_host = is_stage = of_summary = np.zeros(n, np.bool_)
     if host is not None:
-        of_executor = _flags(sightings.of_occurrence[host.device_is_proved], n)
-        on_host = _flags(sightings.of_occurrence[host.kind == Kind.OP], n)
-        is_stage = _flags(sightings.of_occurrence[host.kind == Kind.STAGE], n)
+        of_executor = _flags(occurrences.of_occurrence[host.device_is_proved], n)
+        on_host = _flags(occurrences.of_occurrence[host.kind == Kind.OP], n)
+        is_stage = _flags(occurrences.of_occurrence[host.kind == Kind.STAGE], n)
         copies = _before_a_summary(host)
-        of_summary = _flags(sightings.of_occurrence[copies], n)
-        of_summary &= ~_flags(sightings.of_occurrence[~copies], n)
+        of_summary = _flags(occurrences.of_occurrence[copies], n)
+        of_summary &= ~_flags(occurrences.of_occurrence[~copies], n)
     gpu_unseen = not (
         facts.gpu_used
         or facts.pluggable_used

@@ -11,7 +11,6 @@ from traceanalyzer.native.events import find_repeat
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["LEAST_REPEATS", "Pieces", "Repeat", "pieces", "repeat"]
 
 LEAST_REPEATS: Final = 3  # fewer may be chance
 _LEAST_SHARE: Final = (9, 10)  # of the sequence: what repeats less is a loop within something

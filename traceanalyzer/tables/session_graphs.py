@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.capture_file.document import SESSION, is_session
-from traceanalyzer.tables.dispatches import SESSION_RUN
+from traceanalyzer.tables.program_calls import SESSION_RUN
 from traceanalyzer.tables.text_columns import relabelled
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_ops import HostOps
     from traceanalyzer.trace.columns import Strings
 
-__all__ = ["is_session_graph", "with_session_graphs"]
 
 _MARKER: Final = "traceanalyzer:session"
 _LABEL: Final = "session graph "

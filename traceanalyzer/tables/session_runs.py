@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.dispatches import SESSION_RUN
+from traceanalyzer.tables.program_calls import SESSION_RUN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.dispatches import Dispatches
     from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.program_calls import ProgramCalls
 
-__all__ = ["SessionRuns", "session_runs"]
 
 _ASYNC_OP: Final = "ExecutorState::ProcessAsync::Start"  # its stat `kernel_type` tells the op
 _ENQUEUES: Final = "QueueEnqueue"  # also `QueueEnqueueMany`; a version may follow
@@ -39,7 +38,7 @@ class SessionRuns(NamedTuple):
     enqueues: NDArray[np.bool_]
 
 
-def session_runs(host: HostOps, found: Dispatches) -> SessionRuns | None:
+def session_runs(host: HostOps, found: ProgramCalls) -> SessionRuns | None:
     """Tell a session's runs apart.
 
     TensorFlow stops tracing an op that turns out to be cheap, so two runs of the same ops need not

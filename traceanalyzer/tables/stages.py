@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.pipeline_events import StageEvents
     from traceanalyzer.trace.columns import Strings
 
-__all__ = ["NO_PIPELINES", "Pipelines", "no_stages", "pipelines"]
 
 # dataset.cc, DatasetBase::Initialize: a dataset that its maker did not name is called after its
 # type and a number that counts all datasets of the process.

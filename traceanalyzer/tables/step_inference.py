@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.dispatches import Dispatches
+    from traceanalyzer.tables.program_calls import ProgramCalls
     from traceanalyzer.tables.session_runs import SessionRuns
     from traceanalyzer.trace.columns import Plane, Trace
 
-__all__ = ["InferredSteps", "inferred_steps"]
 
 _LEAST_SHARE: Final = 0.75
 _NEARLY_ALL: Final = 0.9
@@ -73,7 +72,7 @@ class _Sequence(NamedTuple):
 
 
 def inferred_steps(
-    trace: Trace, found: Dispatches | None, runs: SessionRuns | None = None
+    trace: Trace, found: ProgramCalls | None, runs: SessionRuns | None = None
 ) -> InferredSteps | None:
     """Infer the steps of a trace in which nothing marks them.
 
@@ -96,7 +95,7 @@ def inferred_steps(
     return _of_sequence(kernels[0]) if kernels else None
 
 
-def _threads(found: Dispatches, runs: SessionRuns | None) -> Iterator[_Sequence]:
+def _threads(found: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequence]:
     for rows in found.by_line():
         sequence = _Sequence(
             found.label[rows],

@@ -12,11 +12,10 @@ from traceanalyzer.tables.vocabulary import Kind
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.dispatches import Dispatches
+    from traceanalyzer.tables.program_calls import ProgramCalls
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["OUTLIER", "PARTIAL", "REGULAR", "WARM_UP", "once_only", "step_kinds"]
 
 REGULAR: Final = "regular"
 WARM_UP: Final = "warm_up"
@@ -77,7 +76,7 @@ def step_kinds(
     return kinds
 
 
-def once_only(plane: Plane, names: Names, found: Dispatches) -> NDArray[np.int64]:
+def once_only(plane: Plane, names: Names, found: ProgramCalls) -> NDArray[np.int64]:
     """Return when a function was traced, a program compiled or kernels tuned; sorted, int64.
 
     Args:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.dispatches import dispatches
 from traceanalyzer.tables.nesting import by_line, is_outermost
+from traceanalyzer.tables.program_calls import program_calls
 from traceanalyzer.tables.session_runs import session_runs
 from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.step_kinds import once_only, step_kinds
@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.dispatches import Dispatches
     from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.program_calls import ProgramCalls
     from traceanalyzer.trace.columns import Plane, Trace
 
-__all__ = ["step_rows"]
 
 _STEPS_LINE: Final = "Steps"
 _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
@@ -79,7 +78,7 @@ def step_rows(
         host: The ops of its host plane, or None without one.
         device: The events of its devices.
     """
-    found = None if host is None else dispatches(host.plane, host.names)
+    found = None if host is None else program_calls(host.plane, host.names)
     ends = _Ends(host, device)
     table = _marked_steps(trace, host, found, ends)
     if table.empty and host is not None and found is not None:
@@ -114,7 +113,7 @@ class _Ends:
 
 
 def _kinds(
-    table: pd.DataFrame, host: HostOps | None, found: Dispatches | None
+    table: pd.DataFrame, host: HostOps | None, found: ProgramCalls | None
 ) -> NDArray[np.object_]:
     kinds = np.empty(len(table), object)
     once = np.empty(0, np.int64)
@@ -145,7 +144,7 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
 
 
 def _marked_steps(
-    trace: Trace, host: HostOps | None, found: Dispatches | None, ends: _Ends
+    trace: Trace, host: HostOps | None, found: ProgramCalls | None, ends: _Ends
 ) -> pd.DataFrame:
     planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
     marked = [_marked(plane) for plane in planes]
@@ -190,7 +189,7 @@ def _merged(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[first].assign(duration_ps=end[last] - start[first])
 
 
-def _cut_steps(marked: pd.DataFrame, found: Dispatches, ends: _Ends) -> list[pd.DataFrame]:
+def _cut_steps(marked: pd.DataFrame, found: ProgramCalls, ends: _Ends) -> list[pd.DataFrame]:
     """Find the steps that the recording cut: their markers are missing, their calls are there.
 
     More than one before the first marker, or after the last, was not cut: the program, or what
@@ -219,7 +218,7 @@ def _cut_steps(marked: pd.DataFrame, found: Dispatches, ends: _Ends) -> list[pd.
     return [_cut_step(found, ends, int(c[0]), n, name) for c, n in sides if len(c) == 1]
 
 
-def _cut_step(found: Dispatches, ends: _Ends, call: int, number: int, name: str) -> pd.DataFrame:
+def _cut_step(found: ProgramCalls, ends: _Ends, call: int, number: int, name: str) -> pd.DataFrame:
     begin = int(found.start_ps[call])
     end = ends.after(begin, int(found.end_ps[call]))
     return _rows(
@@ -235,7 +234,7 @@ def _cut_step(found: Dispatches, ends: _Ends, call: int, number: int, name: str)
 # ---------------------------------------------------------------------- Keras' functions
 
 
-def _keras_calls(host: HostOps, found: Dispatches, ends: _Ends) -> pd.DataFrame:
+def _keras_calls(host: HostOps, found: ProgramCalls, ends: _Ends) -> pd.DataFrame:
     known = [label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in found.labels]
     is_batch = np.array([*known, False], np.bool_)[found.label] & found.is_call
     threads = (rows[is_batch[rows]] for rows in found.by_line())
@@ -243,7 +242,7 @@ def _keras_calls(host: HostOps, found: Dispatches, ends: _Ends) -> pd.DataFrame:
 
 
 def _keras_thread(
-    host: HostOps, found: Dispatches, ends: _Ends, calls: NDArray[np.int64]
+    host: HostOps, found: ProgramCalls, ends: _Ends, calls: NDArray[np.int64]
 ) -> pd.DataFrame:
     start = found.start_ps[calls]
     end = np.append(start[1:], ends.after(int(start[-1]), int(found.end_ps[calls[-1]])))
@@ -267,7 +266,7 @@ def _keras_thread(
 # ------------------------------------------------------------------- the lines of devices
 
 
-def _step_lines(trace: Trace, host: HostOps | None, found: Dispatches | None) -> pd.DataFrame:
+def _step_lines(trace: Trace, host: HostOps | None, found: ProgramCalls | None) -> pd.DataFrame:
     table = _join([_steps_line(plane) for plane in trace.planes])
     if table.empty:
         return _none()
@@ -324,7 +323,7 @@ def _groups(plane: Plane) -> NDArray[np.int64] | None:
     return np.where(group.present, group.values, _NO_GROUP)
 
 
-def _grouped_calls(plane: Plane, found: Dispatches) -> pd.DataFrame:
+def _grouped_calls(plane: Plane, found: ProgramCalls) -> pd.DataFrame:
     """Return the calls of functions that groups begin in."""
     groups = _groups(plane)
     if groups is None or not len(found):
@@ -371,7 +370,7 @@ def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _inferred(
-    trace: Trace, host: HostOps | None, found: Dispatches | None, ends: _Ends
+    trace: Trace, host: HostOps | None, found: ProgramCalls | None, ends: _Ends
 ) -> pd.DataFrame:
     runs = None if host is None or found is None else session_runs(host, found)
     steps = inferred_steps(trace, found, runs)

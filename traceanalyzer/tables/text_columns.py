@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["categorical", "concatenate", "constant", "empty", "filled", "mapped", "relabelled"]
-
 
 def concatenate(columns: Sequence[Strings]) -> Strings:
     """Join columns end to end, over one set of distinct values."""

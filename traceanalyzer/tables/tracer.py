@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
     from traceanalyzer.trace.profile_options import ProfileOptions
 
-__all__ = ["TracerFacts", "logical_devices", "tracer_facts"]
 
 # Written at host tracer level 3 only (executor.cc: GetTFTraceMeLevel and the TraceMes of level 3).
 _LEVEL_3_EVENTS: Final = ("ExecutorPropagateOutputs", "ExecutorState::ScheduleReady")

@@ -20,25 +20,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane
 
-__all__ = [
-    "CAPTURED_FUNCTION",
-    "EXECUTOR",
-    "FUNCTION_RUN",
-    "GET_NEXT",
-    "HOST_PLANE",
-    "PYTHON_CALLBACKS",
-    "STAGE",
-    "Kind",
-    "Names",
-    "Role",
-    "classify",
-    "is_derived_line",
-    "is_eager_executor_line",
-    "is_pipeline_line",
-    "op_and_type",
-    "role_of_type",
-    "without_counts",
-]
 
 HOST_PLANE: Final = "/host:CPU"
 GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")

@@ -277,6 +277,16 @@ def test_a_strategy_that_is_given_no_devices_has_those_of_the_machine(
     assert {s["scopes"][0][2] for s in signatures if s["op"] == "Exp"} == {origin}
 
 
+def test_the_default_strategy_of_sessions_is_not_one_of_the_program(recorder: Recorder) -> None:
+    with tf.Graph().as_default():
+        tf.distribute.get_strategy()
+        weight = tf.compat.v1.get_variable("w", [], use_resource=True)
+        tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(weight**2, var_list=[weight])
+    recorder.evidence.finish()
+    (devices,) = recorder.of_kind("devices")
+    assert devices["strategies"] == []
+
+
 def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anything
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config):
         pass

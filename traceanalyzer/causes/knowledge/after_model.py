@@ -13,9 +13,9 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
+from traceanalyzer.format import listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.arguments import argument_nodes
-from traceanalyzer.wording import listed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+from traceanalyzer.format import size_text
 from traceanalyzer.placement.devices import device_text
-from traceanalyzer.wording import size_text
 
 # `OpKernelContext::allocate_tensor` (op_kernel.cc).
 _TENSOR: Final = re.compile(

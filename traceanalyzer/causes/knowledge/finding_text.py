@@ -15,12 +15,12 @@ from traceanalyzer.capture_file.frames import (
     same_place,
     shown_path,
 )
+from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.tables.host_ops import TF_DATA
-from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -6,12 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.report.text import duration, size
+from traceanalyzer.format import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceanalyzer.report.text import Quantity
+    from traceanalyzer.format import Quantity
 
 __all__ = ["Tick", "size_ticks", "time_ticks"]
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
-from traceanalyzer.report import text
+from traceanalyzer.format import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -73,12 +73,12 @@ class Amount:
         """The bytes, in words."""
         if self.bytes is None:
             return "size unknown"
-        return f"{'≥ ' if self.unsized else ''}{text.size(self.bytes)}"
+        return f"{'≥ ' if self.unsized else ''}{size(self.bytes)}"
 
     @property
     def time(self) -> str:
         """The time, in words."""
-        return "time unknown" if self.total_us is None else str(text.duration(self.total_us))
+        return "time unknown" if self.total_us is None else str(duration(self.total_us))
 
     @property
     def copies(self) -> str:
@@ -89,10 +89,10 @@ class Amount:
     def words(self) -> str:
         """All of it, exact."""
         if self.bytes is None:
-            size = self.size
+            how_much = self.size
         else:
-            size = f"{'at least ' if self.unsized else ''}{text.size(self.bytes).exact}"
-        return f"{size}, {text.count(self.count)} {_plural(self.count)}, copy {self._long_time}"
+            how_much = f"{'at least ' if self.unsized else ''}{size(self.bytes).exact}"
+        return f"{how_much}, {self.count:,} {_plural(self.count)}, copy {self._long_time}"
 
     @property
     def _long_time(self) -> str:
@@ -127,7 +127,7 @@ def copies_of(count: int) -> str:
     for unit, factor in (("T", 10**12), ("G", 10**9), ("M", 10**6)):
         if count >= factor:
             return f"{count // factor:,} {unit} copies"
-    return f"{text.count(count)} {_plural(count)}"
+    return f"{count:,} {_plural(count)}"
 
 
 def _plural(count: int) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from traceanalyzer.format import duration
 from traceanalyzer.model import number_in
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.text import count, cut, duration, visible
+from traceanalyzer.report.text import cut, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -216,7 +217,7 @@ def _title(node: _Node, whole: float) -> str:
         parts.append(f"{duration(node.device_us)} on devices")
     if node.launch_us:
         parts.append(f"{duration(node.launch_us)} to launch it")
-    parts.append("1 op" if node.ops == 1 else f"{count(node.ops)} ops")
+    parts.append("1 op" if node.ops == 1 else f"{node.ops:,} ops")
     return f"{cut('/'.join(node.path), 200)}: {', '.join(parts)}"
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.format import duration
 from traceanalyzer.model import number_in
 from traceanalyzer.report.page.axes import Tick, time_ticks
 from traceanalyzer.report.page.phases import known_phases, phase_name
 from traceanalyzer.report.page.step_strip import kind_word, step_labels
-from traceanalyzer.report.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

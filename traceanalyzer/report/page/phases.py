@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.report.text import duration, share
+from traceanalyzer.format import duration, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
+from traceanalyzer.format import duration, share, size
 from traceanalyzer.report import text, views
 from traceanalyzer.report.page import (
     assets,
@@ -233,18 +234,18 @@ def environment() -> Environment:
     made.filters.update(
         breakable=breakable,
         code_lines=code_lines,
-        counted=text.count,
+        counted="{:,}".format,
         cut=text.cut,
         cut_long=text.cut_long,
-        duration=text.duration,
+        duration=duration,
         gap_words=timeline_picture.gap_words,
         host_time=views.host_time,
         kind_word=kind_word,
         paragraphs=paragraphs,
-        part=text.share,
+        part=share,
         phase_meaning=phase_meaning,
         phase_name=phase_name,
-        size=text.size,
+        size=size,
         stacked=stacked,
         sentence=text.sentence,
         spans=spans,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.format import size
 from traceanalyzer.report.page.copy_measures import copies_of
 from traceanalyzer.report.page.svg_text import Label, label
-from traceanalyzer.report.text import size
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Island, IslandCopies, Report

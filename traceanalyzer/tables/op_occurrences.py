@@ -1,7 +1,7 @@
-"""Sightings: every op occurrence and kernel of a host, gathered into the rows of the op table.
+"""Every op occurrence and kernel of a host, gathered into the rows of the op table.
 
 An op is seen on a host thread, on a device, or on both; in each place some of what identifies it
-(its function, its device, its input types) may be missing. Sightings that differ only by what one
+(its function, its device, its input types) may be missing. Occurrences that differ only by what one
 of them lacks are one op.
 
 With one caution. Below host tracer level 3 an op placed on a GPU leaves no host event, so a host
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
 
-__all__ = ["Sightings", "gather", "launch_functions"]
 
 _KEYS: Final = ("function", "label", "device", "input_types", "side", "record")
 _NO_FUNCTIONS: Final = frozenset({CONSTANTS, DATASET_LOOP, TF_DATA})
@@ -42,7 +41,7 @@ _Label = tuple[str, str, bool, bool]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Sightings:
+class OpOccurrences:
     """The rows of one host's op table, and which sighting belongs to which row.
 
     Attributes:
@@ -64,12 +63,12 @@ class Sightings:
     is_placing: NDArray[np.bool_]
 
 
-def gather(
+def gather_occurrences(
     host: HostOps | None,
     device: DeviceEvents,
     host_level: int,
     record: NDArray[np.int32] | None = None,
-) -> Sightings:
+) -> OpOccurrences:
     """Gather a host's sightings into rows.
 
     Args:
@@ -109,7 +108,7 @@ def gather(
     of_occurrence = row_of[:n_occurrences]
     of_device_event = np.where(is_kernel, np.append(of_occurrence, -1)[owner], -1)
     of_device_event[kernels] = row_of[n_occurrences:]
-    return Sightings(
+    return OpOccurrences(
         rows=described,
         of_occurrence=of_occurrence,
         of_device_event=of_device_event,

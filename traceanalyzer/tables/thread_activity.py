@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["DEVICE_LANE", "Doing", "Lanes", "Launches", "Links", "lanes"]
 
 # The runtimes' own calls that return when the device has got so far, copies that are not
 # asynchronous among them.
@@ -63,7 +62,7 @@ DEVICE_LANE: Final = -1
 """Stands for a device in place of a thread: the link leads to what it finished last."""
 
 
-class Doing(IntEnum):
+class ThreadState(IntEnum):
     """What a thread was about; the first few, what a device waited for."""
 
     HOST_OP = 0
@@ -129,7 +128,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lanes:
+class ThreadActivity:
     """What the threads of one host did.
 
     Attributes:
@@ -140,7 +139,7 @@ class Lanes:
         begin: First segment of each lane, one longer; int64.
         start_ps: Start of each segment, rising within a lane; int64.
         end_ps: End of each segment, int64.
-        doing: `Doing` of each segment, uint8.
+        state: `ThreadState` of each segment, uint8.
         row: Row of the op table, -1 for none; int32.
         call: Step id of the call it ran in, or that it waits for; 0 where unknown, int64.
         links: What set threads going.
@@ -161,7 +160,7 @@ class Lanes:
     begin: NDArray[np.int64]
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    doing: NDArray[np.uint8]
+    state: NDArray[np.uint8]
     row: NDArray[np.int32]
     call: NDArray[np.int64]
     links: Links
@@ -174,23 +173,25 @@ class Lanes:
     early_ps: NDArray[np.int64]
 
 
-def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.DataFrame) -> Lanes:
+def thread_activity(
+    host: HostOps, device: DeviceEvents, occurrences: OpOccurrences, ops: pd.DataFrame
+) -> ThreadActivity:
     """Lay out what the threads of a host did.
 
     Args:
         host: The ops that ran on them.
         device: What ran on the devices.
-        sightings: The row of each op occurrence.
+        occurrences: The row of each op occurrence.
         ops: The host's rows of the op table.
     """
     plane = host.plane
     order = host.order
-    doing, row, call = _labels(host, sightings, ops, order)
-    begin, start_ps, end_ps, event = flatten(nested(plane, order), doing)
-    calls = _calls(host, device, doing)
+    state, row, call = _labels(host, occurrences, ops, order)
+    begin, start_ps, end_ps, event = flatten(nested(plane, order), state)
+    calls = _calls(host, device, state)
     marks = _step_marks(plane)
     work = np.argsort(device.direction.present, kind="stable")  # kernels, then copies
-    return Lanes(
+    return ThreadActivity(
         name=plane.lines.name,
         is_program=_program_lanes(host),
         step_lane=plane.line_of[marks].astype(np.int32),
@@ -198,7 +199,7 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
         begin=begin,
         start_ps=start_ps,
         end_ps=end_ps,
-        doing=doing[event].astype(np.uint8),
+        state=state[event].astype(np.uint8),
         row=row[event],
         call=call[event],
         links=_links(host, calls),
@@ -213,32 +214,32 @@ def lanes(host: HostOps, device: DeviceEvents, sightings: Sightings, ops: pd.Dat
 
 
 def _labels(
-    host: HostOps, sightings: Sightings, ops: pd.DataFrame, order: NDArray[np.int64]
+    host: HostOps, occurrences: OpOccurrences, ops: pd.DataFrame, order: NDArray[np.int64]
 ) -> tuple[NDArray[np.int8], NDArray[np.int32], NDArray[np.int64]]:
     """Return what each event of the plane says its thread did (-1: nothing), its row, its call."""
     plane, names = host.plane, host.names
     name_of = plane.name_of
-    doing = np.full(len(plane), -1, np.int8)
-    doing[names.is_executor[name_of]] = Doing.RUNTIME
-    doing[names.kind[name_of] == Kind.FUNCTION_CALL] = Doing.RUNTIME
+    state = np.full(len(plane), -1, np.int8)
+    state[names.is_executor[name_of]] = ThreadState.RUNTIME
+    state[names.kind[name_of] == Kind.FUNCTION_CALL] = ThreadState.RUNTIME
     runs = plane.named(FUNCTION_RUN, _SESSION_RUN)
     around = innermost(plane, order, names.kind[name_of] == Kind.FUNCTION_CALL)[runs]
     waiting = np.concatenate([runs, around[around >= 0]])
-    doing[waiting] = Doing.CALL
-    doing[names.is_pipeline[name_of]] = Doing.INPUT
+    state[waiting] = ThreadState.CALL
+    state[names.is_pipeline[name_of]] = ThreadState.INPUT
 
-    row_of = sightings.of_occurrence
-    doing[host.event] = _doing_of_rows(ops)[row_of]
-    doing[host.event[host.is_handed_over]] = Doing.RUNTIME
-    doing[host.event[host.in_pipeline]] = Doing.INPUT
+    row_of = occurrences.of_occurrence
+    state[host.event] = _state_of_rows(ops)[row_of]
+    state[host.event[host.is_handed_over]] = ThreadState.RUNTIME
+    state[host.event[host.in_pipeline]] = ThreadState.INPUT
     row = np.full(len(plane), -1, np.int32)
     row[host.event] = row_of
-    doing[host.launches] = Doing.LAUNCH
+    state[host.launches] = ThreadState.LAUNCH
     row[host.launches] = np.append(row_of, -1)[host.owner[host.launches]]
     waits = [n for n in plane.names if _WAIT.fullmatch(n)]
-    doing[plane.named(*waits)] = Doing.WAIT
+    state[plane.named(*waits)] = ThreadState.WAIT
     of_values = plane.named(*(n for n in plane.names if _VALUE_WAIT.fullmatch(n)))
-    doing[of_values] = Doing.CALL
+    state[of_values] = ThreadState.CALL
 
     call = host.call_of_event.copy()
     ids = plane.integers("id")
@@ -248,17 +249,17 @@ def _labels(
     of_runs = ids.values[runs]
     call[waiting] = np.concatenate([of_runs, of_runs[around >= 0]])
     call[of_values] = 0
-    return doing, row, call
+    return state, row, call
 
 
-def _doing_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
+def _state_of_rows(ops: pd.DataFrame) -> NDArray[np.int8]:
     placement = ops["placement"].astype(object).to_numpy()
     role = ops["role"].astype(object).to_numpy()
     on_host = np.isin(placement, _ON_THE_HOST)
-    doing = np.where(on_host, Doing.HOST_OP, Doing.LAUNCH)
-    doing = np.where(placement == "unknown", Doing.UNPLACED, doing)
-    doing = np.where(np.isin(role, (Role.RUNTIME, Role.TRANSFER)), Doing.RUNTIME, doing)
-    of_row: NDArray[np.int8] = np.where(role == Role.INPUT_PIPELINE, Doing.INPUT, doing)
+    state = np.where(on_host, ThreadState.HOST_OP, ThreadState.LAUNCH)
+    state = np.where(placement == "unknown", ThreadState.UNPLACED, state)
+    state = np.where(np.isin(role, (Role.RUNTIME, Role.TRANSFER)), ThreadState.RUNTIME, state)
+    of_row: NDArray[np.int8] = np.where(role == Role.INPUT_PIPELINE, ThreadState.INPUT, state)
     return of_row.astype(np.int8)
 
 
@@ -287,7 +288,7 @@ def _step_marks(plane: Plane) -> NDArray[np.int64]:
 
 
 class _Calls(NamedTuple):
-    """What ended in calls, and where these began; see `Lanes`."""
+    """What ended in calls, and where these began; see `ThreadActivity`."""
 
     id: NDArray[np.int64]
     at_ps: NDArray[np.int64]
@@ -296,10 +297,10 @@ class _Calls(NamedTuple):
     ends: NDArray[np.bool_]
 
 
-def _calls(host: HostOps, device: DeviceEvents, doing: NDArray[np.int8]) -> _Calls:
+def _calls(host: HostOps, device: DeviceEvents, state: NDArray[np.int8]) -> _Calls:
     """Return when something ended in each call, and where: ops and copies; and when it began."""
     plane = host.plane
-    ops = host.event[(host.call != 0) & (doing[host.event] >= 0)]
+    ops = host.event[(host.call != 0) & (state[host.event] >= 0)]
     runs = plane.named(FUNCTION_RUN, _SESSION_RUN)
     ids = plane.integers("id")
     runs = runs[ids.present[runs]]

@@ -42,7 +42,7 @@ def linked(tables: Any) -> list[tuple]:  # noqa: ANN401  # tables of a host
     return [
         (direction, names.get(producer), names.get(consumer))
         for direction, producer, consumer in rows(
-            tables.copies, "direction", "producer", "consumer"
+            tables.transfers, "direction", "producer", "consumer"
         )
     ]
 
@@ -93,7 +93,7 @@ class TestEnds:
             ),
         )
 
-        assert rows(tables.copies, *ENDS) == [("a", "b")]
+        assert rows(tables.transfers, *ENDS) == [("a", "b")]
         assert linked(tables) == [("h2d", "a", "b")]
 
     @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ class TestEnds:
         )
 
         assert linked(tables) == [ends]
-        assert rows(tables.copies, *ENDS) == [ends[1:]]
+        assert rows(tables.transfers, *ENDS) == [ends[1:]]
 
     def test_are_not_linked_to_an_op_of_another_function(self) -> None:
         tables = tables_of(
@@ -127,7 +127,7 @@ class TestEnds:
         )
 
         assert linked(tables) == [("h2d", None, None)]
-        assert rows(tables.copies, *ENDS) == [("a", "b")]
+        assert rows(tables.transfers, *ENDS) == [("a", "b")]
 
 
 class TestToldByTheHostAlone:
@@ -149,7 +149,7 @@ class TestToldByTheHostAlone:
             ("d2h", None, "Exp"),
             ("p2p", None, "Log"),
         ]
-        assert rows(tables.copies, "bytes", "duration_ps") == [
+        assert rows(tables.transfers, "bytes", "duration_ps") == [
             (None, 0),
             (None, None),
             (None, None),

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.vocabulary import Names
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["SESSION_RUN", "Dispatches", "dispatches"]
 
 # polymorphic_function/function_type_utils.py and atomic_function.py: what a function is called
 # forwards under a tape has a name of its own, and so has its gradient.
@@ -37,10 +36,10 @@ _CONSTANT: Final = "_EagerConst"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dispatches:
+class ProgramCalls:
     """What threads outside of TensorFlow's own pools set going; what runs within is left out.
 
-    Arrays have one entry a dispatch, line by line, by start.
+    Arrays have one entry a call, line by line, by start.
 
     Attributes:
         line: Index of its line, int32.
@@ -68,11 +67,11 @@ class Dispatches:
     end_ps: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """Return the number of dispatches."""
+        """Return the number of calls."""
         return len(self.line)
 
     def by_line(self) -> list[NDArray[np.int64]]:
-        """Return the dispatches of each line, as indices."""
+        """Return the calls of each line, as indices."""
         if not len(self):
             return []
         return np.split(np.arange(len(self)), np.flatnonzero(np.diff(self.line)) + 1)
@@ -91,7 +90,7 @@ class _Numbered:
         return tuple(self._numbers)
 
 
-def dispatches(plane: Plane, names: Names) -> Dispatches:
+def program_calls(plane: Plane, names: Names) -> ProgramCalls:
     """Read off a host plane what its program's threads set going.
 
     Args:
@@ -109,7 +108,7 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
     event = np.flatnonzero(chosen)
     event = by_line(plane, event[own[plane.line_of[event]]])
     outer = is_outermost(plane, event)
-    group = np.cumsum(outer) - 1  # which dispatch each belongs to
+    group = np.cumsum(outer) - 1  # which call each belongs to
 
     label, definition = label_of[name_of[event]], definition_of[name_of[event]]
     call = is_call[name_of[event]]
@@ -127,7 +126,7 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
     # A function that makes variables first calls another, which initializes them.
     of_same = np.where(label == label[first][group], definition, -1)
     same, any_other = (_first_present(d, group, len(first)) for d in (of_same, definition))
-    return Dispatches(
+    return ProgramCalls(
         line=plane.line_of[event[first]],
         label=label[first],
         labels=labels.texts(),
@@ -144,7 +143,7 @@ def dispatches(plane: Plane, names: Names) -> Dispatches:
 def _of_names(
     plane: Plane, names: Names, labels: _Numbered, definitions: _Numbered
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
-    """Tell of each event name which dispatch it is: label, definition, whether a call."""
+    """Tell of each event name which call it is: label, definition, whether a call."""
     size = len(plane.names)
     label_of = np.full(size, -1, np.int32)
     definition_of = np.full(size, -1, np.int32)

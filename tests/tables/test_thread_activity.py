@@ -9,25 +9,25 @@ from hypothesis import strategies as st
 from tests.tables.reading import tables_of
 from tests.traces import call, event, executor, host, line, op, thread, us
 from traceanalyzer.native.events import Nested, flatten
-from traceanalyzer.tables.lanes import Doing, Lanes
+from traceanalyzer.tables.thread_activity import ThreadActivity, ThreadState
 
 US = 1_000_000
 
 
-def lanes_of(*lines: object) -> Lanes:
-    found = tables_of(host(*lines)).lanes  # type: ignore[arg-type]
+def lanes_of(*lines: object) -> ThreadActivity:
+    found = tables_of(host(*lines)).threads  # type: ignore[arg-type]
     assert found is not None
     return found
 
 
-def did(lanes: Lanes, name: str) -> list[tuple[float, float, str]]:
+def did(lanes: ThreadActivity, name: str) -> list[tuple[float, float, str]]:
     """What a thread did: start, end in us, what."""
     lane = lanes.name.index(name)
     own = slice(lanes.begin[lane], lanes.begin[lane + 1])
     return [
-        (start / US, end / US, Doing(doing).name)
-        for start, end, doing in zip(
-            lanes.start_ps[own], lanes.end_ps[own], lanes.doing[own], strict=True
+        (start / US, end / US, ThreadState(state).name)
+        for start, end, state in zip(
+            lanes.start_ps[own], lanes.end_ps[own], lanes.state[own], strict=True
         )
     ]
 

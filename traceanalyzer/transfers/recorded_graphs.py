@@ -15,28 +15,19 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Graph, Instance, Partition
     from traceanalyzer.tables.joined import OpRecord
 
-__all__ = ["Flow", "Recorded", "node_types"]
 
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Flow:
-    """The graph of a function, as it was placed once.
-
-    Attributes:
-        function: Full name of the function.
-        graph: Its nodes.
-        on_cpu: Whether each node was placed on a CPU; None where that was not recorded.
-        inputs: What each node takes: node and output of it.
-    """
+@dataclass(frozen=True, eq=False)
+class PlacedGraph:
+    """The graph of a function, as one instance of it was placed."""
 
     function: str
     graph: Graph
-    on_cpu: tuple[bool | None, ...]
-    inputs: tuple[tuple[tuple[int, int], ...], ...]
+    on_cpu: tuple[bool | None, ...]  #: of each node; None if not recorded
+    inputs: tuple[tuple[tuple[int, int], ...], ...]  #: of each node: node and output
 
     @classmethod
-    def of(cls, function: str, instance: Instance) -> Flow:
-        """Take one instantiation of a function."""
+    def of(cls, function: str, instance: Instance) -> PlacedGraph:
+        """Take one instance of a function."""
         graph = instance.input
         on_cpu = {device: _is_cpu(device) for device in set(instance.assigned)}
         return cls(
@@ -48,14 +39,13 @@ class Flow:
 
     def find(self, name: str) -> int:
         """Return the node of that name, or the one that it was made from; -1 for none."""
-        at = self.graph.index(name)
-        if at != UNKNOWN:
-            return at
-        found = (self.graph.index(base) for base in base_names(name))
-        return next((k for k in found if k != UNKNOWN), UNKNOWN)
+        for base in (name, *base_names(name)):
+            if (at := self.graph.index(base)) != UNKNOWN:
+                return at
+        return UNKNOWN
 
 
-class Recorded:
+class RecordedGraphs:
     """The recorded graphs of one host's functions, and the rows of the op table in them."""
 
     def __init__(
@@ -67,8 +57,8 @@ class Recorded:
         """Take what a capture recorded.
 
         Args:
-            capture_file: The capture's evidence.
-            records: What it tells of each row of the op table.
+            capture_file: The capture file.
+            records: Its record of each row of the op table.
             functions: The column `function` of these rows.
         """
         self._capture_file = capture_file
@@ -85,23 +75,20 @@ class Recorded:
             self.rows.setdefault(key, []).append(row)
             if label is not None:
                 called.setdefault(label, set()).add(record.function)
-        self._full_names = {label: min(names) for label, names in called.items() if len(names) == 1}
+        self.full_names = {label: min(names) for label, names in called.items() if len(names) == 1}
+        """Full names of functions by their name in tables, where it is unique."""
 
-    def flows(self, function: str) -> list[Flow]:
-        """Return the ways in which a function was placed.
+    def instances(self, function: str) -> list[PlacedGraph]:
+        """Return the placed instances of a function.
 
-        A session's graph tells nothing: each run has a part of it.
+        There are none of a session's graph: each run has a part of it.
         """
         found = None if is_session(function) else self._capture_file.function(function)
-        return [] if found is None else [Flow.of(function, i) for i in found.instances]
-
-    def full_name(self, label: str | None) -> str | None:
-        """Return the full name of a function that tables name so, if it is the only one."""
-        return None if label is None else self._full_names.get(label)
+        return [] if found is None else [PlacedGraph.of(function, i) for i in found.instances]
 
 
 def node_types(capture_file: CaptureFile, names: Iterable[str]) -> dict[str, str]:
-    """Return the types of nodes that ran, by name; of those only that have one type throughout."""
+    """Return the types of nodes that ran, by name; of those that have one type throughout."""
     instances = [i for f in capture_file.functions for i in f.instances]
     graphs: list[Graph | Partition] = [p for i in instances for p in i.partitions]
     graphs += [i.input for i in instances]

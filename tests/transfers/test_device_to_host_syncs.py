@@ -27,7 +27,7 @@ from traceanalyzer.run import load
 if TYPE_CHECKING:
     from tests.traces import Event
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.transfers.read_backs import ReadBack
+    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
 
 US = 10**6
 
@@ -38,14 +38,14 @@ def found(
     steps: int = 2,
     pool: tuple[Event, ...] = (),
     capture_file: CaptureFile | None = None,
-) -> tuple[ReadBack, ...]:
+) -> tuple[DeviceToHostSync, ...]:
     marks = [step(k, us(1000 * k, 1000)) for k in range(steps)]
     run = made(
         host(thread("python", 1)(*marks), thread("tf_Compute", 2)(*pool)),
         gpu(0)(stream(9)(*copies)),
         capture_file=capture_file,
     )
-    return run.costs.read_backs
+    return run.costs.device_to_host_syncs
 
 
 def predicate(at: int, size: int = 1, consumer: str = "cond/x/_6") -> Event:
@@ -103,7 +103,7 @@ class TestHowOften:
             gpu(0)(stream(9)(*(old_copy("D2H", 4, us(1000 * k + 500, 2)) for k in range(3)))),
         )
 
-        (back,) = run.costs.read_backs
+        (back,) = run.costs.device_to_host_syncs
         assert back.count_per_step == 1.0
 
     def test_more_than_a_scalar_is_none(self) -> None:
@@ -162,16 +162,17 @@ def test_predicates_of_a_recorded_program_are_found_costed_and_named() -> None:
     """
     run = load(CORPUS / "tfgpu-fatma-cnn-sandor", "2021_02_02_12_57_01")
 
-    told = {b.source_name: b for b in run.copy_costs.read_backs if b.reader == "predicate"}
-    assert sorted(told) == ["All_10", "cond/then/_0/cond/GreaterEqual"]
-    for back in told.values():
+    syncs = run.transfer_costs.device_to_host_syncs
+    predicates = {sync.source_name: sync for sync in syncs if sync.reader == "predicate"}
+    assert sorted(predicates) == ["All_10", "cond/then/_0/cond/GreaterEqual"]
+    for back in predicates.values():
         assert (back.count, back.count_per_step, back.bytes_each) == (21, 1.0, 1.0)
         assert back.device == "/device:GPU:0"
         assert 0 < (back.time_ps or 0) < (back.wait_ps or 0)
         assert (back.idle_ps or 0) > 0
-        assert run.copy_graph.nodes[back.source]["label"].startswith(f"{back.source_name}:")
-    assert told["All_10"].time_ps == 27_071_000
-    assert told["All_10"].consumer_name == "cond/readvariableop_resource/_6"
+        assert run.transfer_graph.nodes[back.source]["label"].startswith(f"{back.source_name}:")
+    assert predicates["All_10"].time_ps == 27_071_000
+    assert predicates["All_10"].consumer_name == "cond/readvariableop_resource/_6"
 
-    (own,) = (b for b in run.copy_costs.read_backs if b.reader == "python")
+    (own,) = (sync for sync in syncs if sync.reader == "python")
     assert (own.count, own.count_per_step) == (41, 2.0)

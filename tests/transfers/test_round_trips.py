@@ -1,4 +1,4 @@
-"""Islands: what goes from a GPU to ops on the CPU and back."""
+"""Round trips: what goes from a GPU to ops on the CPU and back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.traces import (
     us,
 )
 from tests.transfers.made import CPU, GPU, made, recorded
-from traceanalyzer.transfers.crossings import Crossing
+from traceanalyzer.transfers.host_transfers import TransferTotals
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.traces import Event
     from tests.transfers.made import Made
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.transfers.island import Island
+    from traceanalyzer.transfers.round_trips import RoundTrip
 
 US = 10**6
 
@@ -56,17 +56,17 @@ def run(ops: list[Event], on_gpu: list[Event], capture_file: CaptureFile | None 
     )
 
 
-def names(island: Island) -> list[str]:
-    return [op.name for op in island.ops]
+def names(trip: RoundTrip) -> list[str]:
+    return [op.name for op in trip.ops]
 
 
-def moved(island: Island, held: Collection[str] = ()) -> tuple[list[str], list[str], int, int]:
+def moved(trip: RoundTrip, held: Collection[str] = ()) -> tuple[list[str], list[str], int, int]:
     """What moves to the GPU and to the CPU, by name; what that saves, and what stays."""
-    move = island.cheapest_move(lambda op: op.name in held)
+    move = trip.cheapest_move(lambda op: op.name in held)
     assert move is not None
     return (
-        [island.known[key].name for key in move.to_gpu],
-        [island.known[key].name for key in move.to_cpu],
+        [trip.op_of_key[key].name for key in move.to_gpu],
+        [trip.op_of_key[key].name for key in move.to_cpu],
         move.saved,
         move.stays,
     )
@@ -85,14 +85,14 @@ class TestByCopiesAlone:
             ],
         )
 
-        (island,) = found.costs.islands
-        assert names(island) == ["a"]
-        assert island.certainty == "likely"  # as is, in a trace without a capture, where `a` ran
-        assert island.function == "f"
-        assert (island.host, island.between) == ("worker-0", ())
-        assert island.arriving == Crossing(count=1, bytes=100, time_ps=2 * US, exposed_ps=None)
-        assert island.leaving == Crossing(count=2, bytes=80, time_ps=4 * US, exposed_ps=None)
-        assert moved(island) == (["a"], [], 180, 0)
+        (trip,) = found.costs.round_trips
+        assert names(trip) == ["a"]
+        assert trip.certainty == "likely"  # as is, in a trace without a capture, where `a` ran
+        assert trip.function == "f"
+        assert (trip.host, trip.between) == ("worker-0", ())
+        assert trip.arriving == TransferTotals(count=1, bytes=100, time_ps=2 * US, exposed_ps=None)
+        assert trip.leaving == TransferTotals(count=2, bytes=80, time_ps=4 * US, exposed_ps=None)
+        assert moved(trip) == (["a"], [], 180, 0)
 
     def test_what_leaves_before_anything_comes_does_not_go_round(self) -> None:
         found = run(
@@ -100,7 +100,7 @@ class TestByCopiesAlone:
             [onto("c", "y", 40, 5), off("x", "a", 100, 10)],
         )
 
-        assert found.costs.islands == ()
+        assert found.costs.round_trips == ()
 
 
 class TestInARecordedGraph:
@@ -125,13 +125,13 @@ class TestInARecordedGraph:
             capture_file,
         )
 
-        (island,) = found.costs.islands
-        assert names(island) == ["a", "b", "c"]
-        assert [op.op_id for op in island.ops] == [found.op_id("a"), None, found.op_id("c")]
-        assert (island.certainty, island.function) == ("certain", "f")
-        assert (island.arriving.bytes, island.leaving.bytes) == (100, 40)
+        (trip,) = found.costs.round_trips
+        assert names(trip) == ["a", "b", "c"]
+        assert [op.op_id for op in trip.ops] == [found.op_id("a"), None, found.op_id("c")]
+        assert (trip.certainty, trip.function) == ("certain", "f")
+        assert (trip.arriving.bytes, trip.leaving.bytes) == (100, 40)
         # d goes along: how much it takes of a is not known, so nothing is copied to it anew.
-        to_gpu, *rest = moved(island)
+        to_gpu, *rest = moved(trip)
         assert (sorted(to_gpu), rest) == (["a", "b", "c", "d"], [[], 140, 0])
 
     def test_an_op_whose_kernels_take_longer_than_the_copies_stays(self) -> None:
@@ -153,8 +153,8 @@ class TestInARecordedGraph:
             capture_file,
         )
 
-        (island,) = found.costs.islands
-        assert island.cheapest_move(lambda op: op.name in {"text", "use"}) is None
+        (trip,) = found.costs.round_trips
+        assert trip.cheapest_move(lambda op: op.name in {"text", "use"}) is None
 
     def test_nothing_is_guessed(self) -> None:
         """a and c are of one function, but the graph does not connect them."""
@@ -171,4 +171,4 @@ class TestInARecordedGraph:
             capture_file,
         )
 
-        assert found.costs.islands == ()
+        assert found.costs.round_trips == ()

@@ -10,8 +10,8 @@ import pandas as pd
 
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.device_events import CopyDetails
+from traceanalyzer.tables.op_occurrences import launch_functions
 from traceanalyzer.tables.placements import placement_of_device
-from traceanalyzer.tables.sightings import launch_functions
 from traceanalyzer.tables.text_columns import categorical, empty, filled, mapped
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 from traceanalyzer.trace.columns import Strings
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
     from traceanalyzer.tables.device_events import DeviceEvents
     from traceanalyzer.tables.host_ops import HostOps
-    from traceanalyzer.tables.sightings import Sightings
+    from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.tracer import TracerFacts
     from traceanalyzer.trace.columns import Plane
 
-__all__ = ["copy_rows", "count_copies"]
 
 _TENSOR: Final = (
     "copy"  # tensor_handle.cc, copy_to_device_node.h: what such a copy's edge is called
@@ -66,10 +65,10 @@ class _Asked(NamedTuple):
     launch_ps: pd.arrays.IntegerArray
 
 
-def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
+def transfer_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here and nowhere else
     host_name: str,
     ops: pd.DataFrame,
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps | None,
     device: DeviceEvents,
     facts: TracerFacts,
@@ -82,8 +81,8 @@ def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here an
     costs nothing.
     """
     names = _OpNames(ops)
-    on_device = _device_rows(names, ops["placement"].tolist(), sightings, host, device)
-    sent = _sent_rows(names, sightings, host, device, facts)
+    on_device = _device_rows(names, ops["placement"].tolist(), occurrences, host, device)
+    sent = _sent_rows(names, occurrences, host, device, facts)
     table = pd.concat([on_device, sent], ignore_index=True) if len(sent) else on_device
     ids = np.array([*ops["op_id"], None], dtype=object)  # the last stands for row -1
     table["producer"] = ids[table["producer"].to_numpy(np.int64)]
@@ -93,7 +92,7 @@ def copy_rows(  # noqa: PLR0913, PLR0917 - the parts of one host, joined here an
     return table
 
 
-def count_copies(ops: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
+def count_transfers(ops: pd.DataFrame, copies: pd.DataFrame) -> pd.DataFrame:
     """Return the op table with the copies of each op counted in, as producer or as consumer."""
     row_of = pd.Series(np.arange(len(ops)), index=ops["op_id"].to_numpy(dtype=object))
     ends = [
@@ -147,15 +146,15 @@ class _OpNames:
 def _device_rows(
     names: _OpNames,
     placements: list[str],
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps | None,
     device: DeviceEvents,
 ) -> pd.DataFrame:
     rows = np.flatnonzero(device.direction.present)
-    ends = _ends(names, placements, sightings, host, device, rows)
+    ends = _ends(names, placements, occurrences, host, device, rows)
     details = [*device.copy_details, CopyDetails()]  # the last is of a copy without any
     told = device.details[rows]
-    asked = _asked(sightings, host, device, rows)
+    asked = _asked(occurrences, host, device, rows)
     return pd.DataFrame(
         {
             "device": categorical(device.device.take(rows)),
@@ -182,7 +181,7 @@ def _device_rows(
 
 
 def _asked(
-    sightings: Sightings, host: HostOps | None, device: DeviceEvents, rows: NDArray[np.int64]
+    occurrences: OpOccurrences, host: HostOps | None, device: DeviceEvents, rows: NDArray[np.int64]
 ) -> _Asked:
     """Tell how the host came to set off the copies at `rows` of the device events.
 
@@ -207,8 +206,8 @@ def _asked(
     is_known = launch >= 0
     launch = np.where(is_known, launch, 0)  # whose values count where it is known
     owner = np.where(is_known, host.owner[launch], -1)
-    row = np.append(sightings.of_occurrence, -1)[owner]
-    types = sightings.rows["type"].tolist()
+    row = np.append(occurrences.of_occurrence, -1)[owner]
+    types = occurrences.rows["type"].tolist()
     of_transfer = [t if role_of_type(t) == Role.TRANSFER else "op" for t in types]
     kinds = dict.fromkeys(of_transfer)
     code = np.array([*(list(kinds).index(k) for k in of_transfer), -1], np.int32)[row]
@@ -231,10 +230,10 @@ def _asked(
     )
 
 
-def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
+def _ends(  # noqa: PLR0913, PLR0917 - as `transfer_rows`
     names: _OpNames,
     placements: list[str],
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps | None,
     device: DeviceEvents,
     rows: NDArray[np.int64],
@@ -247,7 +246,7 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     Args:
         names: Looks up rows by name.
         placements: Placement of each row of the op table.
-        sightings: The rows of the op table.
+        occurrences: The rows of the op table.
         host: Op occurrences on the host.
         device: The device events.
         rows: Which of them are copies.
@@ -269,11 +268,11 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     producer_row = _find_rows(names, functions, producer)
     consumer_row = _find_rows(names, functions, consumer)
 
-    own = np.append(sightings.of_occurrence, -1)[owner]
+    own = np.append(occurrences.of_occurrence, -1)[owner]
     own_label = mapped(label, lambda text: None if _is_transfer(text) else text.rpartition(":")[0])
     named = _find_rows(names, functions, own_label)
     own = np.where(named >= 0, named, own)
-    is_transfer = np.array([*_transfer_rows(sightings), False], np.bool_)[own]
+    is_transfer = np.array([*_transfer_rows(occurrences), False], np.bool_)[own]
     own = np.where(is_transfer, -1, own)
     # An op on a GPU, whose copy bears its name, reads its result back or has an input brought; for
     # an op on the CPU it is the other way about. Where it ran unknown, so is which end it is, but
@@ -286,12 +285,12 @@ def _ends(  # noqa: PLR0913, PLR0917 - as `copy_rows`
     on_gpu = np.array([str(p).startswith("gpu") for p in (*placements, None)], np.bool_)[own]
     on_gpu |= named >= 0
     on_cpu &= ~on_gpu
-    is_eager = np.array([*sightings.rows["is_eager"], False], np.bool_)[own]
+    is_eager = np.array([*occurrences.rows["is_eager"], False], np.bool_)[own]
     makes = unnamed & ((to_host & on_gpu) | (to_device & on_cpu))
     takes = unnamed & ((to_device & (on_gpu | (is_eager & ~on_cpu))) | (to_host & on_cpu))
     return _Ends(
-        filled(producer, _row_names(sightings, np.where(makes, own, -1))),
-        filled(consumer, _row_names(sightings, np.where(takes, own, -1))),
+        filled(producer, _row_names(occurrences, np.where(makes, own, -1))),
+        filled(consumer, _row_names(occurrences, np.where(takes, own, -1))),
         np.where(makes, own, producer_row),
         np.where(takes, own, consumer_row),
     )
@@ -310,12 +309,12 @@ def _sent_value(label: str) -> str | None:
     return _EDGE_SUFFIX.sub("", label.rpartition(":")[0]) if _is_transfer(label) else None
 
 
-def _transfer_rows(sightings: Sightings) -> NDArray[np.bool_]:
-    return np.array([role_of_type(t) == Role.TRANSFER for t in sightings.rows["type"]], np.bool_)
+def _transfer_rows(occurrences: OpOccurrences) -> NDArray[np.bool_]:
+    return np.array([role_of_type(t) == Role.TRANSFER for t in occurrences.rows["type"]], np.bool_)
 
 
-def _row_names(sightings: Sightings, rows: NDArray[np.int64]) -> Strings:
-    return Strings(rows.astype(np.int32), tuple(sightings.rows["name"]))
+def _row_names(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
+    return Strings(rows.astype(np.int32), tuple(occurrences.rows["name"]))
 
 
 def _find_rows(names: _OpNames, functions: Strings, column: Strings) -> NDArray[np.int64]:
@@ -331,12 +330,12 @@ def _find_rows(names: _OpNames, functions: Strings, column: Strings) -> NDArray[
 
 def _sent_rows(
     names: _OpNames,
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps | None,
     device: DeviceEvents,
     facts: TracerFacts,
 ) -> pd.DataFrame:
-    sent = [] if host is None else _sent(names, sightings, host, device, facts)
+    sent = [] if host is None else _sent(names, occurrences, host, device, facts)
     n = len(sent)
     table = pd.DataFrame(sent, columns=list(_Sent._fields), dtype=object)
     return table.astype(
@@ -354,7 +353,7 @@ def _sent_rows(
 
 def _sent(
     names: _OpNames,
-    sightings: Sightings,
+    occurrences: OpOccurrences,
     host: HostOps,
     device: DeviceEvents,
     facts: TracerFacts,
@@ -390,8 +389,8 @@ def _sent(
         direction = _direction(move.source, move.target, "", facts)
         ends = {placement_of_device(move.source), placement_of_device(move.target)}
         if direction and ends.isdisjoint(shown):
-            consumer = int(sightings.of_occurrence[move.occurrence])
-            name = sightings.rows["name"].iloc[consumer]
+            consumer = int(occurrences.of_occurrence[move.occurrence])
+            name = occurrences.rows["name"].iloc[consumer]
             start = int(plane.start_ps[move.event])
             took = _duration(direction, move.source, move.target)
             thread = _thread(plane, move.event)
