@@ -16,10 +16,10 @@ from traceanalyzer.capture_file.document import (
     SessionConfig,
 )
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.evidence.differences import differences
-from traceanalyzer.evidence.failure import failure
 from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
+from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.gpu_differences import differences
 from traceanalyzer.report.assemble import assemble
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.evidence.recurrent import doubt_in_a_loop, recurrent_of, replaced_loop
+from traceanalyzer.placement.keras_rnn import doubt_in_a_loop, recurrent_of, replaced_loop
 
 _LSTM = {
     "name": "encoder",

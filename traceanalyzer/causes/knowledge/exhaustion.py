@@ -1,7 +1,6 @@
-"""What the message of a ResourceExhaustedError tells: what was to be allocated, and what held it.
+"""Reads messages of ResourceExhaustedError: what was to be allocated, and what held memory.
 
-The forms are TensorFlow's own; where each comes from stands beside it. Its allocator's long account
-goes to stderr and is no part of the message.
+The long report of TensorFlow's allocator goes to stderr and is not part of the message.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from traceanalyzer.evidence.places import device_text
 from traceanalyzer.format import size_text
-
-__all__ = ["Exhaustion", "exhaustion"]
+from traceanalyzer.placement.devices import device_text
 
 # `OpKernelContext::allocate_tensor` (op_kernel.cc).
 _TENSOR: Final = re.compile(
@@ -24,11 +21,11 @@ _TENSOR: Final = re.compile(
 _SOME_BYTES: Final = re.compile(
     r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>[\d.]+) ?(?P<unit>bytes|[KMGT]?i?B)"
 )
-# `ReportAllocsOnResourceExhausted` (step_stats_collector.cc), where the program asks for it by
+# `ReportAllocsOnResourceExhausted` (step_stats_collector.cc), if the program requests it with
 # `RunOptions.report_tensor_allocations_upon_oom`; seen with TensorFlow 2.21.
 _USAGE: Final = re.compile(r"^Current usage from device: (?P<device>\S+), allocator: (?P<name>\S+)")
 _USED: Final = re.compile(r"^ +(?P<size>[\d.]+)(?P<unit>[KMGT]?i?B) from (?P<name>\S.*)$")
-# The same error says that a disk is full, that files are too many, or a message too long.
+# The same error reports full disks, too many open files, and messages that are too long.
 _NOT_MEMORY: Final = re.compile(
     r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
 )
@@ -45,39 +42,33 @@ _BYTES: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exhaustion:
-    """What could not be had.
+    """What could not be allocated; "" or None for what the message does not say."""
 
-    Attributes:
-        is_of_memory: Whether it is about memory at all, and not about a disk or a message.
-        tensor: The tensor, `float[8,8]`; "" where not told.
-        bytes: Its size, or None.
-        device: The device whose memory it was, "" where not told.
-        allocator: The allocator that had no room, "" where not told.
-        largest: The ops that held most of that device's memory then, the largest first; empty
-            unless the program asked for that report.
-    """
-
+    #: Whether memory ran out, and not a disk or the like.
     is_of_memory: bool
+    #: The tensor, such as `float[8,8]`.
     tensor: str = ""
     bytes: int | None = None
     device: str = ""
     allocator: str = ""
+    #: The ops that held most of the device's memory, with bytes, the largest first; empty unless
+    #: the program requested this report.
     largest: tuple[tuple[str, int], ...] = ()
 
     @property
     def is_on_host(self) -> bool:
-        """Whether it was the host's memory that did not suffice, which is no matter of GPUs."""
+        """Whether host memory ran out, not a GPU's."""
         return "/device:CPU:" in self.device
 
     @property
-    def wanted(self) -> str:
-        """What was to be allocated, in words."""
+    def attempt(self) -> str:
+        """What TensorFlow could not do, after "TensorFlow"."""
         if not self.tensor and self.bytes is None:
-            return "could not allocate what an op needs"
+            return "could not allocate memory for an op"
         size = "" if self.bytes is None else size_text(self.bytes)
-        what = f"{self.tensor}, {size}," if self.tensor and size else self.tensor or size
+        tensor = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
         where = f" on {device_text(self.device)}" if self.device else ""
-        return f"was to allocate {what}{where}"
+        return f"could not allocate {tensor}{where}"
 
 
 def exhaustion(message: str) -> Exhaustion:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.causes.examples import Example, captured
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, read, tensor
-from traceanalyzer.evidence.after_model import after_the_model, away_from_the_input
+from traceanalyzer.causes.knowledge.after_model import after_the_model, away_from_the_input
 from traceanalyzer.model import Fix
 from traceanalyzer.tables.joined import OpRecord
 

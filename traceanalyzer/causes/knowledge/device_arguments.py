@@ -10,9 +10,9 @@ import linecache
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.places import device_text
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -8,13 +8,10 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.evidence.places import (
-    asks_for_cpu,
-    blocker_text,
-    borne_out,
-)
+from traceanalyzer.causes.knowledge.finding_text import blocker_text, checked_if_sufficient
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.explanations import PlacementExplanation
 
 if TYPE_CHECKING:
@@ -49,7 +46,7 @@ def test_a_fix_is_checked_only_where_nothing_else_holds_the_op(
 ) -> None:
     first = blocker("attributes", "MatMul", attributes={"T": "int32"})
     explanation = PlacementExplanation(type="MatMul", blockers=(first, *others))
-    (fix,) = borne_out(
+    (fix,) = checked_if_sufficient(
         [Fix(text="cast", checked=True)], [(cpu_op("MatMul", explanation=explanation), first)]
     )
     assert fix.checked is checked

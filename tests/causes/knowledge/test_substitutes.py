@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.evidence.substitutes import OF_FUNCTIONS, SUBSTITUTES, substitute_for
+from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.placement.support import all_on_host
@@ -15,13 +15,12 @@ from traceanalyzer.placement.support import all_on_host
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.evidence.substitute_code import Code
+    from tests.causes.knowledge.substitute_code import Code
 
 _FOLLOWING: Final = {"_Arg", "_Retval", "Const", "Shape"}  # they go where their neighbour is
-_ALL: Final = {**{(op, ""): each for op, each in SUBSTITUTES.items()}, **OF_FUNCTIONS}
 _CODES: Final[list[Code]] = [
     (op, function, each.code, dtype)
-    for (op, function), each in sorted(_ALL.items())
+    for (op, function), each in sorted(SUBSTITUTES.items())
     for dtype in each.types or ("float",)
 ]
 
@@ -31,13 +30,13 @@ some_codes = pytest.mark.parametrize(
 
 
 def _in_fork(function: str, codes: Sequence[Code]) -> Any:  # noqa: ANN401 - what it returns
-    outcome = the_oracle().run(f"tests.evidence.substitute_code:{function}", codes, gpus=0)
+    outcome = the_oracle().run(f"tests.causes.knowledge.substitute_code:{function}", codes, gpus=0)
     assert outcome.exit_code == 0, outcome.error
     return outcome.value
 
 
 def test_what_it_replaces_has_no_gpu_kernel_in_any_version() -> None:
-    for op, _ in _ALL:
+    for op, _ in SUBSTITUTES:
         versions = [v for v in supported() if load(v).definition(op) is not None]
         assert versions, op
         assert not [v for v in versions if bool(load(v).gpu_kernels(op))], op
@@ -45,7 +44,7 @@ def test_what_it_replaces_has_no_gpu_kernel_in_any_version() -> None:
 
 @some_codes
 def test_code_that_is_called_checked_gives_the_result_of_the_op(codes: Sequence[Code]) -> None:
-    assert not _in_fork("differences", [c for c in codes if _ALL[c[0], c[1]].is_same])
+    assert not _in_fork("differences", [c for c in codes if SUBSTITUTES[c[0], c[1]].same_result])
 
 
 @some_codes
@@ -62,7 +61,7 @@ def test_every_op_of_the_code_has_a_gpu_kernel_in_every_version(codes: Sequence[
 
 @some_codes
 def test_tensorflow_places_the_code_on_a_gpu(codes: Sequence[Code]) -> None:
-    outcome = the_oracle().run("tests.evidence.substitute_code:run_all", codes)
+    outcome = the_oracle().run("tests.causes.knowledge.substitute_code:run_all", codes)
 
     assert outcome.exit_code == 0, outcome.error
     on_cpu = {
@@ -77,12 +76,12 @@ def test_tensorflow_places_the_code_on_a_gpu(codes: Sequence[Code]) -> None:
 
 def test_nothing_is_offered_for_a_type_that_the_code_does_not_move() -> None:
     assert substitute_for("UniqueV2", {"T": "string"}) is None
-    assert substitute_for("UniqueV2", {"T": "float"}) is SUBSTITUTES["UniqueV2"]
+    assert substitute_for("UniqueV2", {"T": "float"}) is SUBSTITUTES["UniqueV2", ""]
 
 
 def test_a_type_that_was_not_recorded_is_not_called_checked() -> None:
-    assert not SUBSTITUTES["UniqueV2"].is_checked_for({})
-    assert SUBSTITUTES["UniqueV2"].is_checked_for({"T": "float"})
+    assert not SUBSTITUTES["UniqueV2", ""].is_checked_for({})
+    assert SUBSTITUTES["UniqueV2", ""].is_checked_for({"T": "float"})
 
 
 def _computes_on_gpu(version: str, op: str, attributes: dict[str, Any], dtype: str) -> bool:

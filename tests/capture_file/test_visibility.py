@@ -17,7 +17,7 @@ from traceanalyzer.capture_file.document import (
     SessionConfig,
     VisibilityChoice,
 )
-from traceanalyzer.evidence.visibility import obstacles, of_the_program, saw_no_gpu
+from traceanalyzer.capture_file.visibility import obstacles, of_the_program, saw_no_gpu
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 _GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.causes.examples import line
-from traceanalyzer.evidence.library_switches import around, switch_of
+from traceanalyzer.causes.knowledge.library_code import around, switch_of
 
 
 def test_nothing_is_made_up_for_other_code() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.causes.examples import blocker, line
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.evidence.device_arguments import argument_note
+from traceanalyzer.causes.knowledge.device_arguments import argument_note
 
 if TYPE_CHECKING:
     from traceanalyzer.placement.blocker import Blocker

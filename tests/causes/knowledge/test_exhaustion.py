@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from traceanalyzer.evidence.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 TENSOR = f"OOM when allocating tensor with shape[2097152,2097152] and type float on {GPU} by "
@@ -46,7 +46,7 @@ def test_xla_tells_bytes_alone(message: str, size: int) -> None:
     told = exhaustion(message)
 
     assert (told.bytes, told.device) == (size, "")
-    assert told.wanted == "was to allocate 8.59 GB"
+    assert told.attempt == "could not allocate 8.59 GB"
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_xla_tells_bytes_alone(message: str, size: int) -> None:
 )
 def test_a_full_disk_is_no_want_of_memory(message: str, *, is_of_memory: bool) -> None:
     assert exhaustion(message).is_of_memory is is_of_memory
-    assert exhaustion(message).wanted == "could not allocate what an op needs"
+    assert exhaustion(message).attempt == "could not allocate memory for an op"

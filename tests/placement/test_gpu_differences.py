@@ -14,11 +14,11 @@ from tests.emulator.oracle import the_oracle
 from tests.placement.graphs import node
 from tests.placement.test_program import Program
 from traceanalyzer.capture_file.document import Definition
-from traceanalyzer.evidence.differences import (
+from traceanalyzer.health import trace_health
+from traceanalyzer.placement.gpu_differences import (
     differences,
     doubt_on_a_gpu,
 )
-from traceanalyzer.health import trace_health
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile

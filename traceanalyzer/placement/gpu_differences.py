@@ -10,9 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.failure import failure
-from traceanalyzer.evidence.places import line_text
-from traceanalyzer.evidence.recurrent import (
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.format import listed
+from traceanalyzer.placement.devices import CPU
+from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.keras_rnn import (
     Recurrent,
     doubt_in_a_loop,
     loops_of_keras,
@@ -20,8 +22,6 @@ from traceanalyzer.evidence.recurrent import (
     refusal,
     replaced_loop,
 )
-from traceanalyzer.format import listed
-from traceanalyzer.placement.devices import CPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

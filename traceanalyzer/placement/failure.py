@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.evidence.places import line_text
-from traceanalyzer.evidence.visibility import obstacles, ran_in_sessions_alone
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.visibility import obstacles, ran_in_sessions_alone
 from traceanalyzer.placement.program import machine_of
 
 if TYPE_CHECKING:
