@@ -7,10 +7,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from traceanalyzer.evidence.device_arguments import argument_note
+from traceanalyzer.causes.knowledge.device_arguments import argument_note
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
-from traceanalyzer.model import Blocker, Evidence, Fix
+from traceanalyzer.model import Blocker as ReportedBlocker
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
     from traceanalyzer.evidence.analysis import Analysis, CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.model import Certainty
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 __all__ = ["attribute", "cause_of"]
@@ -61,7 +62,7 @@ class _Matched:
     """A blocker of an op, and the cause it belongs to."""
 
     cause: Cause
-    blocker: RecordedBlocker
+    blocker: Blocker
     match: CauseMatch
 
     @property
@@ -125,7 +126,7 @@ def _led(known: list[_Matched]) -> tuple[list[_Matched], _Keys]:
 
 
 def cause_of(
-    cpu_op: CpuOp, blocker: RecordedBlocker, causes: Sequence[Cause]
+    cpu_op: CpuOp, blocker: Blocker, causes: Sequence[Cause]
 ) -> tuple[Cause, CauseMatch, FindingText] | None:
     """Return the cause of a blocker, with the text for this op alone.
 
@@ -143,7 +144,7 @@ def cause_of(
 
 
 def _match(
-    cpu_op: CpuOp, blocker: RecordedBlocker, causes: Sequence[Cause], failed: dict[str, str]
+    cpu_op: CpuOp, blocker: Blocker, causes: Sequence[Cause], failed: dict[str, str]
 ) -> _Matched | None:
     for cause in causes:
         if cause.id in failed:
@@ -308,13 +309,13 @@ def _with_argument(
     return replace(finding, evidence=(*finding.evidence, evidence), fixes=(fix, *others))
 
 
-def _blocker(of_key: Sequence[tuple[CpuOp, _Matched]]) -> Blocker:
+def _blocker(of_key: Sequence[tuple[CpuOp, _Matched]]) -> ReportedBlocker:
     certainties: list[Certainty] = []
     evidence: dict[Evidence, None] = {}
     for cpu_op, each in of_key:
         certainties += (cpu_op.explanation.certainty, each.match.certainty)
         evidence.update(dict.fromkeys(each.match.evidence))
-    return Blocker(
+    return ReportedBlocker(
         cause=of_key[0][1].cause.id,
         certainty=_least(certainties),
         sufficient=True,  # each alone keeps the op: see `PlacementExplanation.blockers`

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import FindingText
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def said(cpu_op: CpuOp, blocker: RecordedBlocker) -> FindingText:
+def said(cpu_op: CpuOp, blocker: Blocker) -> FindingText:
     assert CAUSE.describe is not None
     return CAUSE.describe([(cpu_op, blocker)])
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op
 from traceanalyzer.causes.dtype_unsupported import CAUSE
-from traceanalyzer.placement.kernels import GPU
+from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Fix
 
 NEWEST = load(supported()[-1])
-WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not has_gpu_kernel(NEWEST, op)]
+WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not bool(NEWEST.gpu_kernels(op))]
 
 
 def said(op: str, **fields: str) -> FindingText:

@@ -9,7 +9,7 @@ from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.resource_on_cpu import CAUSE
 from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 
 
 def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:

@@ -11,7 +11,7 @@ from tests.capture_file.capture_files import sample
 from tests.causes.examples import Example, cpu_op
 from traceanalyzer.evidence.analysis import analyse
 from traceanalyzer.evidence.candidates import Candidates
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.trace.tfevents import TfVersion
 

@@ -12,14 +12,14 @@ from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature, Tensor
 from traceanalyzer.causes import all_causes
 from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.explanations import PlacementExplanation
 from traceanalyzer.evidence.pinned import memory_note
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.findings import Finding
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 GB, MB = 10**9, 10**6
@@ -83,7 +83,7 @@ def run_of(
     return captured(run, capture_file, (record,))
 
 
-def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, RecordedBlocker]:  # noqa: ANN401
+def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Blocker]:  # noqa: ANN401
     hold = blocker(
         "request", op_type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=frame
     )
@@ -93,7 +93,7 @@ def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Recor
     return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), hold
 
 
-def finding(run: Run, member: tuple[CpuOp, RecordedBlocker]) -> Finding:
+def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:
     analysis = Analysis(run=run, machine=None, cpu_ops=(member[0],))
     (found,), failed = attribute(analysis, all_causes())
     assert not failed

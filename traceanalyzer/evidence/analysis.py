@@ -8,19 +8,21 @@ from weakref import WeakKeyDictionary
 
 import pandas as pd
 
-from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
-from traceanalyzer.evidence.explanations import (
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.evidence.free_choices import FreeChoices
+from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
     explanation_by_registry,
 )
-from traceanalyzer.evidence.failure import gpus_required
-from traceanalyzer.evidence.free_choices import FreeChoices
-from traceanalyzer.evidence.swapped_functions import SwappedFunctions
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
-from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.placement.failure import gpus_required
+from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.program import machine_of, with_gpus
+from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
@@ -33,40 +35,28 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.tables.joined import OpRecord
 
-__all__ = ["Analysis", "CpuOp", "analyse", "analyse_on_a_gpu"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOp:
     """An op on the CPU.
 
     Attributes:
-        op_id: Its row of the op table.
-        host: Its host.
-        name: Its name.
-        type: Its type, as the trace has it.
-        function: The function it ran in, "" for none.
-        file: The user's file that asked for it, or None.
-        line: The line in it, or None.
-        host_self_ps: Its time.
-        requested_device: What was asked for it; None where not known.
         case: What is known to keep it from a GPU.
-        node: The function that was instantiated, and its node; "" where a capture tells of none.
-        is_eager: Whether it ran eagerly.
     """
 
-    op_id: str
+    op_id: str  #: its row of the op table
     host: str
     name: str
-    type: str
-    function: str
-    file: str | None
-    line: int | None
-    host_self_ps: int
-    requested_device: str | None
+    type: str  #: its type, as the trace has it
+    function: str  #: the function it ran in, "" for none
+    file: str | None  #: the user's file that asked for it, or None
+    line: int | None  #: the line in it, or None
+    host_self_ps: int  #: its time
+    requested_device: str | None  #: what was asked for it; None where not known
     explanation: PlacementExplanation
+    #: The function that was instantiated, and its node; "" where a capture tells of none.
     node: tuple[str, str] = ("", "")
-    is_eager: bool = False
+    is_eager: bool = False  #: whether it ran eagerly
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -74,31 +64,29 @@ class Analysis:
     """The ops of a run on the CPU, and what keeps them from a GPU.
 
     Attributes:
-        run: The run.
-        machine: The machine that was assumed, or None for the run's own.
         subjects: The ops, in the order of the op table.
-        off_the_cpu: Op ids of the input pipeline that are not on the CPU of that machine.
-        on_host: Where a machine is assumed, ops that it has on a GPU and computes on the host.
-        replayed: How many ops were replayed on the machine that was assumed.
-        not_replayed: Op ids of those that could not be, as nothing was recorded of their nodes.
-            Where the kernel registry settles that such an op is on the CPU, it is in `subjects`.
-        replaced: Ops that the program would not have on it, by id, with what it does instead.
-        unsure: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
-        swapped: What grappler would run instead of functions of the program, a sentence each.
     """
 
     run: Run
-    machine: Machine | None
+    machine: Machine | None  #: the machine that was assumed, or None for the run's own
     cpu_ops: tuple[CpuOp, ...]
+    #: Op ids of the input pipeline that are not on the CPU of that machine.
     off_the_cpu: frozenset[str] = frozenset()
+    #: Where a machine is assumed, ops that it has on a GPU and computes on the host.
     on_host: tuple[CpuOp, ...] = ()
-    replayed: int = 0
+    replayed: int = 0  #: how many ops were replayed on the machine that was assumed
+    #: Op ids of those that could not be, as nothing was recorded of their nodes. Where the kernel
+    #: registry settles that such an op is on the CPU, it is in `subjects`.
     not_replayed: frozenset[str] = frozenset()
+    #: Ops that the program would not have on it, by id, with what it does instead.
     replaced: Mapping[str, str] = field(default_factory=dict)
+    #: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
     unsure: Mapping[str, str] = field(default_factory=dict)
+    #: What grappler would run instead of functions of the program, a sentence each.
     swapped: tuple[str, ...] = ()
 
 
+_MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
 # What was found of the runs that are still in use.
 _FOUND: WeakKeyDictionary[Run, tuple[CpuOp, ...]] = WeakKeyDictionary()
@@ -166,12 +154,7 @@ class _Replayed:
                 continue
             explanation = None if record is None else explanations.of(str(row.type), record)
             if record is None or (explanation is not None and explanation.basis == "none"):
-                self.not_replayed.append(row.op_id)
-                explanation = explanation_by_registry(
-                    str(row.type), _types(row.input_types), version
-                )
-                if explanation.blockers:
-                    self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+                self._add_by_registry(row, record, version)
                 continue
             self.replayed += 1
             gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
@@ -184,11 +167,27 @@ class _Replayed:
                 if on_cpu is not None:
                     self.unsure[row.op_id] = choices.why_unsure(on_cpu)
             explanation = explanation or explanations.on_host(record)
+            if explanation is None and _may_be_pinned(capture_file, row, record):
+                self.unsure.setdefault(row.op_id, _MAY_BE_PINNED)
             if explanation is not None:
                 doubt = swapped.doubt(record.function)
                 doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
                 explanation = doubted(choices.weighed(explanation), doubt)
                 found.append(_cpu_op(row, record, explanation))
+
+    def _add_by_registry(self, row: Any, record: OpRecord | None, version: str | None) -> None:  # noqa: ANN401
+        self.not_replayed.append(row.op_id)
+        explanation = explanation_by_registry(str(row.type), _types(row.input_types), version)
+        if explanation.blockers:
+            self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+
+
+def _may_be_pinned(capture_file: CaptureFile, row: Any, record: OpRecord) -> bool:  # noqa: ANN401
+    """Return whether an optimizer that is on may move a node from a GPU to the host."""
+    if record.signatures:
+        return False
+    is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
+    return is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
 
 
 def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:

@@ -34,14 +34,12 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.evidence.library_scopes import habit_of, last_minor
-from traceanalyzer.evidence.places import asks_for_cpu
-from traceanalyzer.placement import versions
-from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
-from traceanalyzer.placement.pin_to_host import MOVED_IF_SMALL
-from traceanalyzer.placement.pinning import pins_nothing
+from traceanalyzer.placement import kernel_tables
+from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
+from traceanalyzer.placement.kernels import DEFAULT
+from traceanalyzer.placement.library_scopes import habit_of, last_minor
+from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
-from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.session_graphs import is_session_graph
 from traceanalyzer.tables.vocabulary import Role
@@ -54,8 +52,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
-
-__all__ = ["SETTLED_BY", "Candidates"]
 
 # What decides among them, where only a trace was recorded.
 SETTLED_BY: Final = (
@@ -99,11 +95,7 @@ class Candidates:
     """Names the causes that are not excluded for the ops of a run."""
 
     def __init__(self, run: Run) -> None:
-        """Look at what the ops of a run tell of each other.
-
-        Args:
-            run: The run.
-        """
+        """Look at what the ops of a run tell of each other."""
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
         self._not_pinning = {
@@ -164,7 +156,7 @@ class Candidates:
             yield from ("explicit_cpu_placement", "library_cpu_placement")
         if cpu_op.explanation.kernels is not None and GPU in cpu_op.explanation.kernels:
             yield from ("dtype_unsupported", "attr_unsupported", "no_gpu_kernel")
-        if self._kernels.proof.excludes:
+        if self._kernels.exact:
             yield "no_gpu_kernel"
         if cpu_op.host in self._not_pinning:
             yield "grappler_pin_to_host"
@@ -193,7 +185,7 @@ class Candidates:
         """Return whether TensorFlow is known to be older than the oldest table."""
         if self._version is None:
             return False
-        return last_minor(self._version) < versions.minor_of(supported()[0])
+        return last_minor(self._version) < kernel_tables.minor_of(supported()[0])
 
     def _of_resource(self, cpu_op: CpuOp) -> Iterator[str]:
         """Walk why what takes a resource is on the CPU: the resource is, or it has no kernel."""
@@ -346,7 +338,7 @@ def _may_be(definition: OpDefinition, dtype: str, attribute: str, types: Abstrac
 def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether kernels of a CPU alone take some value of an attribute that is no type."""
     definition = registry.definition(op)
-    kernels = [k for k in usable_kernels(registry, op) if not k.label]
+    kernels = [k for k in registry.usable_kernels(op) if not k.label]
     on_gpu = [k for k in kernels if k.device_type in {GPU, DEFAULT}]
     on_cpu = [k for k in kernels if k.device_type == CPU]
     if definition is None or not on_cpu:
@@ -372,14 +364,14 @@ def _has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
 
 
 def _labels(registry: Registry, op: str, device_types: Iterable[str]) -> set[str]:
-    kernels = usable_kernels(registry, op)
+    kernels = registry.usable_kernels(op)
     return {k.label for k in kernels if k.label and k.device_type in device_types}
 
 
 @cache
 def _prefers_cpu(registry: Registry, op: str) -> bool:
     """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
-    kernels = usable_kernels(registry, op)
+    kernels = registry.usable_kernels(op)
     cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
     gpu = [k.priority for k in kernels if k.device_type in {GPU, DEFAULT}]
     return bool(cpu and gpu) and max(cpu) > max(gpu)
@@ -389,4 +381,4 @@ def _prefers_cpu(registry: Registry, op: str) -> bool:
 def _had_gpu_kernel_always(op: str) -> bool:
     """Return whether every version that there is a table of has a GPU kernel for an op."""
     registries = [load(version) for version in supported()]
-    return all(has_gpu_kernel(r, op) for r in registries if r.definition(op) is not None)
+    return all(bool(r.gpu_kernels(op)) for r in registries if r.definition(op) is not None)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
-from traceanalyzer.evidence.places import asks_for_cpu, line_text
-from traceanalyzer.evidence.recorded_blockers import scopes_of_making
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.placement.recorded_blockers import scopes_of_making
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Signature, Tensor
     from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.evidence.gpu_memory import GpuMemory
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
-
-__all__ = ["MemoryNote", "memory_note"]
 
 _CAUSE: Final = "memory_pressure"
 _BYTES: Final = {
@@ -41,19 +40,14 @@ _EASILY: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNote:
-    """What sizes say of why the program keeps something on the CPU.
+    """What sizes say of why the program keeps something on the CPU."""
 
-    Attributes:
-        certainty: How sure it is that it was put there because it does not fit: never certain, for
-            that is an intention; None where sizes do not point to it.
-        evidence: The sizes, and whether it would fit otherwise.
-        fixes: What would make it fit.
-        ruled_out: That memory was the reason, where it would have had plenty of room.
-    """
-
+    #: How sure it is that it was put there because it does not fit: never certain, for that is an
+    #: intention; None where sizes do not point to it.
     certainty: Literal["likely", "possible"] | None
-    evidence: tuple[Evidence, ...]
-    fixes: tuple[Fix, ...] = ()
+    evidence: tuple[Evidence, ...]  #: the sizes, and whether it would fit otherwise
+    fixes: tuple[Fix, ...] = ()  #: what would make it fit
+    #: That memory was the reason, where it would have had plenty of room.
     ruled_out: tuple[RuledOut, ...] = ()
 
 
@@ -66,11 +60,10 @@ class _Kept:
     saved_by_bfloat16: int
 
 
-def memory_note(run: Run, members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> MemoryNote | None:
+def memory_note(run: Run, members: Sequence[tuple[CpuOp, Blocker]]) -> MemoryNote | None:
     """Compare what the program keeps on the CPU with the memory of the GPU.
 
     Args:
-        run: The run.
         members: The ops, each with what holds it first of all.
 
     Returns:
@@ -182,7 +175,7 @@ def _fixes(kept: _Kept, gpu: GpuMemory) -> Iterator[Fix]:
 
 
 def _kept(
-    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, Blocker]]
 ) -> _Kept | None:
     """Return what is kept on the CPU: the resources that hold the ops, or are made in their scopes.
 
@@ -201,7 +194,7 @@ def _kept(
     return _of_tensors(host, capture_file, members)
 
 
-def _own_scope(blocker: RecordedBlocker) -> Frame | None:
+def _own_scope(blocker: Blocker) -> Frame | None:
     """Return the line of the program's own scope that keeps an op, or its resource, on the CPU."""
     frame = blocker.scope_frame
     if frame is None or not frame.is_user or blocker.copied_from:
@@ -238,7 +231,7 @@ def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> _Kept:
 
 
 def _of_tensors(
-    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, RecordedBlocker]]
+    host: Host, capture_file: CaptureFile, members: Sequence[tuple[CpuOp, Blocker]]
 ) -> _Kept | None:
     """Return what the largest eager op within the scopes takes and makes."""
     joined = host.tables.joined

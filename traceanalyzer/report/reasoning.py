@@ -10,14 +10,15 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.after_model import away_from_the_input
+from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
-from traceanalyzer.evidence.kernel_types import python_name
-from traceanalyzer.evidence.places import blocker_text, device_text
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere, TraceWhere
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from traceanalyzer.causes import Cause
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import Link, RecordedBlocker
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Fix, Harm, RuledOut
+    from traceanalyzer.placement.blocker import Blocker, Link
     from traceanalyzer.run import Host
 
 _MOST: Final = 20  # ops that are shown
@@ -345,7 +346,7 @@ class _Reasoner:
         others = [self._found(finding) for finding in found if finding.cause not in causes]
         return (*others, *blocker)
 
-    def _held(self, cpu_op: CpuOp, blocker: RecordedBlocker) -> Reason:
+    def _held(self, cpu_op: CpuOp, blocker: Blocker) -> Reason:
         known = cause_of(cpu_op, blocker, self._causes)
         if known is None:
             return Reason(
@@ -419,7 +420,7 @@ class _Reasoner:
         return title
 
 
-def _tie(blocker: RecordedBlocker) -> str:
+def _tie(blocker: Blocker) -> str:
     """Return how what holds an op is tied to it; "" where its title names the resource."""
     if blocker.link == "resource" and blocker.kind in {BlockerKind.ASSIGNED, BlockerKind.RESOURCE}:
         return ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, MovedOp
-from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import usable_kernels
 from traceanalyzer.report.convert import to_record, us
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
         if cpu_op is not None and cpu_op.explanation.kernels is not None:
             return not {GPU, DEFAULT} & set(cpu_op.explanation.kernels)
         op_type = op.type if cpu_op is None else cpu_op.explanation.type  # as the program has it
-        devices = {kernel.device_type for kernel in usable_kernels(registry, op_type)}
+        devices = {kernel.device_type for kernel in registry.usable_kernels(op_type)}
         return DEFAULT not in devices and not {CPU, GPU} <= devices
 
     return cannot_move

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.kernel_types import python_name
 from traceanalyzer.evidence.pinned import memory_note
-from traceanalyzer.evidence.places import asks_for_cpu, device_text
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
-from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.report.myths import memory_peak
 
 if TYPE_CHECKING:
@@ -57,10 +55,10 @@ def _by_registry(cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
     """Yield what the kernels of the program's TensorFlow version exclude."""
     explanation = cpu_op.explanation
     definition = kernels.registry.definition(explanation.type)
-    if definition is None or not kernels.proof.excludes:
+    if definition is None or not kernels.exact:
         return
     version = f"TensorFlow {kernels.registry.version}"
-    if has_gpu_kernel(kernels.registry, explanation.type):
+    if bool(kernels.registry.gpu_kernels(explanation.type)):
         if explanation.kernels is not None and GPU in explanation.kernels and not explanation.doubt:
             text = (
                 f"{version} has a GPU kernel for {explanation.type} with its types and attributes"
