@@ -140,7 +140,7 @@ def test_all_that_holds_an_op_stands_in_the_order_in_which_it_bites(bare: Diagno
     assert [r.cause for r in found.here.reasons] == ["dtype_unsupported", "explicit_cpu_placement"]
     assert [r.certainty for r in found.here.reasons] == ["certain", "certain"]
     text = said(stacked(bare), "^bad$")
-    assert "Each of them alone keeps it" in text
+    assert "Fix them all" in text
     assert text.index("1. MatMul has no GPU kernel for int32") < text.index("2. tf.device")
     assert "[train.py:6]" in text
     assert "tf.cast(" in text
@@ -244,7 +244,7 @@ def test_names_are_inert(tmp_path: Path) -> None:
 
 
 def test_nothing_that_matches_names_what_is_like_it(bare: Diagnosis) -> None:
-    with pytest.raises(NoSuchOpError, match=r"'Matmull'; types like it: MatMul"):
+    with pytest.raises(NoSuchOpError, match=r"'Matmull'; similar types: MatMul"):
         of(bare, "Matmull")
 
 

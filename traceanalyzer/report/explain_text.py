@@ -51,7 +51,7 @@ def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
         return by_id[wanted]
     msg = f"there is no cause {name!r}; "
     alike = _alike(wanted, by_id)
-    msg += f"like it: {', '.join(alike)}" if alike else "`traceanalyzer explain` lists all"
+    msg += f"similar: {', '.join(alike)}" if alike else "`traceanalyzer explain` lists all"
     raise UnknownCauseError(msg)
 
 
@@ -79,7 +79,7 @@ def print_causes(causes: Sequence[Cause], console: Console) -> None:
     for cause in causes:
         grid.add_row(words(cause.id), words.prose(cause.title))
     console.print(grid)
-    console.print(words("The page of one: traceanalyzer explain CAUSE", QUIET))
+    console.print(words("For one of them: traceanalyzer explain CAUSE", QUIET))
 
 
 def print_cause(cause: Cause, console: Console) -> None:

@@ -72,7 +72,7 @@ _HEADINGS = {
     "op_id": "Op",
     "producer": "Made by",
     "producer_name": "Made by",
-    "requested_device": "Asked for",
+    "requested_device": "Requested device",
     "source_file": "Source",
     "start_us": "Start",
     "total_us": "Copy time",

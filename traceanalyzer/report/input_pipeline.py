@@ -109,7 +109,7 @@ def _verdict(host: HostInput, run: Run) -> str:
     where = f" of {host.host}" if len(run.hosts) > 1 else ""
     waits = host.waits
     if waits is None or host.verdict == "unknown":
-        return f"Whether the input pipeline{where} keeps up is not known: {host.reason}."
+        return f"It is unknown whether the input pipeline{where} keeps up: {host.reason}."
     waited = (
         f"a step waits {duration_text(waits.mean_ps)} for input, {percent_text(waits.share)} of "
         f"its time (mean of {counted(waits.steps, 'step')})"
@@ -126,15 +126,15 @@ def _handing_over(share: float) -> str:
     if share < 0.05:  # noqa: PLR2004 - as the verdict has it
         return ""
     return (
-        " Its stages were not at work all the time, so what is left is the handing over of what "
-        "was ready: of steps as short as these a large part."
+        " Its stages did not work all the time. What is left is the time to hand over ready "
+        "elements, a large part of such short steps."
     )
 
 
 def _slow(host: HostInput, run: Run) -> str:
     slow = host.slow
     if slow is None:
-        return "Which stage is slow the trace does not tell."
+        return "The trace does not show which stage is slow."
     rows = run.stages[run.stages["host"].astype(str) == host.host].reset_index(drop=True)
     row = rows.iloc[slow.row]
     made = _place(row["source_file"], row["source_line"], run)
@@ -142,7 +142,7 @@ def _slow(host: HostInput, run: Run) -> str:
     said = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
     said += (
         f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
-        f"{percent_text(slow.in_wait_share)} of the waiting is for it."
+        f"{percent_text(slow.in_wait_share)} of the wait is for it."
     )
     if isinstance(row["ops"], str):
         at = f" at {inside}" if inside else ""
@@ -183,7 +183,7 @@ def _name(name: object) -> str | None:
     """Return what a dataset is called, and that of one which tf.data added itself."""
     if not isinstance(name, str):
         return None
-    return "added by tf.data itself" if name.startswith(_INJECTED) else name
+    return "added by tf.data" if name.startswith(_INJECTED) else name
 
 
 def _place(file: object, line: object, run: Run) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from traceanalyzer.model import SourceWhere
+from traceanalyzer.model import CaptureFileWhere, SourceWhere, TraceWhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,3 +84,15 @@ def _shown(file: str, roots: list[PurePath]) -> str:
         if path.is_relative_to(root):
             return path.relative_to(root).as_posix()
     return file
+
+
+def place_of(evidence: Evidence) -> str:
+    """Return the place of a piece of evidence in words; "" for a fact outside the run."""
+    where = evidence.where
+    if isinstance(where, SourceWhere):
+        return where.file if where.line is None else f"{where.file}:{where.line}"
+    if isinstance(where, CaptureFileWhere):
+        return f"capture file: {where.sidecar}"
+    if isinstance(where, TraceWhere):
+        return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
+    return ""

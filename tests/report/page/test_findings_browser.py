@@ -65,7 +65,7 @@ def note(seen: Visit, key: str, text: str) -> None:
     card = seen.page.locator(f"#finding-{key}")
     card.get_by_role("button", name="Note…").click()
     card.get_by_label("Note", exact=True).last.fill(text)
-    card.get_by_role("button", name="Keep note").click()
+    card.get_by_role("button", name="Save note").click()
 
 
 def accept(seen: Visit, key: str, reason: str, until: str = "") -> None:
@@ -113,7 +113,7 @@ def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Loo
     count = seen.page.locator(".contents .note-count")
     assert (count.text_content() or "").strip() == "1 accepted"
     card.get_by_role("button", name="Change acceptance…").click()
-    card.get_by_role("button", name="Accept no longer").click()
+    card.get_by_role("button", name="Withdraw acceptance").click()
     assert seen.page.locator(".note-told, .note-count, .note-word").count() == 0
 
 

@@ -331,7 +331,7 @@ def test_fifty_thousand_ops_are_quick_and_right(look: Look, tmp_path: Path) -> N
     page = look(path).page
     page.wait_for_selector(".ops-body", state="attached")
     told = page.locator(".ops-live .cutting").text_content() or ""
-    assert told.startswith(f"The dearest {len(rows):,} of 50,000 ops are in this file.")
+    assert told.startswith(f"The most expensive {len(rows):,} of 50,000 ops are in this file.")
     query = "placement:cpu cause:dtype >1ms"
     times = page.evaluate(PAINTED, [["sort", "Host time"], ["filter", query]])
     assert max(times) < 1000, times

@@ -8,11 +8,8 @@ from tests.report.markup import Element, read
 from traceanalyzer.model import Report, TraceWhere
 from traceanalyzer.report.packed import codes, unpack
 from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.page.timeline_data import finding_table, lane_table
 from traceanalyzer.report.page.timeline_link import timeline_place
-from traceanalyzer.report.page.timeline_picture import (
-    finding_table,
-    lane_table,
-)
 
 
 def with_lanes(*lanes: MadeLane, report: Report | None = None) -> Report:

@@ -129,7 +129,7 @@ def test_an_event_tells_of_itself_and_leads_to_its_op_and_finding(look: Look) ->
     page.mouse.click(place["x"] + 190 + (place["width"] - 190) * 0.53, place["y"] + 26 + 4.4 * 30)
     page.mouse.move(place["x"] + 5, place["y"] + 5)
     settle(seen)
-    for words in ("augment/EagerPyFunc", "op on the host", "2.11", "tf_Compute/2087"):
+    for words in ("augment/EagerPyFunc", "CPU op", "2.11", "tf_Compute/2087"):
         assert words in details(page)
     links = page.locator(".tl-details a")
     assert links.nth(0).get_attribute("href") == "#op-a41f09c2"
@@ -220,7 +220,7 @@ def test_a_gap_leads_to_its_place_and_back_and_gives_way_to_another_link(look: L
     assert page.get_by_label("Find events by name").input_value() == ""
     page.get_by_role("link", name="Back to where it is listed").click()
     until(seen, "document.getElementById('gap-1').getBoundingClientRect().top < 100")
-    page.get_by_role("button", name="Take the mark away").press("Enter")
+    page.get_by_role("button", name="Clear highlight").press("Enter")
     settle(seen)
     assert not page.locator(".tl-note").is_visible()
     assert "time.at" not in page.url
