@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.support import Change, Combination, Extent, Support, TypeSupport
 
-__all__ = ["CpuOnly", "KernelAnswer", "QuestionError", "answer", "as_json", "cpu_only"]
-
 _PYTHON_NAMES: Final = {"float": "float32", "double": "float64", "half": "float16"}
 _DATA_TYPES: Final = {python: name for name, python in _PYTHON_NAMES.items()}
 _SUGGESTED: Final = 5
@@ -44,74 +42,52 @@ class QuestionError(TraceAnalyzerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAnswer:
-    """The kernels of an op.
-
-    Attributes:
-        op: The op type.
-        dtype: The type asked about; None for all.
-        tf: The version asked about, the newest table's if none was.
-        table: The version that the answer is from.
-        certainty: `certain` if that is the version asked about, else `likely`.
-        gpu_kernel_in_table: Whether there is one: for that type, with sizes and indices of their
-            usual type; without a type, for any. None where it depends on another attribute.
-        gpu_kernel: The same; None also where the table is of another version.
-        computed_on_host: Whether the kernels meant have all data in host memory, so that what is
-            placed on a GPU is computed on the host; None where that depends, or there is no
-            kernel. Handles of resources are not data.
-        host_memory_args: Arguments that the kernels meant have in host memory.
-        since: The version from which on there was a GPU kernel, without a gap; None for none.
-        since_first_table: Whether that is the oldest version there is a table of.
-        dtypes: For each type the devices that have a kernel, for some of its combinations at least.
-        depends: Types that have a GPU kernel for some of their combinations, and for which not.
-        attributes: For each type attribute and each of its types, what holds of CPU, GPU and host.
-        overall: What holds of all combinations.
-        changes: What changed with which version.
-        notes: What else is to be known, a sentence each.
-    """
+    """The kernels of an op."""
 
     op: str
-    dtype: str | None
-    tf: str
-    table: str
-    certainty: str
+    dtype: str | None  #: the type asked about; None for all
+    tf: str  #: the version asked about, the newest table's if none was
+    table: str  #: the version that the answer is from
+    certainty: str  #: `certain` if that is the version asked about, else `likely`
+    #: Whether there is one: for that type, with sizes and indices of their usual type; without a
+    #: type, for any. None where it depends on another attribute.
     gpu_kernel_in_table: bool | None
-    gpu_kernel: bool | None
+    gpu_kernel: bool | None  #: the same; None also where the table is of another version
+    #: Whether the kernels meant have all data in host memory, so that what is placed on a GPU is
+    #: computed on the host; None where that depends, or there is no kernel. Handles of resources
+    #: are not data.
     computed_on_host: bool | None
-    host_memory_args: tuple[str, ...]
+    host_memory_args: tuple[str, ...]  #: arguments that the kernels meant have in host memory
+    #: The version from which on there was a GPU kernel, without a gap; None for none.
     since: str | None
-    since_first_table: bool
+    since_first_table: bool  #: whether that is the oldest version there is a table of
+    #: For each type the devices that have a kernel, for some of its combinations at least.
     dtypes: Mapping[str, tuple[str, ...]]
+    #: Types that have a GPU kernel for some of their combinations, and for which not.
     depends: Mapping[str, str]
+    #: For each type attribute and each of its types, what holds of CPU, GPU and host.
     attributes: Mapping[str, Mapping[str, TypeSupport]]
-    overall: TypeSupport
-    changes: tuple[Change, ...]
-    notes: tuple[str, ...]
+    overall: TypeSupport  #: what holds of all combinations
+    changes: tuple[Change, ...]  #: what changed with which version
+    notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOnly:
-    """The ops that run on a CPU and have no GPU kernel.
+    """The ops that run on a CPU and have no GPU kernel."""
 
-    Attributes:
-        dtype: For this type; None for any.
-        tf: The version asked about.
-        table: The version that the answer is from.
-        ops: Op types, sorted; those that only rewrites or the runtime make are left out.
-        notes: What else is to be known, a sentence each.
-    """
-
-    dtype: str | None
-    tf: str
-    table: str
+    dtype: str | None  #: for this type; None for any
+    tf: str  #: the version asked about
+    table: str  #: the version that the answer is from
+    #: Op types, sorted; those that only rewrites or the runtime make are left out.
     ops: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
     """Return what kernels an op has.
 
     Args:
-        op: The op type.
         dtype: A type, as Python or as DataType spells it; None for all.
         tf: A version of TensorFlow; None for the newest that there is a table of.
 

@@ -85,3 +85,15 @@ def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
     assert mark.sub_reason in {code.id for code in LIBRARY_CODE if file in code.files}
     # An optimizer asks for the device of the model's variable: where there is a GPU, for that.
     assert (mark.certainty == "likely") == (mark.sub_reason == "optimizer_slot")
+
+
+def test_a_preprocessing_layer_is_named_as_the_model_has_it() -> None:
+    """A `TextVectorization` looks its words up by a `StringLookup` of its own."""
+    frame = line(
+        850, is_user=False, file="/site-packages/keras/src/layers/preprocessing/index_lookup.py"
+    )
+    found = blocker("request", "SelectV2", requested_device="/device:CPU:0", scope_frame=frame)
+    op = cpu_op("SelectV2", name="model_1/text_vectorization_1/SelectV2")
+
+    assert CAUSE.describe is not None
+    assert "(text_vectorization_1)" in CAUSE.describe([(op, found)]).title

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = ["AttributePool", "attribute_of_entry", "finite", "type_name"]
-
 _TYPES: Final = {
     0: "invalid",
     1: "float",

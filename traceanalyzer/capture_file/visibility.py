@@ -38,6 +38,8 @@ _LOG_LINES: Final = (
     ("filtered_by_tf", "Ignoring visible gpu device"),
     # cudart_stub.cc
     ("driver_not_found", "Could not find cuda drivers on your machine"),
+    # the dynamic loader, asked by the capture; cudart_stub.cc asks it the same
+    ("driver_not_found", "libcuda.so.1: "),
     # cuda_platform.cc, before 2.14 cuda_driver.cc
     ("cuda_init_failed", "failed call to cuInit"),
 )
@@ -157,8 +159,9 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
     for reason, text in _LOG_LINES:
         line = next((line for line in capture_file.log if text in line), None)
         if line is not None:
-            said = line.partition("] ")[2] or line
-            yield Obstacle(reason=reason, text=f"TensorFlow said: {said.strip()}", hides_all=False)
+            said = line.partition("] ")[2].strip()
+            words = f"TensorFlow said: {said}" if said else f"CUDA's driver does not load: {line}"
+            yield Obstacle(reason=reason, text=words, hides_all=False)
 
 
 def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:

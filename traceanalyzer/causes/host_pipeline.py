@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.input_pipeline.records import HostInput, InputUse
+    from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
@@ -129,8 +129,8 @@ def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
     refill = tuple(_refill(use.worst))
     if use.worst.verdict == "keeps_up":
         return refill
-    cures = tuple(Fix(text=cure.text, code=cure.code) for cure in use.worst.cures)
-    return (*cures, *refill) or (FASTER_PIPELINE,)
+    fixes = tuple(Fix(text=f.text, code=f.code) for f in use.worst.fixes)
+    return (*fixes, *refill) or (FASTER_PIPELINE,)
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:

@@ -52,6 +52,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     capitalized,
     is_of_strategy,
     line_evidence,
+    name_scope,
     ops_text,
 )
 from traceanalyzer.causes.knowledge.library_code import library_code, library_code_named
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
+_MOST_NAMES: Final = 3  # layers named in a title
 _LAYERS: Final = {  # by the file of Keras that holds them
     "text_vectorization.py": "TextVectorization",
     "index_lookup.py": "StringLookup or IntegerLookup",
@@ -136,7 +138,9 @@ def describe(members: Members) -> FindingText:
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     known = f" The source code of {code.source} shows this." if code.files else ""
     return FindingText(
-        title=capitalized(code.title.format(library=library, part=part, ops=ops_text(members))),
+        title=capitalized(
+            code.title.format(library=library, part=part + _named(members), ops=ops_text(members))
+        ),
         why=(
             f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): "
             f"it {code.does}. TensorFlow honors the request. {code.why}{known}"
@@ -144,6 +148,13 @@ def describe(members: Members) -> FindingText:
         harm=code.harm,
         fixes=code.fixes,
     )
+
+
+def _named(members: Members) -> str:
+    """Return the names that the model gives the layers; one layer may be part of another."""
+    scopes = (name_scope(cpu_op.name) for cpu_op, _ in members)
+    names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
+    return f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
 
 
 CAUSE = Cause(

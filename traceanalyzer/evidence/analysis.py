@@ -35,40 +35,28 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.tables.joined import OpRecord
 
-__all__ = ["Analysis", "CpuOp", "analyse", "analyse_on_a_gpu"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOp:
     """An op on the CPU.
 
     Attributes:
-        op_id: Its row of the op table.
-        host: Its host.
-        name: Its name.
-        type: Its type, as the trace has it.
-        function: The function it ran in, "" for none.
-        file: The user's file that asked for it, or None.
-        line: The line in it, or None.
-        host_self_ps: Its time.
-        requested_device: What was asked for it; None where not known.
         case: What is known to keep it from a GPU.
-        node: The function that was instantiated, and its node; "" where a capture tells of none.
-        is_eager: Whether it ran eagerly.
     """
 
-    op_id: str
+    op_id: str  #: its row of the op table
     host: str
     name: str
-    type: str
-    function: str
-    file: str | None
-    line: int | None
-    host_self_ps: int
-    requested_device: str | None
+    type: str  #: its type, as the trace has it
+    function: str  #: the function it ran in, "" for none
+    file: str | None  #: the user's file that asked for it, or None
+    line: int | None  #: the line in it, or None
+    host_self_ps: int  #: its time
+    requested_device: str | None  #: what was asked for it; None where not known
     explanation: PlacementExplanation
+    #: The function that was instantiated, and its node; "" where a capture tells of none.
     node: tuple[str, str] = ("", "")
-    is_eager: bool = False
+    is_eager: bool = False  #: whether it ran eagerly
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -76,28 +64,25 @@ class Analysis:
     """The ops of a run on the CPU, and what keeps them from a GPU.
 
     Attributes:
-        run: The run.
-        machine: The machine that was assumed, or None for the run's own.
         subjects: The ops, in the order of the op table.
-        off_the_cpu: Op ids of the input pipeline that are not on the CPU of that machine.
-        on_host: Where a machine is assumed, ops that it has on a GPU and computes on the host.
-        replayed: How many ops were replayed on the machine that was assumed.
-        not_replayed: Op ids of those that could not be, as nothing was recorded of their nodes.
-            Where the kernel registry settles that such an op is on the CPU, it is in `subjects`.
-        replaced: Ops that the program would not have on it, by id, with what it does instead.
-        unsure: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
-        swapped: What grappler would run instead of functions of the program, a sentence each.
     """
 
     run: Run
-    machine: Machine | None
+    machine: Machine | None  #: the machine that was assumed, or None for the run's own
     cpu_ops: tuple[CpuOp, ...]
+    #: Op ids of the input pipeline that are not on the CPU of that machine.
     off_the_cpu: frozenset[str] = frozenset()
+    #: Where a machine is assumed, ops that it has on a GPU and computes on the host.
     on_host: tuple[CpuOp, ...] = ()
-    replayed: int = 0
+    replayed: int = 0  #: how many ops were replayed on the machine that was assumed
+    #: Op ids of those that could not be, as nothing was recorded of their nodes. Where the kernel
+    #: registry settles that such an op is on the CPU, it is in `subjects`.
     not_replayed: frozenset[str] = frozenset()
+    #: Ops that the program would not have on it, by id, with what it does instead.
     replaced: Mapping[str, str] = field(default_factory=dict)
+    #: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
     unsure: Mapping[str, str] = field(default_factory=dict)
+    #: What grappler would run instead of functions of the program, a sentence each.
     swapped: tuple[str, ...] = ()
 
 

@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
 
-__all__ = ["SETTLED_BY", "Candidates"]
-
 # What decides among them, where only a trace was recorded.
 SETTLED_BY: Final = (
     "a recording with `traceanalyzer capture script.py`, which also holds each op's types and "
@@ -97,11 +95,7 @@ class Candidates:
     """Names the causes that are not excluded for the ops of a run."""
 
     def __init__(self, run: Run) -> None:
-        """Look at what the ops of a run tell of each other.
-
-        Args:
-            run: The run.
-        """
+        """Look at what the ops of a run tell of each other."""
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
         self._not_pinning = {

@@ -13,8 +13,6 @@ from traceanalyzer.evidence.program_files import parsed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Asked", "Way", "asked_by"]
-
 # A `with` around the line; the argument `colocate_gradients_with_ops`; `tf.gradients` itself.
 Way: TypeAlias = Literal["scope", "argument", "gradients"]
 
@@ -26,17 +24,11 @@ _ARGUMENT: Final = "colocate_gradients_with_ops"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Asked:
-    """A line that asks for a colocation.
-
-    Attributes:
-        file: Its file.
-        line: The line.
-        way: How it asks.
-    """
+    """A line that asks for a colocation."""
 
     file: str
     line: int
-    way: Way
+    way: Way  #: how it asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +46,6 @@ def asked_by(file: str | None, line: int | None, node: str) -> Asked | None:
 
     Args:
         file: The file, absolute; None where it is not known.
-        line: The line in it that makes the op.
         node: The op's name, which tells whether it is a gradient's.
 
     Returns:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
 
-__all__ = ["MemoryNote", "memory_note"]
-
 _CAUSE: Final = "memory_pressure"
 _BYTES: Final = {
     "half": 2, "bfloat16": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16,
@@ -42,19 +40,14 @@ _EASILY: Final = 4
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryNote:
-    """What sizes say of why the program keeps something on the CPU.
+    """What sizes say of why the program keeps something on the CPU."""
 
-    Attributes:
-        certainty: How sure it is that it was put there because it does not fit: never certain, for
-            that is an intention; None where sizes do not point to it.
-        evidence: The sizes, and whether it would fit otherwise.
-        fixes: What would make it fit.
-        ruled_out: That memory was the reason, where it would have had plenty of room.
-    """
-
+    #: How sure it is that it was put there because it does not fit: never certain, for that is an
+    #: intention; None where sizes do not point to it.
     certainty: Literal["likely", "possible"] | None
-    evidence: tuple[Evidence, ...]
-    fixes: tuple[Fix, ...] = ()
+    evidence: tuple[Evidence, ...]  #: the sizes, and whether it would fit otherwise
+    fixes: tuple[Fix, ...] = ()  #: what would make it fit
+    #: That memory was the reason, where it would have had plenty of room.
     ruled_out: tuple[RuledOut, ...] = ()
 
 
@@ -71,7 +64,6 @@ def memory_note(run: Run, members: Sequence[tuple[CpuOp, Blocker]]) -> MemoryNot
     """Compare what the program keeps on the CPU with the memory of the GPU.
 
     Args:
-        run: The run.
         members: The ops, each with what holds it first of all.
 
     Returns:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.calls import Call
     from traceanalyzer.placement.devices import Machine
 
-__all__ = ["ON_HOST", "argument_nodes", "as_bound", "as_recorded"]
-
 # `MTypeFromDType` in core/framework/types.h: tensors of these types are in host memory, wherever
 # they are computed.
 ON_HOST: Final = frozenset({"int32", "string"})
@@ -55,12 +53,6 @@ def as_bound(
 
     An argument whose place is not known is on the host if its type always is, else on the default
     device; for a call by a dataset it is where the dataset is.
-
-    Args:
-        graph: The function's graph.
-        attributes: The pool of its attribute sets.
-        call: The call of the function.
-        machine: The machine.
     """
     elsewhere = call.results or call.default_device or machine.host
     found: dict[int, str] = {}

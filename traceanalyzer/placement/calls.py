@@ -9,8 +9,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Function, Graph, Json
 
-__all__ = ["FORWARDED", "Call", "called_as", "callers_first", "calls_of"]
-
 # Ops whose n-th input is the n-th argument of the function they call; how many come before.
 FORWARDED: Final = {
     "PartitionedCall": 0,
@@ -29,24 +27,17 @@ _SPECIALIZED: Final = "_specialized_for_"
 
 
 class Call(NamedTuple):
-    """A call of a function, and what its graph is placed under.
+    """A call of a function, and what its graph is placed under."""
 
-    Attributes:
-        default_device: Where the call was placed, "" for a session, which has no default device.
-        arguments: Where each argument is, by index; "" or left out where that is not known. Of a
-            call by a dataset, those of the function's last arguments.
-        guessed: Indices of the arguments whose place is a guess.
-        signature: The signature of the capture file that calls it, None for a call by a function.
-        doubt: What is not known about it, or "".
-        results: The dataset's device, for a call by one: elements and results are there. "" for
-            other calls.
-    """
-
-    default_device: str
+    default_device: str  #: where the call was placed, "" for a session, which has no default device
+    #: Where each argument is, by index; "" or left out where that is not known. Of a call by a
+    #: dataset, those of the function's last arguments.
     arguments: tuple[str, ...] = ()
-    guessed: frozenset[int] = frozenset()
+    guessed: frozenset[int] = frozenset()  #: indices of the arguments whose place is a guess
+    #: The signature of the capture file that calls it, None for a call by a function.
     signature: int | None = None
-    doubt: str = ""
+    doubt: str = ""  #: what is not known about it, or ""
+    #: The dataset's device, for a call by one: elements and results are there. "" for other calls.
     results: str = ""
 
 

@@ -14,22 +14,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "ANYWHERE",
-    "CPU",
-    "GPU",
-    "NO_SCOPE",
-    "DeviceConflictError",
-    "DeviceName",
-    "DeviceNameError",
-    "Machine",
-    "asks_for_cpu",
-    "conflict",
-    "device_text",
-    "parse_device",
-    "type_in_scope",
-]
-
 _T = TypeVar("_T", str, int)
 
 CPU: Final = "CPU"
@@ -65,17 +49,9 @@ class DeviceConflictError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A device, or what is asked of one: a part that is None may be any.
+    """A device, or what is asked of one: a part that is None may be any."""
 
-    Attributes:
-        job: Job of the cluster, `localhost` in a program of its own.
-        replica: Replica.
-        task: Task.
-        type: `CPU`, `GPU`, ...
-        id: Which of its type.
-    """
-
-    job: str | None = None
+    job: str | None = None  #: job of the cluster, `localhost` in a program of its own
     replica: int | None = None
     task: int | None = None
     type: str | None = None
@@ -113,7 +89,6 @@ class DeviceName:
         """Return what meets both (`MergeDevNames`).
 
         Args:
-            other: What else is asked.
             soft: Give up the type and number where they differ, rather than fail.
 
         Raises:
@@ -243,13 +218,10 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The devices a program can be placed on.
+    """The devices a program can be placed on."""
 
-    Attributes:
-        devices: Their full names, in the order in which TensorFlow prefers them
-            (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
-    """
-
+    #: Their full names, in the order in which TensorFlow prefers them
+    #: (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
     devices: tuple[str, ...]
 
     @classmethod

@@ -353,7 +353,6 @@ def explanation_by_registry(
     """Explain an op that ran on the CPU by the kernel registry alone.
 
     Args:
-        op_type: Its type, as in the trace.
         input_types: The types of its inputs; None if unknown.
         version: TensorFlow's version, or None.
     """

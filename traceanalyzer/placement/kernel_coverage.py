@@ -16,14 +16,11 @@ if TYPE_CHECKING:
 
     from traceanalyzer.placement.registry import Nearest, Registry
 
-__all__ = ["coverage_text"]
-
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
     """Say how many ops are of types that have a GPU kernel.
 
     Args:
-        ops: Rows of the op table; at least one.
         version: TensorFlow's version, or None. The kernels are those of the nearest that is known:
             a kernel that it has may have been missing in another, so no more than likely is said.
     """

@@ -116,7 +116,6 @@ def nearest_minor(version: str | None, available: Sequence[Minor]) -> tuple[Mino
     Args:
         version: As TensorFlow gives it; None or anything else that is no version is unknown, to
             which the newest is nearest.
-        available: What there is, oldest first.
     """
     found = _RELEASE.fullmatch(version.strip()) if version is not None else None
     if found is None:
@@ -174,7 +173,6 @@ def kernel_of(op: str, line: str) -> Kernel:
     """Read a kernel from a line without its range.
 
     Args:
-        op: The op type.
         line: `GPU T=float,double ; host=axis priority=1 label=x`
     """
     before, _, after = line.partition(_FACTS)
@@ -196,7 +194,6 @@ def definition_of(op: str, line: str) -> OpDefinition:
     """Read an op's definition from a line without its range.
 
     Args:
-        op: The op type.
         line: `in a:$T out b:$T attr T:type{float} stateful`, each part where there is any.
     """
     parts: dict[str, list[str]] = {"in": [], "out": [], "attr": [], "stateful": []}

@@ -25,19 +25,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
 
-__all__ = [
-    "casts_on_gpu",
-    "definition_of",
-    "inputs_of",
-    "is_copied_to_host",
-    "is_never_computed",
-    "is_type",
-    "python_name",
-    "types_computed",
-    "types_taken",
-    "values_taken",
-]
-
 _NO_DATA: Final = SHAPE_OPS | {"Assert", "LinSpace"}
 _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
 
@@ -73,10 +60,8 @@ def types_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
     """Return the types that an attribute can have instead of one, to have a GPU kernel; sorted.
 
     Args:
-        op: The op type.
         attribute: The one attribute that keeps a node from every GPU kernel that it comes nearest
             to. The others may have any values.
-        value: Its value there.
 
     Returns:
         Those with which the node certainly has a kernel that computes on the GPU: not one that has

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, Graph
     from traceanalyzer.placement.registry import Registry, SupportedTypes
 
-__all__ = ["ARGUMENTS", "RESULTS", "Edge", "Nodes", "describe", "is_dataset"]
-
 ARGUMENTS: Final = frozenset({"_Arg", "_DeviceArg"})
 RESULTS: Final = frozenset({"_Retval", "_DeviceRetval"})
 # `Node::IsMetadata` and `Node::IsIdentity` (core/graph/graph.cc).
@@ -44,35 +42,26 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nodes:
-    """The nodes of a graph as the placer sees them; one entry a node in each column.
-
-    Attributes:
-        graph: The graph.
-        support: Which types of devices have a kernel.
-        classes: The colocation groups that `_class` puts it in.
-        bound: Edges that bind two nodes to one device, in order of their targets.
-        generators: Nodes without inputs that have one output: placed with their consumers.
-        followers: Metadata ops, and Identity ops where they have one input and one consumer,
-            with the node they follow.
-        metadata: Those of the followers that ask for the shape of their input alone.
-        resource_makers: Nodes without inputs, whose output is a resource or a reference: what is
-            asked of them holds for all that uses it.
-        host_lists: Nodes that take a list of strings or resources, which holds them to the CPU.
-        consumers: Where the outputs of generators and followers go, control edges included.
-        doubts: What TensorFlow decides here that is not replayed, by node.
-    """
+    """The nodes of a graph as the placer sees them; one entry a node in each column."""
 
     graph: Graph
-    support: Sequence[SupportedTypes]
-    classes: Mapping[int, tuple[str, ...]]
-    bound: Sequence[Edge]
+    support: Sequence[SupportedTypes]  #: which types of devices have a kernel
+    classes: Mapping[int, tuple[str, ...]]  #: the colocation groups that `_class` puts it in
+    bound: Sequence[Edge]  #: edges that bind two nodes to one device, in order of their targets
+    #: Nodes without inputs that have one output: placed with their consumers.
     generators: frozenset[int]
+    #: Metadata ops, and Identity ops where they have one input and one consumer, with the node they
+    #: follow.
     followers: Mapping[int, int]
-    metadata: frozenset[int]
+    metadata: frozenset[int]  #: those of the followers that ask for the shape of their input alone
+    #: Nodes without inputs, whose output is a resource or a reference: what is asked of them holds
+    #: for all that uses it.
     resource_makers: frozenset[int]
+    #: Nodes that take a list of strings or resources, which holds them to the CPU.
     host_lists: frozenset[int]
+    #: Where the outputs of generators and followers go, control edges included.
     consumers: Mapping[int, Sequence[int]]
-    doubts: Mapping[int, str]
+    doubts: Mapping[int, str]  #: what TensorFlow decides here that is not replayed, by node
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -100,7 +89,6 @@ def describe(
     """Find what the placer must know of each node.
 
     Args:
-        graph: The placer's input.
         attributes: The pool that the graph's attribute sets are in.
         registry: The kernels of the TensorFlow that places it.
         functions: Names of functions, which are ops too and run anywhere.

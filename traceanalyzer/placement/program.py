@@ -48,14 +48,6 @@ if TYPE_CHECKING:
         Tensor,
     )
 
-__all__ = [
-    "FunctionPlacement",
-    "ProgramPlacement",
-    "machine_of",
-    "place_program",
-    "with_gpus",
-]
-
 _PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 _LOCAL: Final = "/job:localhost/replica:0/task:0"
 _CALL_NOT_RECORDED: Final = "the call of its function was not recorded"
@@ -64,23 +56,16 @@ _ARGUMENT_NOT_RECORDED: Final = "where this argument is was not recorded"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FunctionPlacement:
-    """A function's graph, placed.
-
-    Attributes:
-        function: Its name.
-        instance: Which of the recorded instantiations the graph is of.
-        call: The signature that calls it, or None: a function calls it, or nothing recorded does.
-        placement: Where its nodes are.
-        doubt: What is not known about its call, or "".
-        kept: Of a session's graph that grew, the nodes that keep their device: each with the
-            earlier placement that gave it, and its node there.
-    """
+    """A function's graph, placed."""
 
     function: str
-    instance: int
+    instance: int  #: which of the recorded instantiations the graph is of
+    #: The signature that calls it, or None: a function calls it, or nothing recorded does.
     call: int | None
     placement: Placement
-    doubt: str
+    doubt: str  #: what is not known about its call, or ""
+    #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
+    #: placement that gave it, and its node there.
     kept: Mapping[int, tuple[FunctionPlacement, int]] = field(
         default_factory=lambda: MappingProxyType({})
     )
@@ -88,24 +73,17 @@ class FunctionPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProgramPlacement:
-    """A program, placed.
+    """A program, placed."""
 
-    Attributes:
-        machine: The devices it was placed on.
-        kernels: The registry that was used, and whether it is that of the program's TensorFlow.
-        eager_setting: What eager ops are placed under.
-        eager_ops: The op of each signature of the capture file, as it is placed.
-        eager: Where each runs.
-        resources: Where each resource of the capture file lives; "" where that is not known.
-        functions: By name, each way in which a function is placed.
-    """
-
-    machine: Machine
+    machine: Machine  #: the devices it was placed on
+    #: The registry that was used, and whether it is that of the program's TensorFlow.
     kernels: Nearest
-    eager_setting: EagerSetting
-    eager_ops: Sequence[EagerOp]
+    eager_setting: EagerSetting  #: what eager ops are placed under
+    eager_ops: Sequence[EagerOp]  #: the op of each signature of the capture file, as it is placed
     eager: Sequence[EagerPlacement]
+    #: Where each resource of the capture file lives; "" where that is not known.
     resources: Sequence[str]
+    #: By name, each way in which a function is placed.
     functions: Mapping[str, tuple[FunctionPlacement, ...]]
 
 
@@ -159,7 +137,6 @@ def place_program(
     """Place a captured program.
 
     Args:
-        capture_file: Its evidence.
         machine: The devices to place it on; None for those that it had. On its own machine the
             arguments of functions are where they were recorded, on another where they would be.
         unsure_as_recorded: Whether requests of which nobody knows what they would be on the other

@@ -47,12 +47,7 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps an eager op from a GPU: each scope that asks for it by itself.
-
-        Args:
-            signature: The op.
-            blocker: What holds it.
-        """
+        """Walk what keeps an eager op from a GPU: each scope that asks for it by itself."""
         resource = None
         if blocker.input is not None:
             resource = self._capture_file.resource_of(signature.inputs[blocker.input])
@@ -90,13 +85,7 @@ class BlockerRecords:
         )
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself.
-
-        Args:
-            placed: The function it is in.
-            node: The node.
-            blocker: What holds it.
-        """
+        """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself."""
         call = None if placed.call is None else self._capture_file.signatures[placed.call]
         if blocker.kind is BlockerKind.DEFAULT_DEVICE and call is not None:
             for scope in _scopes_of_eager(self._capture_file, call, call.scope):
@@ -318,7 +307,6 @@ def scopes_of_making(
     """Return the scopes that a resource was made in, each of which asks for its device by itself.
 
     Args:
-        capture_file: What was captured.
         resource: The resource, or None.
         below: The number of a resource: what was made after it cannot have decided on its device.
 
@@ -369,7 +357,6 @@ def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], boo
 
     Args:
         scopes: Scopes one around the other, the innermost first.
-        asked: A device of that type.
     """
     found = []
     for scope in scopes:

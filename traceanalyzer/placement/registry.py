@@ -131,8 +131,6 @@ class Registry:
         2.13), TensorFlow refuses the node.
 
         Args:
-            op: The op type.
-            device_type: `CPU` or `GPU`.
             attributes: The node's; defaults need not be filled in.
             label: The kernel's label; that of the node's `_kernel` attribute if None.
         """
@@ -165,7 +163,6 @@ class Registry:
         Args:
             op: Op type, or a function's name: functions run anywhere.
             attributes: Its attributes; None if they were not recorded.
-            functions: Names of functions.
         """
         if self.definition(op) is None and not self.kernels(op):
             doubt = "" if op in functions else f"TensorFlow itself has no op {op}"

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
     from traceanalyzer.placement.op_definitions import OpDefinition
 
-__all__ = ["TARGETS", "XLA_REFUSES", "Target", "is_carried", "variable_fix", "works_as"]
-
 
 class Target(NamedTuple):
     """A type to cast to, and what becomes of the values: "" where they are the same."""
@@ -77,14 +75,7 @@ TARGETS: Final = {
 
 
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
-    """Return whether a node would compute on a GPU with other attributes, in every version.
-
-    Args:
-        op: The op type.
-        given: All attributes of the node.
-        attributes: Those that would have another value.
-        value: That value, as a rule a type.
-    """
+    """Return whether a node would compute on a GPU with other attributes, in every version."""
     changed = {**given, **dict.fromkeys(attributes, value)}
     for registry in map(load, supported()):
         definition = registry.definition(op)
@@ -110,7 +101,6 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
     """Return what type to give a variable, so that it can be on a GPU and its users compute there.
 
     Args:
-        dtype: Its type.
         types: The types that all ops which use it could have; None where these are not known.
     """
     taken = types_taken("VarHandleOp", "dtype", "int32")

@@ -43,59 +43,41 @@ _INTEGERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """Values of the constrained attributes, and the kernels that TensorFlow takes for them.
+    """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
 
-    Attributes:
-        values: The attributes, in the capture file's encoding; of a list its one element.
-        cpu: The kernel on a CPU, or None.
-        gpu: The kernel on a GPU, or None.
-        on_host: Whether that has all data in host memory.
-    """
-
+    #: The attributes, in the capture file's encoding; of a list its one element.
     values: Mapping[str, Json]
     cpu: Kernel | None
     gpu: Kernel | None
-    on_host: bool
+    on_host: bool  #: whether that has all data in host memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSupport:
-    """How far the combinations have kernels.
+    """How far the combinations have kernels."""
 
-    Attributes:
-        cpu: Those with a kernel on a CPU.
-        gpu: Those with a kernel on a GPU.
-        on_host: Of the latter, those whose kernel has all data in host memory: placed on the GPU,
-            computed on the host.
-    """
-
-    cpu: Extent
-    gpu: Extent
+    cpu: Extent  #: those with a kernel on a CPU
+    gpu: Extent  #: those with a kernel on a GPU
+    #: Of the latter, those whose kernel has all data in host memory: placed on the GPU, computed on
+    #: the host.
     on_host: Extent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
-    """The kernels of an op in a version of TensorFlow.
-
-    Attributes:
-        op: The op type.
-        version: The minor version.
-        main: The attributes that are the types of its data, rather than of sizes or indices.
-        combinations: What it can be, with the kernels.
-        overall: How far these have kernels.
-        types: For each constrained type attribute, how far its types have.
-        named: For each, the types that its definition or a kernel names.
-        host_memory_args: Arguments that a GPU kernel has in host memory, in the op's order.
-    """
+    """The kernels of an op in a version of TensorFlow."""
 
     op: str
     version: str
+    #: The attributes that are the types of its data, rather than of sizes or indices.
     main: tuple[str, ...]
-    combinations: tuple[Combination, ...]
-    overall: TypeSupport
+    combinations: tuple[Combination, ...]  #: what it can be, with the kernels
+    overall: TypeSupport  #: how far these have kernels
+    #: For each constrained type attribute, how far its types have.
     types: Mapping[str, Mapping[str, TypeSupport]]
+    #: For each, the types that its definition or a kernel names.
     named: Mapping[str, frozenset[Json]]
+    #: Arguments that a GPU kernel has in host memory, in the op's order.
     host_memory_args: tuple[str, ...]
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
@@ -106,7 +88,6 @@ class Support:
         be taken is not to be computed.
 
         Args:
-            dtype: The type.
             attribute: The type attribute that is it; one of `main` if None.
         """
         asked = self.main if attribute is None else (attribute,)
@@ -125,23 +106,15 @@ class Support:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What changed in an op's kernels with a version.
+    """What changed in an op's kernels with a version."""
 
-    Attributes:
-        version: The version with which it did.
-        what: `op`, `kernel` (of all types, or of an op without constrained types) or `type`.
-        device: `CPU` or `GPU`; "" for the op itself.
-        attribute: The type attribute; "" where it is not about one.
-        gained: What there is from then on: types, or the op or device.
-        lost: What there is no more.
-    """
-
-    version: str
+    version: str  #: the version with which it did
+    #: `op`, `kernel` (of all types, or of an op without constrained types) or `type`.
     what: Literal["op", "kernel", "type"]
-    device: str
-    attribute: str
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
+    device: str  #: `CPU` or `GPU`; "" for the op itself
+    attribute: str  #: the type attribute; "" where it is not about one
+    gained: tuple[str, ...]  #: what there is from then on: types, or the op or device
+    lost: tuple[str, ...]  #: what there is no more
 
 
 @cache
@@ -224,11 +197,6 @@ def _named(registry: Registry, definition: OpDefinition, attribute: str) -> froz
 
 def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None:
     """Return the version from which on something holds of an op, up to a given one.
-
-    Args:
-        op: The op type.
-        version: A minor version that there is a table of.
-        holds: What is asked.
 
     Returns:
         A minor version, the oldest of which there is a table where it always held; None where it

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.placement.program import ProgramPlacement
 
-__all__ = ["SwappedFunctions"]
-
 OP: Final = "CudnnRNNV3"
 _LOOP: Final = re.compile(
     r"__(?:inference|forward)_(?:__backward_)?standard_(?P<kind>lstm|gru)(?:_\d+)+"
@@ -50,7 +48,6 @@ class SwappedFunctions:
         """Find the calls of such functions.
 
         Args:
-            capture_file: What was captured.
             program: The program, placed on the machine in question.
         """
         self._capture_file = capture_file

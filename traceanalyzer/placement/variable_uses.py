@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph, Resource
 
-__all__ = ["VariableUses"]
-
 _READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
 _MOST: Final = 200  # uses of one variable
 
