@@ -233,10 +233,11 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
         )
     argument = _BY_ARGUMENT.get((op, attribute), "" if inputs else attribute)
     if argument:
-        cast = f" If the call passes `{inputs[0]}`, cast that too.{_ONLY_BINCOUNT}"
+        cast = (
+            f" If the call passes `{inputs[0]}`, cast that too.{_ONLY_BINCOUNT}" if inputs else ""
+        )
         return Fix(
-            text=f"Request {new} instead of {old}{target.in_brackets} with `{argument}`."
-            + (cast if inputs else ""),
+            text=f"Request {new} instead of {old}{target.in_brackets} with `{argument}`." + cast,
             code=f"{argument}=tf.{new}",
             checked=not inputs,
         )
