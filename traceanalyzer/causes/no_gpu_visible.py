@@ -52,7 +52,7 @@ from traceanalyzer.evidence.visibility import (
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
-from traceanalyzer.placement.kernel_coverage import coverage_text
+from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:

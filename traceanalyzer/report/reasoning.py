@@ -17,8 +17,8 @@ from traceanalyzer.evidence.places import blocker_text, device_text
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.kernel_types import python_name
-from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
