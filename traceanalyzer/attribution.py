@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from traceanalyzer.evidence.device_arguments import argument_note
+from traceanalyzer.causes.knowledge.device_arguments import argument_note
 from traceanalyzer.evidence.pinned import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker as ReportedBlocker

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.after_model import away_from_the_input
 from traceanalyzer.causes.no_gpu_visible import hidden_there
 from traceanalyzer.costs import Costs
-from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
-from traceanalyzer.evidence.differences import differences
 from traceanalyzer.format import counted
 from traceanalyzer.placement.devices import GPU, parse_device
+from traceanalyzer.placement.gpu_differences import differences
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 

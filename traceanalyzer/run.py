@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.input_pipeline.records import HostInput, InputUse
+    from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Damage, Trace

@@ -9,8 +9,8 @@ import pytest
 
 from tests.causes.examples import examples_of
 from traceanalyzer.capture_file.document import Function, Graph, Instance, Partition
+from traceanalyzer.causes.knowledge.error_handlers import handler_lines
 from traceanalyzer.causes.memory_pressure import CAUSE
-from traceanalyzer.evidence.handlers import handler_lines
 from traceanalyzer.model import SourceWhere
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from traceanalyzer.capture_file.document import (
     CaughtError,
     Scope,
 )
-from traceanalyzer.evidence.differences import differences
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.placement.gpu_differences import differences
 
 LINE = line(6)
 CAPTURED = CaptureFile(tool="", host="h", complete=True, frames=(LINE,))

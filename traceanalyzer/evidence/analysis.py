@@ -9,8 +9,6 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.evidence.differences import doubt_on_a_gpu, gone_on_a_gpu
-from traceanalyzer.evidence.failure import gpus_required
 from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
@@ -20,6 +18,8 @@ from traceanalyzer.placement.explanations import (
     ReplayedExplanations,
     doubted,
 )
+from traceanalyzer.placement.failure import gpus_required
+from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE

@@ -34,11 +34,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.evidence.library_scopes import habit_of, last_minor
-from traceanalyzer.evidence.places import asks_for_cpu
 from traceanalyzer.placement import kernel_tables
-from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
 from traceanalyzer.placement.kernels import DEFAULT
+from traceanalyzer.placement.library_scopes import habit_of, last_minor
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE

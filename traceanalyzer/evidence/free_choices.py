@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.differences import choice_by_gpus, gpu_questions
-from traceanalyzer.evidence.failure import went_on_after_error
-from traceanalyzer.evidence.places import line_text
+from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.format import listed
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.explanations import doubted
+from traceanalyzer.placement.failure import went_on_after_error
+from traceanalyzer.placement.gpu_differences import choice_by_gpus, gpu_questions
 from traceanalyzer.placement.read_devices import unsure_scopes
 
 if TYPE_CHECKING:

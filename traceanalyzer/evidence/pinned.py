@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
-from traceanalyzer.evidence.places import asks_for_cpu, line_text
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.recorded_blockers import scopes_of_making
 
 if TYPE_CHECKING:

@@ -201,6 +201,16 @@ def type_in_scope(device: str) -> str | None:
     return match[1].upper() if match else None
 
 
+def asks_for_cpu(device: str) -> bool:
+    """Return whether a request names the CPU, in full or in Python's short forms: `cpu:0`."""
+    return type_in_scope(device) == CPU
+
+
+def device_text(device: str) -> str:
+    """Return a device as a program writes it; this process is not named."""
+    return device.removeprefix("/job:localhost/replica:0/task:0")
+
+
 def _known(text: str | None) -> str | None:
     return None if text == "*" else text
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.evidence.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 from traceanalyzer.evidence.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.model import Belief

@@ -10,14 +10,14 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.after_model import away_from_the_input
+from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.after_model import away_from_the_input
 from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
-from traceanalyzer.evidence.places import blocker_text, device_text
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import machine_of
+from traceanalyzer.placement.devices import device_text, machine_of
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of

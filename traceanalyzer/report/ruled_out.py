@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.evidence.pinned import memory_note
-from traceanalyzer.evidence.places import asks_for_cpu, device_text
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
-from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.beliefs import memory_peak

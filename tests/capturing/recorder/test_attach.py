@@ -22,11 +22,12 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops
 
 from tests.capturing.recorder.ours import failing
-from traceanalyzer.capturing.recorder import attach, signatures
+from traceanalyzer.capturing.recorder import attach
 from traceanalyzer.capturing.recorder.attach import Attachment, Evidence
-from traceanalyzer.capturing.recorder.graphs import Dumps, FirstCall
+from traceanalyzer.capturing.recorder.graphs.dumps import Dumps, FirstCall
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.origins import MACHINE
+from traceanalyzer.capturing.recorder.ops import signatures
+from traceanalyzer.capturing.recorder.ops.origins import MACHINE
 from traceanalyzer.capturing.recorder.settings import Settings
 
 if TYPE_CHECKING:
