@@ -11,9 +11,9 @@ import pandas as pd
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.after_model import away_from_the_input
+from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.causes import Cause
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Fix, Harm, RuledOut
     from traceanalyzer.placement.blocker import Blocker, Link

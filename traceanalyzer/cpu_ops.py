@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, machine_of, parse_device, with_gpus
@@ -19,6 +18,7 @@ from traceanalyzer.placement.explanations import (
     doubted,
 )
 from traceanalyzer.placement.failure import gpus_required
+from traceanalyzer.placement.free_choices import FreeChoices
 from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
