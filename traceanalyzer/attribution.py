@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.causes.knowledge.device_arguments import argument_note
-from traceanalyzer.evidence.pinned import memory_note
+from traceanalyzer.causes.knowledge.pinned import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
 from traceanalyzer.model import Evidence, Fix
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
-    from traceanalyzer.evidence.analysis import Analysis, CpuOp
+    from traceanalyzer.cpu_ops import Analysis, CpuOp
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run

@@ -11,7 +11,7 @@ from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.after_model import away_from_the_input
 from traceanalyzer.causes.no_gpu_visible import hidden_there
 from traceanalyzer.costs import Costs
-from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
+from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
 from traceanalyzer.format import counted
 from traceanalyzer.placement.devices import GPU, parse_device
 from traceanalyzer.placement.gpu_differences import differences
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.causes import Cause
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, RuleState
     from traceanalyzer.placement.devices import Machine

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from traceanalyzer.causes import FindingText
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 

@@ -8,7 +8,7 @@ from tests.causes.examples import Example, blocker, cpu_op, line, resource
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.resource_on_cpu import CAUSE
-from traceanalyzer.evidence.analysis import Analysis
+from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 
 

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.capture_file.visibility import obstacles, ran_in_sessions_alone
-from traceanalyzer.placement.program import machine_of
+from traceanalyzer.placement.devices import machine_of
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError

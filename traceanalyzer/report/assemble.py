@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.format import size_text
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (

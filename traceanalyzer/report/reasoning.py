@@ -11,15 +11,14 @@ import pandas as pd
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.after_model import away_from_the_input
+from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.devices import device_text, machine_of
 from traceanalyzer.placement.kernel_types import python_name
-from traceanalyzer.placement.program import machine_of
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
@@ -34,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.causes import Cause
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Fix, Harm, RuledOut
     from traceanalyzer.placement.blocker import Blocker, Link
