@@ -10,12 +10,12 @@ from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
-from traceanalyzer.evidence.analysis import Analysis
+from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.placement.blocker import Blocker
 

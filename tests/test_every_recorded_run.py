@@ -15,7 +15,7 @@ from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
 from tests.transfers.test_graph import check_totals
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.placement.explanations import explanation_by_registry
+from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps

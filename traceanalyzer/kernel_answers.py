@@ -6,7 +6,7 @@ of this package has them as in TensorFlow's DataType (`float`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
@@ -164,48 +164,17 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
     """Return an answer as JSON holds it; keys are those of the record."""
-    if isinstance(record, CpuOnly):
-        return {
-            "tf": record.tf,
-            "table": record.table,
-            "dtype": record.dtype,
-            "ops": list(record.ops),
-            "notes": list(record.notes),
-        }
-    return {
-        "op": record.op,
-        "dtype": record.dtype,
-        "tf": record.tf,
-        "table": record.table,
-        "certainty": record.certainty,
-        "gpu_kernel": record.gpu_kernel,
-        "gpu_kernel_in_table": record.gpu_kernel_in_table,
-        "computed_on_host": record.computed_on_host,
-        "host_memory_args": list(record.host_memory_args),
-        "since": record.since,
-        "since_first_table": record.since_first_table,
-        "dtypes": {dtype: list(devices) for dtype, devices in record.dtypes.items()},
-        "depends": dict(record.depends),
-        "attributes": {
+    found = asdict(record)
+    if isinstance(record, KernelAnswer):
+        del found["overall"]
+        found["attributes"] = {
             name: {
                 dtype: {"CPU": t.cpu, "GPU": t.gpu, "computed_on_host": t.on_host}
                 for dtype, t in types.items()
             }
             for name, types in record.attributes.items()
-        },
-        "changes": [
-            {
-                "version": c.version,
-                "what": c.what,
-                "device": c.device,
-                "attribute": c.attribute,
-                "gained": list(c.gained),
-                "lost": list(c.lost),
-            }
-            for c in record.changes
-        ],
-        "notes": list(record.notes),
-    }
+        }
+    return found
 
 
 def _table(tf: str | None) -> Nearest:

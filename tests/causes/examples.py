@@ -36,7 +36,7 @@ from traceanalyzer.capture_file.document import (
     Signature,
     Tensor,
 )
-from traceanalyzer.evidence.analysis import CpuOp
+from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run

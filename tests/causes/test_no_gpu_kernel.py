@@ -43,8 +43,8 @@ def said(op: str, **fields: str) -> FindingText:
         ("DecodeAndCropJpeg", "file"),
         ("PrintV2", "text"),
         ("PaddingFIFOQueueV2", "queue"),
-        ("CreateSummaryFileWriter", "file of summaries"),
-        ("CloseSummaryWriter", "file of summaries"),
+        ("CreateSummaryFileWriter", "summary file"),
+        ("CloseSummaryWriter", "summary file"),
         ("ImportEvent", "summary"),
         ("ConditionalAccumulator", "accumulator"),
         ("RpcServer", "another process"),
@@ -131,5 +131,5 @@ def test_a_request_for_a_gpu_that_was_given_up_is_told() -> None:
     words = said("RandomShuffle", requested_device="/job:localhost/device:GPU:0")
 
     assert words.modifiers == ("soft_placement_fallback",)
-    assert "without a word" in words.why
+    assert "without a warning" in words.why
     assert said("RandomShuffle").modifiers == ()

@@ -70,7 +70,7 @@ def test_what_becomes_of_recurrent_layers_with_a_gpu_is_said_layer_by_layer() ->
     xla, fused, looped = differences(capture_file)
 
     assert "encoder (LSTM), decoder (LSTM)" in xla  # for both of them Keras leaves XLA out
-    assert "encoder (LSTM) as one op of cuDNN" in fused
+    assert "encoder (LSTM) as one cuDNN op" in fused
     assert "decoder" not in fused
     assert "recurrent_dropout=0.1 rules out cuDNN" in looped
     assert not doubt_on_a_gpu(capture_file, _STEP)
@@ -156,7 +156,7 @@ def test_keras_own_answer_is_recorded_and_its_reason_named() -> None:
     )
     assert {*reasons} == {"hashed", "plain", "unwilling", "repeatable"}
     assert "buckets (Hashing)" in reasons["hashed"]
-    assert "has XLA compile" in said[1]
+    assert "Keras compiles" in said[1]
     # Determinism was asked for after that model ran: what holds at the end is what is known.
     assert "deterministic" in reasons["repeatable"]
 
@@ -178,7 +178,7 @@ def test_what_the_program_said_of_xla_and_cudnn_is_recorded_without_a_gpu() -> N
     said = " ".join(of.program_differs)
     assert "the model automatic with XLA" in said
     assert "unwilling" not in said
-    assert "plain (LSTM) as one op of cuDNN" in said
+    assert "plain (LSTM) as one cuDNN op" in said
     assert "recurrent_dropout=0.5 rules out cuDNN" in said
 
 

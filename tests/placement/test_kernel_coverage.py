@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.causes.examples import Example
-from traceanalyzer.placement.kernel_coverage import coverage_text
+from traceanalyzer.placement.by_registry import coverage_text
 
 
 def said(version: str | None, **times_ps: int) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, call
 from traceanalyzer.capture_file.document import Definition
-from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.placement.devices import machine_of, with_gpus
+from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 
 _FORWARD = "__forward_standard_lstm_2530"

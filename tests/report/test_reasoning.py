@@ -155,7 +155,7 @@ def test_a_cause_with_a_closer_name_is_told_once() -> None:
     assert found.on_a_gpu.is_complete
     assert found.on_a_gpu.said == "It would be on the CPU there too."
     assert found.on_a_gpu.assumed == (
-        "the same program, on a machine with 1 GPU whose memory it fits"
+        "the same program, on a machine with 1 GPU with enough memory"
     )
 
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from traceanalyzer.causes.knowledge.finding_text import Members
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
     from traceanalyzer.placement.blocker import Blocker

@@ -48,7 +48,7 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _LABEL: Final = "_kernel"

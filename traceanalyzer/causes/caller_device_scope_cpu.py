@@ -44,7 +44,7 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 

@@ -31,6 +31,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.colocating_lines import asked_by
 from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     blocker_scope,
@@ -39,15 +40,14 @@ from traceanalyzer.causes.knowledge.finding_text import (
     line_evidence,
     ops_text,
 )
-from traceanalyzer.evidence.colocating_lines import asked_by
 from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.colocating_lines import Way
+    from traceanalyzer.causes.knowledge.colocating_lines import Way
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _WITHOUT: Final[dict[Way, tuple[str, str]]] = {

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
-from traceanalyzer.evidence.analysis import analyse
+from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
@@ -43,7 +43,7 @@ from traceanalyzer.tables.vocabulary import Role
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 

@@ -50,7 +50,7 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _INPUT: Final = "the input of a strategy"

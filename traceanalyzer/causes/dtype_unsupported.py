@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _ONLY_ON_HOST: Final = frozenset({"resource", "string", "string_ref", "variant"})
@@ -233,10 +233,11 @@ def _as_dtype(op: str, attribute: str, dtype: str, target: Target) -> Fix | None
         )
     argument = _BY_ARGUMENT.get((op, attribute), "" if inputs else attribute)
     if argument:
-        cast = f" If the call passes `{inputs[0]}`, cast that too.{_ONLY_BINCOUNT}"
+        text = f"Request {new} instead of {old}{target.in_brackets} with `{argument}`."
+        if inputs:
+            text += f" If the call passes `{inputs[0]}`, cast that too.{_ONLY_BINCOUNT}"
         return Fix(
-            text=f"Request {new} instead of {old}{target.in_brackets} with `{argument}`."
-            + (cast if inputs else ""),
+            text=text,
             code=f"{argument}=tf.{new}",
             checked=not inputs,
         )

@@ -35,7 +35,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 

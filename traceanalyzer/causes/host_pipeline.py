@@ -39,7 +39,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     ops_text,
     runs_for_dataset,
 )
-from traceanalyzer.evidence.analysis import analyse_on_a_gpu
+from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, duration_text, listed, percent_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run

@@ -43,7 +43,7 @@ from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _INTO_THE_LOOP: Final = Fix(

@@ -38,7 +38,7 @@ from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 

@@ -65,7 +65,7 @@ from traceanalyzer.placement.devices import device_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 

@@ -48,7 +48,7 @@ from traceanalyzer.causes.knowledge.error_handlers import (
 )
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion
 from traceanalyzer.causes.knowledge.finding_text import ops_text
-from traceanalyzer.evidence.gpu_memory import gpu_memory
+from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix

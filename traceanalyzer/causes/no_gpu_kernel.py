@@ -53,7 +53,7 @@ from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _MOVE: Final = Fix(

@@ -54,8 +54,8 @@ from traceanalyzer.causes.knowledge.tables import read
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
+from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.failure import Failure, failure
-from traceanalyzer.placement.kernel_coverage import coverage_text
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:

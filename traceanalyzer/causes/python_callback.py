@@ -45,7 +45,7 @@ from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 

@@ -49,7 +49,7 @@ from traceanalyzer.placement.retyping import XLA_REFUSES
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})

@@ -31,7 +31,7 @@ from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
 _VARIABLE: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"

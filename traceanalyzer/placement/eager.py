@@ -24,9 +24,10 @@ from traceanalyzer.placement.registry import EVERYWHERE, SupportedTypes
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, Json
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
     from traceanalyzer.placement.registry import Registry
 
+_PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 # `IsPinnableOp`: they make data, and small inputs say nothing of how much.
 _NOT_PINNED: Final = frozenset(
     {
@@ -41,6 +42,13 @@ _NOT_PINNED: Final = frozenset(
 )
 _SMALL: Final = 64  # elements
 _SMALL_TYPES: Final = frozenset({"int32", "int64"})
+
+
+def pins_small(capture_file: CaptureFile) -> bool:
+    """Return whether the program keeps small inputs on the CPU (`ReadBoolFromEnvVar`)."""
+    variables = (capture_file.environment or {}).get("variables")
+    value = variables.get(_PINS_SMALL) if isinstance(variables, dict) else None
+    return isinstance(value, str) and value.lower() in {"1", "true"}
 
 
 class EagerDecision(Enum):

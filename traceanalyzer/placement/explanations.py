@@ -16,13 +16,8 @@ from traceanalyzer.placement.blockers import BlockerFinder, Blockers, eager_bloc
 from traceanalyzer.placement.devices import CPU, GPU, parse_device
 from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.grown_graphs import newest
-from traceanalyzer.placement.kernels import DEFAULT
-from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.recorded_blockers import BlockerRecords
-from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
-from traceanalyzer.placement.support import support_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +25,8 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.devices import Machine
-    from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
-    from traceanalyzer.placement.registry import Nearest, Registry, SupportedTypes
+    from traceanalyzer.placement.registry import SupportedTypes
 
 _BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
 # See `InlineFunctionBody` (core/common_runtime/inline_function_utils.cc).
@@ -345,102 +339,3 @@ def doubted(
         return replace(explanation, certainty=certainty, doubt=doubt)
     least: Certainty = "likely" if explanation.certainty == "certain" else explanation.certainty
     return replace(explanation, certainty=least, doubt=explanation.doubt or doubt)
-
-
-def explanation_by_registry(
-    op_type: str, input_types: Sequence[str] | None, version: str | None
-) -> PlacementExplanation:
-    """Explain an op that ran on the CPU by the kernel registry alone.
-
-    Args:
-        input_types: The types of its inputs; None if unknown.
-        version: TensorFlow's version, or None.
-    """
-    kernels = nearest(version)
-    rewritten = original(op_type)
-    types = rewritten.ops if rewritten is not None else (op_type,)
-    is_partial = rewritten is not None and not rewritten.is_complete
-    if is_partial or len(types) != 1 or op_type in RUNTIMES_OWN:
-        return PlacementExplanation(type=types[0] if types else op_type)
-    if rewritten is None:
-        return _by_registry(op_type, input_types, kernels)
-    explanation = _by_registry(types[0], None, kernels)
-    accepted = _types_accepted(kernels.registry, op_type)
-    missing = explanation.types_missing
-    return replace(
-        explanation,
-        types_missing=tuple(t for t in missing if t in accepted) if accepted else missing,
-    )
-
-
-def _types_accepted(registry: Registry, op_type: str) -> frozenset[str]:
-    """Return the types that kernels of a rewritten op name: it was made of data of these alone.
-
-    oneDNN and grappler rewrite what their own kernels can compute (`IsOpSupported` and the like,
-    mkl_layout_pass.cc; remapper.cc).
-    """
-    named = [kernel.constraints.get("T") for kernel in registry.kernels(op_type)]
-    if not all(named):
-        return frozenset()
-    return frozenset(str(t) for types in named for t in types or ())
-
-
-def _by_registry(
-    op_type: str, input_types: Sequence[str] | None, kernels: Nearest
-) -> PlacementExplanation:
-    registered = kernels.registry.kernels(op_type)
-    on_gpu = [k for k in registered if k.device_type in {GPU, DEFAULT}]
-    blocker: Blocker | None = None
-    if registered and not on_gpu:
-        blocker = Blocker(kind=BlockerKind.NO_KERNEL, type=op_type)
-    elif on_gpu and input_types is not None:
-        blocker = _by_types(kernels.registry, op_type, input_types, on_gpu)
-    elif on_gpu:
-        return PlacementExplanation(
-            type=op_type, types_missing=_without_gpu_kernel(kernels.registry, op_type)
-        )
-    if blocker is None:
-        return PlacementExplanation(type=op_type)
-    return PlacementExplanation(
-        type=op_type, blockers=(blocker,), basis="registry", certainty=kernels.certainty
-    )
-
-
-def _by_types(
-    registry: Registry, op_type: str, input_types: Sequence[str], on_gpu: Sequence[Kernel]
-) -> Blocker | None:
-    """Return the types that no GPU kernel accepts; other attributes may have any value."""
-    definition = registry.definition(op_type)
-    if definition is None:
-        return None
-    try:
-        known = definition.attributes_of_inputs(input_types)
-    except InputTypesError:
-        return None
-    refusals = [[name for name in k.mismatches(known) if name in known] for k in on_gpu]
-    if not all(refusals):
-        return None
-    refused = min(refusals, key=len)
-    return Blocker(
-        kind=BlockerKind.ATTRIBUTES,
-        type=op_type,
-        attributes={name: known[name] for name in refused},
-    )
-
-
-def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
-    """Return the types of data with which an op has only CPU kernels.
-
-    Where a kernel accepts any type (Cast on a CPU), those count that are named somewhere: it
-    accepts more than it computes.
-    """
-    support = support_of(registry, op_type)
-    if support is None:
-        return ()
-    found = {
-        dtype
-        for name in support.main
-        for dtype, extent in support.types[name].items()
-        if extent.gpu == "none" and extent.cpu != "none" and dtype in support.named[name]
-    }
-    return tuple(sorted(found))

@@ -18,7 +18,7 @@ from traceanalyzer.placement.kernels import DEFAULT, Kernel, label_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile
     from traceanalyzer.placement.kernel_tables import Minor
     from traceanalyzer.placement.op_definitions import OpDefinition
 
@@ -242,6 +242,24 @@ def nearest(version: str | None) -> Nearest:
     """Return the registry that is nearest to a version; the newest if that is unknown."""
     minor, exact = kernel_tables.nearest_minor(version, tuple(kernel_tables.tabulated()))
     return Nearest(registry=_registry(minor), requested=version, exact=exact)
+
+
+def registry_of(capture_file: CaptureFile) -> Nearest:
+    """Return the kernels of the program's TensorFlow, and those of libraries that it loaded."""
+    kernels = nearest(capture_file.tensorflow_version)
+    others = [
+        Kernel(
+            op=each.op,
+            device_type=each.device_type,
+            constraints={name: frozenset(values) for name, values in each.constraints.items()},
+            host_memory_args=each.host_memory_args,
+            priority=each.priority,
+            label=each.label,
+        )
+        for each in capture_file.kernels
+        if each.device_type in {CPU, GPU, DEFAULT}
+    ]
+    return replace(kernels, registry=kernels.registry.with_others(others)) if others else kernels
 
 
 @cache

@@ -8,8 +8,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
     ExplainedShares,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion
-from traceanalyzer.evidence.gpu_memory import driver_gpus, gpu_memory
+from traceanalyzer.causes.knowledge.gpu_memory import driver_gpus, gpu_memory
 from traceanalyzer.format import counted, listed, percent_text, size_text
 from traceanalyzer.model import Belief
 from traceanalyzer.tables.vocabulary import Role
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.evidence.gpu_memory import OtherProcess
+    from traceanalyzer.causes.knowledge.gpu_memory import OtherProcess
     from traceanalyzer.run import Host, Run
 
 _ACROSS: Final = ("h2d", "d2h")

@@ -11,14 +11,13 @@ import pandas as pd
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.after_model import away_from_the_input
+from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
 from traceanalyzer.format import counted, listed
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.devices import device_text, machine_of
 from traceanalyzer.placement.kernel_types import python_name
-from traceanalyzer.placement.program import machine_of
 from traceanalyzer.report.ruled_out import possible, ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.report.text import sentence
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from traceanalyzer.causes import Cause
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.evidence.analysis import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm, RuledOut
     from traceanalyzer.placement.blocker import Blocker, Link

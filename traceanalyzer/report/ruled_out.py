@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.pinned import memory_note
+from traceanalyzer.causes.knowledge.pinned import memory_note
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
@@ -16,7 +16,7 @@ from traceanalyzer.report.myths import memory_peak
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.registry import Nearest
     from traceanalyzer.run import Host, Run
 

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from traceanalyzer.format import listed
 from traceanalyzer.model import Fix
-from traceanalyzer.placement.arguments import argument_nodes
+from traceanalyzer.placement.calls import argument_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""The argument of a command line that names the device a program asks for, like `--device=cpu`.
+"""The command-line argument that likely chose a requested device, such as `--device=cpu`.
 
-Where the line that asks for a device spells none out, its value comes from elsewhere. If an
-argument has that value, it is the likely origin; more than that a command line does not prove.
+If no line spells out the device, its value comes from elsewhere. An argument with that value is the
+likely origin; a command line proves no more.
 """
 
 from __future__ import annotations
@@ -15,57 +15,44 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.placement.blocker import Blocker
 
-__all__ = ["argument_note"]
-
 _CPU: Final = re.compile(r"/?(?:device:)?cpu(?::(?P<index>\d+))?", re.IGNORECASE)
 _OPTION: Final = re.compile(r"(?P<name>--?\w[\w.-]*)(?:=(?P<value>.*))?")
-_CAPTURE: Final = 2  # `traceanalyzer capture`
+_CAPTURE_WORDS: Final = 2  # `traceanalyzer capture`
 _BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.DEFAULT_DEVICE})
 
 
 def argument_note(
-    blocker: Sequence[Blocker], capture_files: Iterable[CaptureFile]
+    blockers: Sequence[Blocker], capture_files: Sequence[CaptureFile]
 ) -> tuple[Evidence, Fix] | None:
-    """Return which argument likely chose the CPU for some ops, and what to do about it.
-
-    Args:
-        blocker: What keeps each of them there.
-        capture_files: The evidence of the run.
-
-    Returns:
-        None where no argument names the device, or the program's lines do.
-    """
-    known = tuple(capture_files)
-    chosen = {capture_file.frames[at] for capture_file in known for at in capture_file.chosen}
-    if not all(_is_open(each, chosen) for each in blocker):
+    """Return the argument that likely chose the CPU for some ops, and what to do about it."""
+    chosen = {
+        capture_file.frames[at] for capture_file in capture_files for at in capture_file.chosen
+    }
+    if not all(_may_come_from_argument(blocker, chosen) for blocker in blockers):
         return None
-    asked = {_device_of(each) for each in blocker}
-    for option, value in (
-        a for capture_file in known for a in _arguments(capture_file.command or ())
-    ):
-        if all(_names(value, device) for device in asked):
-            shown = f"{option}{value}"
-            instead = option + re.sub("cpu", _gpu_for, value, flags=re.IGNORECASE)
+    devices = {_device_of(blocker) for blocker in blockers}
+    for option, value in (a for c in capture_files for a in _arguments(c.command or ())):
+        if all(_names(value, device) for device in devices):
+            argument = f"{option}{value}"
             return (
-                Evidence(kind="command_line", text=f"the program was run with `{shown}`"),
+                Evidence(kind="command_line", text=f"the program was run with `{argument}`"),
                 Fix(
                     text=(
-                        f"The command line has `{shown}`, which is likely where this device comes "
-                        "from: name the GPU there."
+                        f"The argument `{argument}` likely chooses this device: name the GPU there."
                     ),
-                    code=instead,
+                    code=option + re.sub("cpu", _gpu_for, value, flags=re.IGNORECASE),
                 ),
             )
     return None
 
 
-def _is_open(blocker: Blocker, chosen: set[Frame]) -> bool:
-    """Return whether a request may have its device from an argument: no line spells it out."""
+def _may_come_from_argument(blocker: Blocker, chosen: set[Frame]) -> bool:
+    """Return whether no line spells out the requested device."""
     if blocker.copied_from or (blocker.scope is None and blocker.kind not in _BY_SCOPE):
         return False
     frame = blocker.scope_frame
@@ -84,9 +71,9 @@ def _device_of(blocker: Blocker) -> str:
 
 
 def _arguments(command: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Walk the options of a command, each with what is between it and its value; and the value."""
+    """Walk the options of a command with the separator, such as `--device=`, and their values."""
     before = ""
-    for word in command[_CAPTURE:]:
+    for word in command[_CAPTURE_WORDS:]:
         option = _OPTION.fullmatch(word)
         if option is None and before:
             yield f"{before} ", word
@@ -96,11 +83,11 @@ def _arguments(command: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _names(value: str, device: str) -> bool:
-    """Return whether a value names a device: `cpu` does each CPU, `/cpu:0` the first."""
-    given, asked = _CPU.fullmatch(value), _CPU.fullmatch(device)
-    if given is None or asked is None:
+    """Return whether a value names a device: `cpu` names any CPU, `/cpu:0` the first."""
+    given, requested = _CPU.fullmatch(value), _CPU.fullmatch(device)
+    if given is None or requested is None:
         return False
-    return given["index"] is None or given["index"] == (asked["index"] or "0")
+    return given["index"] is None or given["index"] == (requested["index"] or "0")
 
 
 def _gpu_for(match: re.Match[str]) -> str:

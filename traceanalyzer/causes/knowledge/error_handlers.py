@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.syntax import syntax_of
 from traceanalyzer.causes.knowledge.finding_text import line_evidence
-from traceanalyzer.evidence.analysis import analyse
+from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.model import CaptureFileWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text

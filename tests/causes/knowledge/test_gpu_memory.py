@@ -11,7 +11,7 @@ from tests.causes.examples import Example
 from tests.tables.reading import tables_of
 from tests.traces import allocation, host, line, us
 from traceanalyzer.capture_file.document import CaptureFile
-from traceanalyzer.evidence.gpu_memory import OtherProcess, gpu_memory
+from traceanalyzer.causes.knowledge.gpu_memory import OtherProcess, gpu_memory
 
 if TYPE_CHECKING:
     from traceanalyzer.run import Host

@@ -10,13 +10,13 @@ import pytest
 
 from tests.capture_files import Book, node
 from tests.causes.examples import Example
-from traceanalyzer.evidence.analysis import analyse, analyse_on_a_gpu
+from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceanalyzer.evidence.analysis import Analysis
+    from traceanalyzer.cpu_ops import Analysis
     from traceanalyzer.run import Run
 
 _NOWHERE: Final = OpRecord(

@@ -1,4 +1,4 @@
-"""Why a captured program may do otherwise on a machine with a GPU: it chooses by what it finds."""
+"""Why a captured program may request other devices on a machine with a GPU."""
 
 from __future__ import annotations
 
@@ -18,14 +18,11 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Frame
     from traceanalyzer.placement.explanations import PlacementExplanation
 
-__all__ = ["FreeChoices"]
-
 
 class FreeChoices:
-    """What a program may choose by the GPUs that there are."""
+    """Devices that a program may choose by the GPUs there are."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
-        """Take what was captured."""
         self._chosen = {capture_file.frames[at] for at in capture_file.chosen}
         self._unsure = {capture_file.frames[s.frame] for s in unsure_scopes(capture_file)}
         self._questions = gpu_questions(capture_file)
@@ -37,51 +34,38 @@ class FreeChoices:
         return bool(self._unsure)
 
     def weighed(self, explanation: PlacementExplanation) -> PlacementExplanation:
-        """Return the case of an op as sure as it is on a machine with a GPU.
+        """Return an explanation with its certainty on a machine with a GPU.
 
-        An op without any GPU kernel is held wherever it runs.
+        An op without a GPU kernel is on the CPU there too.
         """
-        if explanation.blockers and all(
-            blocker.kind is BlockerKind.NO_KERNEL for blocker in explanation.blockers
-        ):
+        kinds = {blocker.kind for blocker in explanation.blockers}
+        if kinds == {BlockerKind.NO_KERNEL}:
             return explanation
         at = _line(explanation, self._chosen)
         if at and self._questions:
             return doubted(explanation, choice_by_gpus(self._questions, [at]), "possible")
         if self._questions:
-            return doubted(
-                explanation,
-                "the program may do otherwise where there is a GPU: it asks for one at "
-                f"{listed(self._questions)}",
-            )
-        if self._went_on:
-            return doubted(
-                explanation, "the program went on after an error that a GPU may spare it"
-            )
-        if at:
-            return doubted(
-                explanation, f"the device is computed at {at}, or a condition is around it"
-            )
-        return explanation
+            doubt = f"the program asks for a GPU at {listed(self._questions)} and may act on it"
+        elif self._went_on:
+            doubt = "the program continued after an error that may not occur with a GPU"
+        elif at:
+            doubt = f"the device at {at} is computed or conditional"
+        else:
+            return explanation
+        return doubted(explanation, doubt)
 
     def why_unsure(self, explanation: PlacementExplanation) -> str:
         """Return why an op may be on the CPU that is expected on a GPU.
 
-        Args:
-            explanation: Its case if every device of which this is unsure is the CPU.
+        The explanation is that of the op if every unsure device is the CPU.
         """
         if at := _line(explanation, self._unsure & self._chosen):
             return choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
-        return (
-            f"{at} requests the device of a tensor, and the capture does not tell where that "
-            "tensor would be"
-        )
+        return f"{at} requests the device of a tensor, and that device is unknown"
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:
-    """Return the first line that requests the device of a case, of some lines; "" for none."""
-    found = (
-        blocker.scope_frame for blocker in explanation.blockers if blocker.scope_frame in frames
-    )
+    """Return the first of some lines that requests the device; "" for none."""
+    found = (b.scope_frame for b in explanation.blockers if b.scope_frame in frames)
     return next((line_text(frame) for frame in found if frame is not None), "")

@@ -9,19 +9,18 @@ from weakref import WeakKeyDictionary
 import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
-from traceanalyzer.evidence.free_choices import FreeChoices
+from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
-from traceanalyzer.placement.devices import CPU, parse_device
+from traceanalyzer.placement.devices import CPU, machine_of, parse_device, with_gpus
 from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
-    explanation_by_registry,
 )
 from traceanalyzer.placement.failure import gpus_required
+from traceanalyzer.placement.free_choices import FreeChoices
 from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
-from traceanalyzer.placement.program import machine_of, with_gpus
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role

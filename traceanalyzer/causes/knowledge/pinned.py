@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
-from traceanalyzer.evidence.gpu_memory import device_resources, gpu_memory
+from traceanalyzer.causes.knowledge.gpu_memory import device_resources, gpu_memory
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Signature, Tensor
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.gpu_memory import GpuMemory
+    from traceanalyzer.causes.knowledge.gpu_memory import GpuMemory
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Host, Run
 

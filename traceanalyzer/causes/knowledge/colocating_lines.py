@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.evidence.program_files import parsed
+from traceanalyzer.causes.knowledge.program_files import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pytest
 
 from tests.capture_file.capture_files import sample
 from tests.causes.examples import Example, cpu_op
-from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.candidates import Candidates
+from traceanalyzer.causes.knowledge.candidates import Candidates
+from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import supported
 from traceanalyzer.trace.tfevents import TfVersion

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run

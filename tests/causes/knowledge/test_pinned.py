@@ -11,13 +11,13 @@ from tests.causes.examples import Example, blocker, captured, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature, Tensor
 from traceanalyzer.causes import all_causes
-from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.pinned import memory_note
+from traceanalyzer.causes.knowledge.pinned import memory_note
+from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run

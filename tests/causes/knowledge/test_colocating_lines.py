@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.evidence.colocating_lines import asked_by
+from traceanalyzer.causes.knowledge.colocating_lines import asked_by
 
 if TYPE_CHECKING:
     from pathlib import Path

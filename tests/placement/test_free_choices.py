@@ -15,8 +15,8 @@ from traceanalyzer.capture_file.document import (
     CaughtError,
     Scope,
 )
-from traceanalyzer.evidence.free_choices import FreeChoices
 from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.placement.free_choices import FreeChoices
 from traceanalyzer.placement.gpu_differences import differences
 
 LINE = line(6)

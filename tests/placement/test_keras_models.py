@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.placement.keras_rnn import doubt_in_a_loop, recurrent_of, replaced_loop
+from traceanalyzer.placement.keras_models import doubt_in_a_loop, recurrent_layers, replaced_loop
 
 _LSTM = {
     "name": "encoder",
@@ -23,7 +23,7 @@ _LOOP = "StatefulPartitionedCall/sequential_1/encoder_1/while/body/_150/sequenti
 
 
 def layers(version: str = "3.15.1", **options: Any) -> Any:  # noqa: ANN401 - JSON
-    return recurrent_of({"recurrent": [{**_LSTM, **options}]}, version)
+    return recurrent_layers({"recurrent": [{**_LSTM, **options}]}, version)
 
 
 @pytest.mark.parametrize(
@@ -78,5 +78,5 @@ def test_a_loop_of_unknown_options_is_doubtful_by_its_name() -> None:
 
 @pytest.mark.parametrize("told", [None, "x", [1, None], [{}], [{"name": 3, "dropout": "a"}]])
 def test_a_damaged_record_is_no_error(told: Any) -> None:  # noqa: ANN401 - JSON
-    for layer in recurrent_of({"recurrent": told}, "None"):
+    for layer in recurrent_layers({"recurrent": told}, "None"):
         replaced_loop([layer], _LOOP)
