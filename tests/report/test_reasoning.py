@@ -146,32 +146,6 @@ def test_all_that_holds_an_op_stands_in_the_order_in_which_it_bites(bare: Diagno
     assert "tf.cast(" in text
 
 
-def test_a_cause_with_a_closer_name_is_told_once() -> None:
-    """The finding on the op, and what holds that op itself, are the same."""
-    (found,) = of(without_a_gpu(), "^embedding_lookup$")
-    assert found.on_a_gpu is not None
-    assert [r.cause for r in found.on_a_gpu.reasons] == ["resource_on_cpu/placed_elsewhere"]
-    assert [r.tie for r in found.on_a_gpu.reasons] == [""]  # the title names the resource
-    assert found.on_a_gpu.is_complete
-    assert found.on_a_gpu.said == "It would be on the CPU there too."
-    assert found.on_a_gpu.assumed == (
-        "the same program, on a machine with 1 GPU with enough memory"
-    )
-
-
-def test_what_is_only_possible_on_a_gpu_is_said_to_be_no_more() -> None:
-    diagnosis = without_a_gpu()
-    assert diagnosis.on_a_gpu is not None
-    opened = {
-        op_id: replace(each, explanation=replace(each.explanation, certainty="possible"))
-        for op_id, each in diagnosis.on_a_gpu.cpu_ops.items()
-    }
-    assumed = replace(diagnosis.on_a_gpu, cpu_ops=opened)
-    (found,) = of(replace(diagnosis, on_a_gpu=assumed), "^embedding_lookup$")
-    assert found.on_a_gpu is not None
-    assert found.on_a_gpu.said == "It may be on the CPU there too."
-
-
 def test_what_holds_an_op_is_never_ruled_out(bare: Diagnosis) -> None:
     (found,) = of(stacked(bare), "^bad$")
     out = {each.cause for each in found.here.ruled_out}

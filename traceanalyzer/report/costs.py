@@ -81,8 +81,8 @@ def _note(bounds: GainBounds) -> str | None:
         (bounds.own_ps, "that the ops may cost on the device"),
         (bounds.beside_ps, "that the input pipeline or another device takes anyway"),
     ]
-    told = [f"{duration_text(ps)} {why}" for ps, why in reasons if ps >= PS_PER_US]
-    return f"the lower bound leaves out {listed(told)}" if told and bounds.high_ps else None
+    parts = [f"{duration_text(ps)} {why}" for ps, why in reasons if ps >= PS_PER_US]
+    return f"the lower bound leaves out {listed(parts)}" if parts and bounds.high_ps else None
 
 
 def _exposed_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:

@@ -34,7 +34,7 @@ _SOURCE_SHOWN = 100  # characters of a line of the program
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
 _CAUSE = 28  # characters of a line of causes in a table
 _WIDE = 200  # characters from which causes need not be folded
-_TINY = 30  # characters below which one figure stands beside each name
+_TINY = 30  # characters below which there is one figure beside each name
 
 _SEVERITY = {"error": "bold red", "warning": "yellow", "info": "dim"}
 _HARM = {"harmful": "bold red", "harmless": "dim", "by_design": "dim"}
@@ -56,7 +56,7 @@ def _parts(report: Report, words: Words, width: int) -> Iterator[RenderableType]
     yield _key_figures(report, words)
     yield from _health(report, words)
     yield from _findings(report, words)
-    yield from _beliefs(report, words)
+    yield from _myths(report, words)
     yield from _memory(report, words)
     yield from _on_a_gpu(report, words)
     yield from _cpu_ops(report, words, width)
@@ -131,7 +131,7 @@ def _left(shown: Sequence[Finding], once: Sequence[Finding], words: Words) -> It
         yield words(f"and {left} more: {page}", QUIET)
 
 
-def _beliefs(report: Report, words: Words) -> Iterator[RenderableType]:
+def _myths(report: Report, words: Words) -> Iterator[RenderableType]:
     if not report.beliefs:
         return
     yield heading(words, "Not the cause")
@@ -219,7 +219,7 @@ def _code(fix: Fix, words: Words) -> Iterator[Text]:
 
 
 def _source(finding: Finding, words: Words) -> Iterator[Text]:
-    """Name the first line of the program that is known, and says what stands on it."""
+    """Name the first line of the program that is known, and its text."""
     for op in finding.ops:
         place = _place(op.file, op.line)
         if place is not None:
@@ -305,26 +305,28 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
     yield table
     shown = min(COPIES_SHOWN, len(graph.devices))
     yield from _cutting(words, shown, len(graph.devices), "directions")
-    yield from _read_backs(report, graph, words)
-    yield from _islands(report, words)
+    yield from _syncs(report, graph, words)
+    yield from _round_trips(report, words)
 
 
-def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
-    """Name the scalars for which a hundredth of the run or more was waited."""
+def _syncs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
+    """Yield the syncs that took at least 1 % of the run."""
     for back in graph.read_backs[:READ_BACKS_SHOWN]:
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
             continue
-        each, when = (" in all", "") if back.count_per_step is None else (" per step", " each step")
-        line = words(f"Read back{when}: ")
+        each, when = (
+            (" in total", "") if back.count_per_step is None else (" per step", " each step")
+        )
+        line = words(f"Device-to-host sync{when}: ")
         line += words("a value") if back.source_name is None else words.name(back.source_name)
         line += words(f", used {text.READERS[back.reader]}; the host waits ")
         line += words.time(views.in_a_step(back, back.wait_us)) + words(f"{each}, then the GPU is")
         yield line + words(" idle for ") + words.time(views.in_a_step(back, back.idle_us))
 
 
-def _islands(report: Report, words: Words) -> Iterator[Text]:
-    """Say that values go from a GPU to ops on the CPU and back, and for which op most do."""
+def _round_trips(report: Report, words: Words) -> Iterator[Text]:
+    """Name the largest round trip."""
     if not report.islands:
         return
     first = report.islands[0]

@@ -69,7 +69,7 @@ def visible(text: str) -> str:
 
     Control characters, bidirectional marks, zero-width characters, line separators and lone
     surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
-    stands around it. So do marks that are heaped upon one letter beyond what any script needs.
+    is around it. So are marks heaped upon one letter beyond what any script needs.
     """
     if not text.isprintable():
         text = "".join(map(_visible_character, text))

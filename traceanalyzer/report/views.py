@@ -103,16 +103,16 @@ def host_time(entries: Iterable[NumberedFinding]) -> float | None:
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """A line of the program, and how many of a finding's ops stand on it."""
+    """A line of the program, and how many of a finding's ops it has."""
 
     file: str
     line: int | None
-    text: str | None  # what stands there, where that is known
+    text: str | None  # of the line, if known
     ops: int
 
 
 def source_places(finding: Finding) -> tuple[SourcePlace, ...]:
-    """Return the lines that a finding's ops stand on, those with the dearest ops first."""
+    """Return the source lines of a finding's ops, those with the most expensive ops first."""
     counts: dict[tuple[str, int | None], int] = {}
     texts: dict[tuple[str, int | None], str | None] = {}
     for op in finding.ops:
@@ -253,8 +253,8 @@ def copy_edges(report: Report) -> tuple[CopyEdge, ...]:
     graph = report.copy_graph
     if graph is None:
         return ()
-    dearest = sorted(graph.edges, key=lambda e: (-(e.exposed_us or 0.0), -(e.total_us or 0.0)))
-    return tuple(dearest[:ROWS_SHOWN])
+    longest = sorted(graph.edges, key=lambda e: (-(e.exposed_us or 0.0), -(e.total_us or 0.0)))
+    return tuple(longest[:ROWS_SHOWN])
 
 
 def in_a_step(back: ReadBack, total_us: float | None) -> float | None:
@@ -287,7 +287,7 @@ class Home:
 
 
 def homes(report: Report) -> dict[str, Home]:
-    """Return for each op the one row that bears its anchor: an id stands once in a page."""
+    """Return for each op the one row that has its anchor."""
     found: dict[str, Home] = {}
     for place, keys in _places(report):
         for row, key in enumerate(keys):
