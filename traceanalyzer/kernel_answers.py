@@ -37,7 +37,7 @@ _EXCEPTIONS: Final = 5
 
 
 class QuestionError(TraceAnalyzerError):
-    """What is asked about does not exist."""
+    """There is no such op, type, or version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,10 @@ class KernelAnswer:
     """The kernels of an op."""
 
     op: str
-    dtype: str | None  #: the type asked about; None for all
-    tf: str  #: the version asked about, the newest table's if none was
+    dtype: str | None  #: the requested type; None for all
+    tf: str  #: the requested version, the newest table's if none was
     table: str  #: the version that the answer is from
-    certainty: str  #: `certain` if that is the version asked about, else `likely`
+    certainty: str  #: `certain` if that is the requested version, else `likely`
     #: Whether there is one: for that type, with sizes and indices of their usual type; without a
     #: type, for any. None where it depends on another attribute.
     gpu_kernel_in_table: bool | None
@@ -77,7 +77,7 @@ class CpuOnly:
     """The ops that run on a CPU and have no GPU kernel."""
 
     dtype: str | None  #: for this type; None for any
-    tf: str  #: the version asked about
+    tf: str  #: the requested version
     table: str  #: the version that the answer is from
     #: Op types, sorted; those that only rewrites or the runtime make are left out.
     ops: tuple[str, ...]
@@ -100,22 +100,24 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     if support is None:
         raise QuestionError(_no_such_op(op, registry))
     definition = registry.definition(op)
-    asked = None if dtype is None else _data_type(dtype)
-    meant = support.combinations if asked is None else _of_type(support, definition, asked)
+    data_type = None if dtype is None else _data_type(dtype)
+    meant = support.combinations if data_type is None else _of_type(support, definition, data_type)
     extent = extent_of(meant)
-    usual = meant if asked is None else _usual(support, definition, meant, asked)
-    there = _is_there(extent_of(usual).gpu, any_is_enough=asked is None)
+    usual = meant if data_type is None else _usual(support, definition, meant, data_type)
+    there = _is_there(extent_of(usual).gpu, any_is_enough=data_type is None)
     depends = {
         d: why for d in _dtypes(support) if (why := _exceptions(support, support.of_type(d)))
     }
     first = since(
         op,
         registry.version,
-        lambda s: extent_of(s.combinations if asked is None else s.of_type(asked)).gpu != "none",
+        lambda s: (
+            extent_of(s.combinations if data_type is None else s.of_type(data_type)).gpu != "none"
+        ),
     )
     return KernelAnswer(
         op=op,
-        dtype=None if asked is None else _python_name(asked),
+        dtype=None if data_type is None else _python_name(data_type),
         tf=tf or registry.version,
         table=registry.version,
         certainty=found.certainty,
@@ -133,7 +135,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         },
         overall=support.overall,
         changes=tuple(map(_in_python_names, changes(op))),
-        notes=tuple(_notes(found, support, definition, asked, meant)),
+        notes=tuple(_notes(found, support, definition, data_type, meant)),
     )
 
 
@@ -148,15 +150,15 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
         QuestionError: There is no such type or version.
     """
     found = _table(tf)
-    asked = None if dtype is None else _data_type(dtype)
+    data_type = None if dtype is None else _data_type(dtype)
     return CpuOnly(
-        dtype=None if asked is None else _python_name(asked),
+        dtype=None if data_type is None else _python_name(data_type),
         tf=tf or found.registry.version,
         table=found.registry.version,
         ops=tuple(
             op
             for op in found.registry.ops
-            if not op.startswith("_") and _is_cpu_only(found.registry, op, asked)
+            if not op.startswith("_") and _is_cpu_only(found.registry, op, data_type)
         ),
         notes=tuple(_version_notes(found)),
     )

@@ -61,7 +61,7 @@ NO_ATTRIBUTES: Final[Mapping[str, Json]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What an index may be: into which pool it points, and the lowest; -1 stands for none."""
+    """What an index may be: into which pool it points, and the lowest; -1 is none."""
 
     pool: str
     low: int = UNKNOWN
@@ -414,7 +414,7 @@ class CaptureFile:
         return None if index == UNKNOWN else self.frames[index]
 
     def line_text(self, file: str, line: int) -> str | None:
-        """Return what stands on a line of the program, or None where that is not known."""
+        """Return the text of a line of the program, or None if unknown."""
         if not self._texts:
             for frame in self.frames:
                 if frame.text is not None:
@@ -426,7 +426,7 @@ class CaptureFile:
         return NO_ATTRIBUTES if index == UNKNOWN else self.attributes[index]
 
     def resource_of(self, tensor: Tensor) -> Resource | None:
-        """Return the resource that a handle stands for, or None."""
+        """Return the resource of a handle, or None."""
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str) -> Frame | None:
@@ -445,7 +445,7 @@ class CaptureFile:
 
 
 def is_session(function: str) -> bool:
-    """Return whether a function's name stands for the graph of a session of TensorFlow 1."""
+    """Return whether this is the name of the graph of a session of TensorFlow 1."""
     return function == SESSION or function.startswith(f"{SESSION}#")
 
 

@@ -58,7 +58,7 @@ _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 @dataclass(frozen=True, kw_only=True)
 class Dumped:
-    """What the dumps tell."""
+    """What was read from the dumps."""
 
     functions: tuple[Function, ...]  #: the functions, by name
     notes: tuple[Note, ...]  #: what could not be read

@@ -136,7 +136,7 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
 def as_recorded(graph: Graph) -> dict[int, str]:
     """Return the devices of arguments and results on the machine that they were recorded on.
 
-    In a dump the device that a node is assigned to stands in the place of a request.
+    A dump shows the device of an assigned node in place of its request.
     """
     return {
         node: graph.devices[node]
@@ -181,7 +181,7 @@ def _maker(
 ) -> str | None:
     """Return where the node is that a result comes from, through Identity ops.
 
-    It is what that node is assigned to or asks for: "" if neither, None if no device is such.
+    It is assigned to that device or requests it: "" if neither, None if there is no such device.
     """
     for _ in range(len(graph)):
         data = [text for text in graph.inputs[node] if not text.startswith("^")]
@@ -192,10 +192,10 @@ def _maker(
             return assigned[source]
         if graph.devices[source]:
             try:
-                asked = parse_device(graph.devices[source])
+                requested = parse_device(graph.devices[source])
             except DeviceNameError:
                 return ""  # the placer refuses that node
-            matching = machine.matching(asked)
+            matching = machine.matching(requested)
             return matching[0] if matching else None
         if graph.ops[source] != "Identity":
             return ""

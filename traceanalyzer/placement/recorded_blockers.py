@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 _BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
-_WITHOUT_KERNEL: Final = "int32"  # variables of it are on the CPU alone; another type can stand in
+# The type whose variables are always on the CPU: the GPU may have a kernel for another.
+_WITHOUT_KERNEL: Final = "int32"
 
 
 class BlockerRecords:
@@ -47,7 +48,7 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps an eager op from a GPU: each scope that asks for it by itself."""
+        """Walk what keeps an eager op off a GPU: each scope that requests the CPU by itself."""
         resource = None
         if blocker.input is not None:
             resource = self._capture_file.resource_of(signature.inputs[blocker.input])
@@ -85,7 +86,7 @@ class BlockerRecords:
         )
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself."""
+        """Walk what keeps a node off a GPU: each scope that requests the CPU by itself."""
         call = None if placed.call is None else self._capture_file.signatures[placed.call]
         if blocker.kind is BlockerKind.DEFAULT_DEVICE and call is not None:
             for scope in _scopes_of_eager(self._capture_file, call, call.scope):
@@ -107,14 +108,14 @@ class BlockerRecords:
         placed: FunctionPlacement,
         node: int,
         blocker: Blocker,
-        asking: Scope | None = None,
+        requesting: Scope | None = None,
         called_in: str = "",
     ) -> Blocker:
         graph = placed.placement.nodes.graph
         known = self._capture_file.attribute_set(graph.attributes[blocker.node])
         scope, frame = None, None
-        if asking is not None:
-            scope, frame = asking.device, self._capture_file.frame(asking.frame)
+        if requesting is not None:
+            scope, frame = requesting.device, self._capture_file.frame(requesting.frame)
         call = None if placed.call is None else self._capture_file.signatures[placed.call]
         resource = self._resource(placed, blocker)
         return replace(
@@ -231,9 +232,9 @@ class BlockerRecords:
         return self._capture_file.frame_of_node(*self._origin(placed, node))
 
     def _scopes(self, placed: FunctionPlacement, blocker: Blocker) -> Iterator[tuple[Scope, str]]:
-        """Walk the scopes that ask for the device a node is held to, the innermost first.
+        """Walk the scopes that request the device of a node, the innermost first.
 
-        Without the innermost the next one would hold it. What asks for no device itself has that of
+        Without the innermost the next one would decide. A node without a request has the device of
         the call that it was inlined from (`InlineFunctionBody`,
         core/common_runtime/inline_function_utils.cc).
 
@@ -252,13 +253,15 @@ class BlockerRecords:
             yield scope, function
 
     def _scopes_around(
-        self, function: str, node: str, asked: str
+        self, function: str, node: str, requested: str
     ) -> tuple[tuple[Scope, ...], bool]:
-        """Return the scopes around a node that ask for a device, and whether another ends them."""
+        """Return the scopes around a node that request a device, and whether another ends them."""
         definition = self._capture_file.definition(function)
         at = -1 if definition is None else definition.index(node)
         scopes = None if definition is None or at < 0 else definition.scopes[at]
-        return _asking([self._capture_file.scopes[number] for number in scopes or ()], asked)
+        return _requesting(
+            [self._capture_file.scopes[number] for number in scopes or ()], requested
+        )
 
     def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
         """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
@@ -287,31 +290,31 @@ class BlockerRecords:
             return self._capture_file.resource_of(bound[index])
         return None
 
-    def link(self, placed: FunctionPlacement, node: int, holder: int) -> Link:
+    def link(self, placed: FunctionPlacement, node: int, blocked: int) -> Link:
         """Return how a node is tied to the one that holds it."""
-        if holder == node:
+        if blocked == node:
             return "own"
         placement = placed.placement
-        if placement.roots[holder] != placement.roots[node]:
+        if placement.roots[blocked] != placement.roots[node]:
             return "follows"
         nodes = placement.nodes
         bound = self._bound.get(id(nodes))
         if bound is None:
             bound = self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
-        return "resource" if bound[holder] == bound[node] else "class"
+        return "resource" if bound[blocked] == bound[node] else "class"
 
 
 def scopes_of_making(
     capture_file: CaptureFile, resource: Resource | None, below: int = LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes that a resource was made in, each of which asks for its device by itself.
+    """Return the scopes that a resource was made in, each of which requests its device by itself.
 
     Args:
         resource: The resource, or None.
         below: The number of a resource: what was made after it cannot have decided on its device.
 
     Returns:
-        The innermost first; none where no scope asks for it, or none is recorded.
+        The innermost first; none where no scope requests it, or none is recorded.
     """
     if resource is None or resource.signature < 0:
         return ()
@@ -322,15 +325,15 @@ def scopes_of_making(
 
 
 def _scopes_of_eager(
-    capture_file: CaptureFile, signature: Signature, asked: str, below: int = LARGEST
+    capture_file: CaptureFile, signature: Signature, requested: str, below: int = LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes that ask for the device of an eager op, or of a call: at least one.
+    """Return the scopes that request the device of an eager op, or of a call: at least one.
 
     Of a line that is met again, as where a function calls itself, one.
     """
     around = [capture_file.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
-    for scope in _of_owners(capture_file, _asking(around, asked)[0], below):
+    for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
         by_line.setdefault(scope.frame, scope)
     innermost = Scope(device=signature.scope, frame=signature.scope_frame)
     return tuple(by_line.values()) or (innermost,)
@@ -348,19 +351,21 @@ def _of_owners(
             )
         elif scope.origin is not None and scope.origin <= OF_OP:
             around = capture_file.signatures[OF_OP - scope.origin].scopes
-            making, _ = _asking([capture_file.scopes[number] for number in around], scope.device)
+            making, _ = _requesting(
+                [capture_file.scopes[number] for number in around], scope.device
+            )
         yield from making or (scope,)
 
 
-def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return which scopes ask for a type of device, and whether another ends them.
+def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
+    """Return which scopes request a type of device, and whether another ends them.
 
     Args:
         scopes: Scopes one around the other, the innermost first.
     """
     found = []
     for scope in scopes:
-        if type_in_scope(scope.device) == type_in_scope(asked):
+        if type_in_scope(scope.device) == type_in_scope(requested):
             found.append(scope)
         elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
             return tuple(found), True

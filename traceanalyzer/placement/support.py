@@ -90,13 +90,13 @@ class Support:
         Args:
             attribute: The type attribute that is it; one of `main` if None.
         """
-        asked = self.main if attribute is None else (attribute,)
-        if not asked:
+        names = self.main if attribute is None else (attribute,)
+        if not names:
             return self.combinations
         return tuple(
             c
             for c in self.combinations
-            if any(c.values[name] == dtype for name in asked)
+            if any(c.values[name] == dtype for name in names)
             and all(
                 c.values[name] == dtype or c.values[name] in named
                 for name, named in self.named.items()
