@@ -52,16 +52,16 @@ def calls_of(graph: Graph, attributes: Sequence[Attributes]) -> Iterator[tuple[i
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
-            by_set[at] = tuple(_called(attributes[at].values()))
+            by_set[at] = tuple(called_in(attributes[at].values()))
         for name in by_set[at]:
             yield node, name
 
 
-def _called(values: Iterable[Json]) -> Iterator[str]:
+def called_in(values: Iterable[Json]) -> Iterator[str]:
     """Walk the functions that attributes name."""
     for value in values:
         if isinstance(value, list):
-            yield from _called(value)
+            yield from called_in(value)
         elif isinstance(value, dict) and isinstance(name := value.get("func"), str):
             yield name
 

@@ -14,7 +14,7 @@ from traceanalyzer.placement.support import all_on_host
 from traceanalyzer.placement.variable_uses import VariableUses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import (
         Attributes,
@@ -36,10 +36,9 @@ _WITHOUT_KERNEL: Final = "int32"
 
 
 class BlockerRecords:
-    """Tells of blockers what a capture file knows of them."""
+    """Adds to blockers what a capture file knows of them: lines, scopes, resources."""
 
     def __init__(self, capture_file: CaptureFile, registry: Registry) -> None:
-        """Take the capture file, and the kernels of the program's TensorFlow."""
         self._capture_file = capture_file
         self._registry = registry
         self._bound: dict[int, list[int]] = {}
@@ -49,26 +48,17 @@ class BlockerRecords:
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
         """Walk what keeps an eager op off a GPU: each scope that requests the CPU by itself."""
+        capture_file = self._capture_file
         resource = None
         if blocker.input is not None:
-            resource = self._capture_file.resource_of(signature.inputs[blocker.input])
+            resource = capture_file.resource_of(signature.inputs[blocker.input])
         if blocker.kind is BlockerKind.REQUEST:
-            scopes = _scopes_of_eager(self._capture_file, signature, blocker.requested_device)
+            scopes = _scopes_of_eager(capture_file, signature, blocker.requested_device)
         else:
-            scopes = scopes_of_making(self._capture_file, resource)
-        for scope in scopes or (None,):
-            yield self._of_eager(signature, blocker, resource, scope)
-
-    def _of_eager(
-        self,
-        signature: Signature,
-        blocker: Blocker,
-        resource: Resource | None,
-        scope: Scope | None,
-    ) -> Blocker:
-        capture_file = self._capture_file
+            scopes = scopes_of_making(capture_file, resource)
         known = self._attributes_of(signature)
-        return replace(
+        made = resource or self._made_by(signature)
+        found = replace(
             blocker,
             input=None,
             link="own" if resource is None else "resource",
@@ -77,48 +67,22 @@ class BlockerRecords:
             given=known,
             frame=capture_file.frame(signature.frame),
             library=capture_file.frame(signature.library),
-            scope=None if scope is None else scope.device,
-            scope_frame=None if scope is None else capture_file.frame(scope.frame),
             resource=resource,
             made_at=self._line_of_making(resource),
-            made_in=self._library_of_making(resource or self._made_by(signature)),
-            types=self._types_of(resource or self._made_by(signature)),
+            made_in=self._library_of_making(made),
+            types=self._types_of(made),
         )
+        yield from self._in_scopes(found, [(scope, "") for scope in scopes])
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
         """Walk what keeps a node off a GPU: each scope that requests the CPU by itself."""
-        call = None if placed.call is None else self._capture_file.signatures[placed.call]
-        if blocker.kind is BlockerKind.DEFAULT_DEVICE and call is not None:
-            for scope in _scopes_of_eager(self._capture_file, call, call.scope):
-                yield self._of_node(placed, node, blocker, scope)
-            return
-        scopes: list[tuple[Scope, str]] = []
-        if blocker.kind is BlockerKind.ASSIGNED:
-            making = scopes_of_making(self._capture_file, self._resource(placed, blocker))
-            scopes = [(scope, "") for scope in making]
-        elif blocker.kind in _BY_REQUEST:
-            scopes = list(self._scopes(placed, blocker))
-        for scope, called in scopes:
-            yield self._of_node(placed, node, blocker, scope, called)
-        if not scopes:
-            yield self._of_node(placed, node, blocker)
-
-    def _of_node(
-        self,
-        placed: FunctionPlacement,
-        node: int,
-        blocker: Blocker,
-        requesting: Scope | None = None,
-        called_in: str = "",
-    ) -> Blocker:
-        graph = placed.placement.nodes.graph
-        known = self._capture_file.attribute_set(graph.attributes[blocker.node])
-        scope, frame = None, None
-        if requesting is not None:
-            scope, frame = requesting.device, self._capture_file.frame(requesting.frame)
-        call = None if placed.call is None else self._capture_file.signatures[placed.call]
+        capture_file, graph = self._capture_file, placed.placement.nodes.graph
+        known = capture_file.attribute_set(graph.attributes[blocker.node])
+        call = None
+        if blocker.kind is BlockerKind.DEFAULT_DEVICE and placed.call is not None:
+            call = capture_file.signatures[placed.call]
         resource = self._resource(placed, blocker)
-        return replace(
+        found = replace(
             blocker,
             node=UNKNOWN,
             link=self.link(placed, node, blocker.node),
@@ -127,19 +91,35 @@ class BlockerRecords:
             function=placed.function,
             attributes={name: known.get(name) for name in blocker.refused},
             given=known,
-            frame=self._frame(placed, blocker.node),
+            frame=capture_file.frame_of_node(*self._origin(placed, blocker.node)),
             library=self.library_of(placed, blocker.node),
-            scope=scope,
-            scope_frame=frame,
-            copied_from=self._copied_from(placed, blocker, scope),
             resource=resource,
             made_at=self._line_of_making(resource),
             made_in=self._library_of_making(resource),
             types=self._types_of(resource) or self._types_of_node(graph, blocker.node),
-            call=call if blocker.kind is BlockerKind.DEFAULT_DEVICE else None,
-            called_in=called_in,
+            call=call,
             for_step=placed.function in self._of_steps,
         )
+        scopes: list[tuple[Scope, str]] = []
+        if call is not None:
+            scopes = [(each, "") for each in _scopes_of_eager(capture_file, call, call.scope)]
+        elif blocker.kind is BlockerKind.ASSIGNED:
+            scopes = [(each, "") for each in scopes_of_making(capture_file, resource)]
+        elif blocker.kind in _BY_REQUEST:
+            scopes = list(self._scopes(placed, blocker))
+            if not scopes:
+                found = replace(found, copied_from=_copied_from(placed, blocker.node))
+        yield from self._in_scopes(found, scopes)
+
+    def _in_scopes(
+        self, blocker: Blocker, scopes: Sequence[tuple[Scope, str]]
+    ) -> Iterator[Blocker]:
+        """Walk a blocker once for each scope, with the function that was called in it."""
+        for scope, called_in in scopes:
+            frame = self._capture_file.frame(scope.frame)
+            yield replace(blocker, scope=scope.device, scope_frame=frame, called_in=called_in)
+        if not scopes:
+            yield blocker
 
     def in_host_memory_eager(self, signature: Signature, device: str) -> Blocker | None:
         """Return why the host computes an eager op that is on a GPU; None where it does not."""
@@ -159,7 +139,7 @@ class BlockerRecords:
             found,
             name=graph.names[node],
             function=placed.function,
-            frame=self._frame(placed, node),
+            frame=self._capture_file.frame_of_node(*self._origin(placed, node)),
         )
 
     def _in_host_memory(self, op: str, known: Attributes, device: str) -> Blocker | None:
@@ -228,9 +208,6 @@ class BlockerRecords:
         function = graph.origin_functions[node] or placed.function
         return function, graph.origin_nodes[node] or graph.names[node]
 
-    def _frame(self, placed: FunctionPlacement, node: int) -> Frame | None:
-        return self._capture_file.frame_of_node(*self._origin(placed, node))
-
     def _scopes(self, placed: FunctionPlacement, blocker: Blocker) -> Iterator[tuple[Scope, str]]:
         """Walk the scopes that request the device of a node, the innermost first.
 
@@ -263,22 +240,6 @@ class BlockerRecords:
             [self._capture_file.scopes[number] for number in scopes or ()], requested
         )
 
-    def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
-        """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
-        if blocker.kind not in _BY_REQUEST or scope is not None:
-            return ""
-        nodes = placed.placement.nodes
-        own = nodes.graph.names[blocker.node]
-        for group in nodes.classes.get(blocker.node, ()):
-            at = nodes.graph.index(group)
-            if (
-                group != own
-                and at >= 0
-                and nodes.graph.devices[at] == (nodes.graph.devices[blocker.node])
-            ):
-                return group
-        return ""
-
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
         """Return the resource that an argument of a function is bound to."""
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
@@ -302,6 +263,17 @@ class BlockerRecords:
         if bound is None:
             bound = self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
         return "resource" if bound[blocked] == bound[node] else "class"
+
+
+def _copied_from(placed: FunctionPlacement, node: int) -> str:
+    """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
+    nodes = placed.placement.nodes
+    devices = nodes.graph.devices
+    for group in nodes.classes.get(node, ()):
+        at = nodes.graph.index(group)
+        if at >= 0 and group != nodes.graph.names[node] and devices[at] == devices[node]:
+            return group
+    return ""
 
 
 def scopes_of_making(
