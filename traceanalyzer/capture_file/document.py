@@ -93,12 +93,12 @@ class Scope:
     """A `tf.device` scope."""
 
     device: str  #: the requested device; "" if the scope lifts an outer request
-    frame: int  #: the user's frame that entered it, or -1
+    frame: FrameIndex  #: the user's frame that entered it
     #: Whose device it is: the index of a resource, if the scope was given the resource's device;
     #: `OF_OP` less the index of the signature that made a tensor, for that of the tensor;
     #: `OF_ANOTHER` for that of something else; `OF_MACHINE` for the first device there is; None if
     #: the code spells the device out.
-    origin: int | None = None
+    origin: Annotated[int, Index("resources", OF_MACHINE)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +282,7 @@ class Tensor:
     dtype: Text  #: "" if not recorded (a Python value)
     device: Text  #: the one it is on for TensorFlow
     backing_device: Text  #: the one that holds its memory: the CPU for an int32 "on" a GPU
-    resource: int | None  #: the index of a handle's resource
+    resource: Annotated[int, Index("resources", 0)] | None  #: of a handle
     shape: Shape  #: None also if not recorded
 
 
