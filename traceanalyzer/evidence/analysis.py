@@ -21,7 +21,8 @@ from traceanalyzer.evidence.swapped_functions import SwappedFunctions
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, parse_device
 from traceanalyzer.placement.program import machine_of, with_gpus
-from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
+from traceanalyzer.tables.functions import TF_DATA
+from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ from traceanalyzer.placement.pin_to_host import MOVED_IF_SMALL
 from traceanalyzer.placement.pinning import pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
 from traceanalyzer.placement.support import has_gpu_kernel, usable_kernels
+from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
-from traceanalyzer.tables.session_graphs import is_session_graph
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from traceanalyzer.model import Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import CPU, type_in_scope
-from traceanalyzer.tables.host_ops import TF_DATA
+from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.wording import counted, listed
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.pipeline_events import Spans
+    from traceanalyzer.tables.stage_events import Spans
 
 __all__ = ["Pipeline", "Section"]
 

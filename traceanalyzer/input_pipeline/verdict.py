@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from traceanalyzer.input_pipeline.records import StepWaits
-    from traceanalyzer.tables.stages import Pipelines
+    from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 
 __all__ = ["FEWEST_STEPS", "host_input", "input_use"]

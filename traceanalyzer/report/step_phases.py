@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.model import StepPhases, Table
-from traceanalyzer.tables.main_steps import main_steps
+from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US

@@ -9,8 +9,7 @@ import numpy as np
 from traceanalyzer.model import StepKinds, Steps
 from traceanalyzer.report.packed import Numbers, Texts, pack
 from traceanalyzer.report.step_phases import step_phases
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
+from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
 from traceanalyzer.units import PS_PER_US
 from traceanalyzer.wording import counted, listed
 
