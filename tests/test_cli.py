@@ -288,6 +288,16 @@ def test_leaves_no_part_of_a_file_where_writing_fails(
     assert not [name for name in files_below(tmp_path / "here") if "." in name]
 
 
+def test_lines_are_wrapped_only_where_a_terminal_reads(
+    traceanalyzer_: Traceanalyzer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, traceanalyzer_("analyze", LOGS).out.splitlines())) > 120
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, traceanalyzer_("analyze", LOGS).out.splitlines())) <= 80
+
+
 def test_a_dash_is_standard_output(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> None:
     page = traceanalyzer_("report", LOGS, "-o", "-")
     assert page.code == 0

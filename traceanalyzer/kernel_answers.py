@@ -6,21 +6,19 @@ of this package has them as in TensorFlow's DataType (`float`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.placement import rewrites, versions
+from traceanalyzer.placement import kernel_tables, rewrites
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 from traceanalyzer.placement.support import (
     changes,
     extent_of,
-    has_gpu_kernel,
     known_types,
     since,
     support_of,
-    usable_kernels,
 )
 
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.support import Change, Combination, Extent, Support, TypeSupport
-
-__all__ = ["CpuOnly", "KernelAnswer", "QuestionError", "answer", "as_json", "cpu_only"]
 
 _PYTHON_NAMES: Final = {"float": "float32", "double": "float64", "half": "float16"}
 _DATA_TYPES: Final = {python: name for name, python in _PYTHON_NAMES.items()}
@@ -46,74 +42,52 @@ class QuestionError(TraceAnalyzerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAnswer:
-    """The kernels of an op.
-
-    Attributes:
-        op: The op type.
-        dtype: The type asked about; None for all.
-        tf: The version asked about, the newest table's if none was.
-        table: The version that the answer is from.
-        certainty: `certain` if that is the version asked about, else `likely`.
-        gpu_kernel_in_table: Whether there is one: for that type, with sizes and indices of their
-            usual type; without a type, for any. None where it depends on another attribute.
-        gpu_kernel: The same; None also where the table is of another version.
-        computed_on_host: Whether the kernels meant have all data in host memory, so that what is
-            placed on a GPU is computed on the host; None where that depends, or there is no
-            kernel. Handles of resources are not data.
-        host_memory_args: Arguments that the kernels meant have in host memory.
-        since: The version from which on there was a GPU kernel, without a gap; None for none.
-        since_first_table: Whether that is the oldest version there is a table of.
-        dtypes: For each type the devices that have a kernel, for some of its combinations at least.
-        depends: Types that have a GPU kernel for some of their combinations, and for which not.
-        attributes: For each type attribute and each of its types, what holds of CPU, GPU and host.
-        overall: What holds of all combinations.
-        changes: What changed with which version.
-        notes: What else is to be known, a sentence each.
-    """
+    """The kernels of an op."""
 
     op: str
-    dtype: str | None
-    tf: str
-    table: str
-    certainty: str
+    dtype: str | None  #: the type asked about; None for all
+    tf: str  #: the version asked about, the newest table's if none was
+    table: str  #: the version that the answer is from
+    certainty: str  #: `certain` if that is the version asked about, else `likely`
+    #: Whether there is one: for that type, with sizes and indices of their usual type; without a
+    #: type, for any. None where it depends on another attribute.
     gpu_kernel_in_table: bool | None
-    gpu_kernel: bool | None
+    gpu_kernel: bool | None  #: the same; None also where the table is of another version
+    #: Whether the kernels meant have all data in host memory, so that what is placed on a GPU is
+    #: computed on the host; None where that depends, or there is no kernel. Handles of resources
+    #: are not data.
     computed_on_host: bool | None
-    host_memory_args: tuple[str, ...]
+    host_memory_args: tuple[str, ...]  #: arguments that the kernels meant have in host memory
+    #: The version from which on there was a GPU kernel, without a gap; None for none.
     since: str | None
-    since_first_table: bool
+    since_first_table: bool  #: whether that is the oldest version there is a table of
+    #: For each type the devices that have a kernel, for some of its combinations at least.
     dtypes: Mapping[str, tuple[str, ...]]
+    #: Types that have a GPU kernel for some of their combinations, and for which not.
     depends: Mapping[str, str]
+    #: For each type attribute and each of its types, what holds of CPU, GPU and host.
     attributes: Mapping[str, Mapping[str, TypeSupport]]
-    overall: TypeSupport
-    changes: tuple[Change, ...]
-    notes: tuple[str, ...]
+    overall: TypeSupport  #: what holds of all combinations
+    changes: tuple[Change, ...]  #: what changed with which version
+    notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOnly:
-    """The ops that run on a CPU and have no GPU kernel.
+    """The ops that run on a CPU and have no GPU kernel."""
 
-    Attributes:
-        dtype: For this type; None for any.
-        tf: The version asked about.
-        table: The version that the answer is from.
-        ops: Op types, sorted; those that only rewrites or the runtime make are left out.
-        notes: What else is to be known, a sentence each.
-    """
-
-    dtype: str | None
-    tf: str
-    table: str
+    dtype: str | None  #: for this type; None for any
+    tf: str  #: the version asked about
+    table: str  #: the version that the answer is from
+    #: Op types, sorted; those that only rewrites or the runtime make are left out.
     ops: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
     """Return what kernels an op has.
 
     Args:
-        op: The op type.
         dtype: A type, as Python or as DataType spells it; None for all.
         tf: A version of TensorFlow; None for the newest that there is a table of.
 
@@ -144,7 +118,7 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
         dtype=None if asked is None else _python_name(asked),
         tf=tf or registry.version,
         table=registry.version,
-        certainty=found.proof.certainty,
+        certainty=found.certainty,
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
         computed_on_host=_is_there(extent.on_host) if extent.gpu != "none" else None,
@@ -190,55 +164,24 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
     """Return an answer as JSON holds it; keys are those of the record."""
-    if isinstance(record, CpuOnly):
-        return {
-            "tf": record.tf,
-            "table": record.table,
-            "dtype": record.dtype,
-            "ops": list(record.ops),
-            "notes": list(record.notes),
-        }
-    return {
-        "op": record.op,
-        "dtype": record.dtype,
-        "tf": record.tf,
-        "table": record.table,
-        "certainty": record.certainty,
-        "gpu_kernel": record.gpu_kernel,
-        "gpu_kernel_in_table": record.gpu_kernel_in_table,
-        "computed_on_host": record.computed_on_host,
-        "host_memory_args": list(record.host_memory_args),
-        "since": record.since,
-        "since_first_table": record.since_first_table,
-        "dtypes": {dtype: list(devices) for dtype, devices in record.dtypes.items()},
-        "depends": dict(record.depends),
-        "attributes": {
+    found = asdict(record)
+    if isinstance(record, KernelAnswer):
+        del found["overall"]
+        found["attributes"] = {
             name: {
                 dtype: {"CPU": t.cpu, "GPU": t.gpu, "computed_on_host": t.on_host}
                 for dtype, t in types.items()
             }
             for name, types in record.attributes.items()
-        },
-        "changes": [
-            {
-                "version": c.version,
-                "what": c.what,
-                "device": c.device,
-                "attribute": c.attribute,
-                "gained": list(c.gained),
-                "lost": list(c.lost),
-            }
-            for c in record.changes
-        ],
-        "notes": list(record.notes),
-    }
+        }
+    return found
 
 
 def _table(tf: str | None) -> Nearest:
     if tf is None:
         return nearest(supported()[-1])
     try:
-        versions.minor_of(tf)
+        kernel_tables.minor_of(tf)
     except ValueError as error:
         raise QuestionError(str(error)) from None
     return nearest(tf)
@@ -382,7 +325,7 @@ def _or(values: Iterable[Json]) -> str:
 
 def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
     if dtype is None:
-        return bool(usable_kernels(registry, op)) and not has_gpu_kernel(registry, op)
+        return bool(registry.usable_kernels(op)) and not bool(registry.gpu_kernels(op))
     support = support_of(registry, op)
     if support is None:
         return False
@@ -393,8 +336,9 @@ def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
 def _version_notes(found: Nearest) -> Iterable[str]:
     if not found.exact:
         yield (
-            f"There is no table of TensorFlow {found.asked}; this is of {found.registry.version},"
-            " the nearest: what it lacks was likely lacking, what it has may not have been there"
+            f"There is no table of TensorFlow {found.requested}; this is of "
+            f"{found.registry.version}, the nearest: a kernel that it lacks was likely missing, "
+            "one that it has may have been missing"
         )
 
 
@@ -432,6 +376,6 @@ def _pinned(registry: Registry, op: str, definition: OpDefinition | None) -> str
     """Return the attributes that kernels constrain, other than types."""
     if definition is None:
         return ""
-    constrained = {name for k in usable_kernels(registry, op) for name in k.constraints}
+    constrained = {name for k in registry.usable_kernels(op) for name in k.constraints}
     names = [n for n in definition.attributes if n in constrained]
     return ", ".join(n for n in names if not definition.attributes[n].is_type)

@@ -26,8 +26,8 @@ from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
 from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
-from traceanalyzer.transfers.costs import HostFacts, copy_costs, run_traffic
-from traceanalyzer.transfers.graph import copy_graph
+from traceanalyzer.transfers.costs import HostFacts, run_traffic, transfer_costs
+from traceanalyzer.transfers.graph import transfer_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.input_pipeline.records import HostInput, InputUse
+    from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
     from traceanalyzer.memory.use import AllocatorUse
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.trace.columns import Damage, Trace
     from traceanalyzer.trace.discovery import HostFile, RunFiles
-    from traceanalyzer.transfers.costs import CopyCosts
+    from traceanalyzer.transfers.costs import TransferCosts
     from traceanalyzer.transfers.traffic import Traffic
 
 
@@ -184,7 +184,7 @@ class Run:
     @cached_property
     def transfer_graph(self) -> nx.MultiDiGraph[str]:
         """The transfers, as a graph of ops."""
-        return copy_graph(self.transfers, self.ops, self.transfer_traffic)
+        return transfer_graph(self.transfers, self.ops, self.transfer_traffic)
 
     @cached_property
     def transfer_traffic(self) -> Traffic:
@@ -192,9 +192,11 @@ class Run:
         return run_traffic(self.transfers, self.kernels, self._facts)
 
     @cached_property
-    def transfer_costs(self) -> CopyCosts:
-        """Small transfers, device-to-host syncs and round trips."""
-        return copy_costs(self.transfers, self.ops, self.steps, self.transfer_traffic, self._facts)
+    def transfer_costs(self) -> TransferCosts:
+        """What transfers cost: small transfers, device-to-host syncs, round trips."""
+        return transfer_costs(
+            self.transfers, self.ops, self.steps, self.transfer_traffic, self._facts
+        )
 
     @property
     def _facts(self) -> list[HostFacts]:

@@ -94,7 +94,6 @@ def sample() -> CaptureFile:
                 nodes=("x", "mm"),
                 frames=(-1, 0),
                 scopes=(None, (0,)),
-                shapes=(None, ((2, -1), None)),
                 libraries=(-1, 2),
             ),
         ),
@@ -244,7 +243,6 @@ def _definitions(draw: st.DrawFn, frames: int, scopes: int) -> Definition:
         nodes=draw(_tuples(_texts, size)),
         frames=draw(_tuples(st.integers(-1, frames - 1), size)),
         scopes=draw(_tuples(st.none() | stack, size)),
-        shapes=draw(st.just(()) | _tuples(st.none() | _tuples(st.none() | _shapes), size)),
         libraries=draw(st.just(()) | _tuples(st.integers(-1, frames - 1), size)),
     )
 

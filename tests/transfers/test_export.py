@@ -1,4 +1,4 @@
-"""The copy graph as a file: what is in it, whatever names it holds."""
+"""The transfer graph as a file: what is in it, whatever names it holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.traces import copy, gpu, kernel, old_copy, stream, us, write, xspace
 from tests.transfers.made import made
 from traceanalyzer.cli import cli
 from traceanalyzer.transfers.export import as_graphml, as_json
-from traceanalyzer.transfers.graph import copy_graph
+from traceanalyzer.transfers.graph import transfer_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ COPIES = gpu(0)(
 
 def graph() -> nx.MultiDiGraph[str]:
     found = made(COPIES)
-    return copy_graph(found.copies, found.ops, found.traffic)
+    return transfer_graph(found.transfers, found.ops, found.traffic)
 
 
 def read_graphml(text: str) -> nx.MultiDiGraph[str]:

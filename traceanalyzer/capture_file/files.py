@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
 
-__all__ = ["SUFFIX", "packed", "path_beside", "read", "serialised", "write"]
-
 SUFFIX: Final = ".placement.json.gz"
 # What the builder writes is at most a tenth of this; `limits` says why.
 MAX_BYTES: Final = 400_000_000
@@ -55,10 +53,6 @@ def packed(document: bytes) -> bytes:
 def write(capture_file: CaptureFile, path: Path) -> None:
     """Write a capture file: under its final name stands a whole file, or what stood there before.
 
-    Args:
-        capture_file: What to write.
-        path: The file; its folder exists.
-
     Raises:
         CaptureFileError: It cannot be written.
     """
@@ -81,9 +75,6 @@ def write(capture_file: CaptureFile, path: Path) -> None:
 
 def read(path: Path) -> CaptureFile | None:
     """Read a capture file.
-
-    Args:
-        path: The file, as `path_beside` names it.
 
     Returns:
         The capture file, or None where there is no such file.

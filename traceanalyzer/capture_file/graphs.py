@@ -14,8 +14,6 @@ from traceanalyzer.trace.message import BrokenMessageError, fields
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.attributes import AttributePool
 
-__all__ = ["parse_graph"]
-
 _NODE, _VERSIONS = 1, 4  # of a GraphDef
 _PRODUCER = 1  # of its VersionDef
 # Of a NodeDef; each is a length-delimited field, whose tag is one byte.
@@ -30,7 +28,6 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
     """Read a serialised GraphDef; its library of functions is passed over.
 
     Args:
-        data: The GraphDef.
         attributes: Where attribute sets are put; None to pass over them.
 
     Returns:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile, Function
 
-__all__ = ["MAX_JSON_BYTES", "MAX_PACKED_BYTES", "bounded"]
-
 MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000
 
@@ -40,11 +38,6 @@ def bounded(
 
     First go the attributes of partitions, which rarely differ from those of the input; then, where
     they are what is too large, the sequences and the definitions; then graphs, the largest first.
-
-    Args:
-        capture_file: The capture file.
-        max_packed_bytes: How long the file may be.
-        max_json_bytes: How long its JSON may be.
 
     Returns:
         The capture file, or one that says in `omitted` and in a note what it lacks.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-__all__ = ["manner_of"]
-
 _CALL: Final = "set_visible_devices"
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})

@@ -20,8 +20,6 @@ from traceanalyzer.placement.devices import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Candidates", "Groups", "Types", "merge_types"]
-
 # (type, priority of its kernel), the type that is preferred first.
 Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
@@ -152,7 +150,6 @@ class Candidates:
         """Remember what is the same for all groups of a graph.
 
         Args:
-            machine: The devices there are.
             default_device: The device preferred over all others, "" for none.
             soft: Whether a request that cannot be met is given up.
         """

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
 
-__all__ = ["dataset_calls", "functions_of_datasets", "functions_of_steps", "is_of_dataset"]
-
 # `StructuredFunctionWrapper` names functions after the method (data/ops/structured_function.py).
 _OF_DATASETS: Final = "__inference_Dataset_"
 _REDUCES: Final = "ReduceDataset"
@@ -40,9 +38,7 @@ def dataset_calls(
 
     Args:
         definition: The op that makes the dataset, or reduces one.
-        attributes: Its attributes.
         inputs: Where each of its inputs is if that is a resource, "" for others.
-        device: The dataset's device.
     """
     has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
     default = "" if has_none else device

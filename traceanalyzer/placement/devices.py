@@ -14,19 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "ANYWHERE",
-    "CPU",
-    "GPU",
-    "NO_SCOPE",
-    "DeviceConflictError",
-    "DeviceName",
-    "DeviceNameError",
-    "Machine",
-    "conflict",
-    "parse_device",
-    "type_in_scope",
-]
+    from traceanalyzer.capture_file.document import CaptureFile
 
 _T = TypeVar("_T", str, int)
 
@@ -43,6 +31,7 @@ _PART = re.compile(
     r"|(?P<short>cpu|CPU|gpu|GPU):(?P<short_id>\d+|\*))",
     re.ASCII,
 )
+LOCAL: Final = "/job:localhost/replica:0/task:0"
 _ADDRESS: Final = ("job", "replica", "task")
 _LAST_PART: Final = re.compile(
     r"(?:^|/)(?:device:)?(?!(?:job|replica|task):)([A-Za-z]\w*)(?::(?:\d+|\*))?$", re.IGNORECASE
@@ -63,17 +52,9 @@ class DeviceConflictError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A device, or what is asked of one: a part that is None may be any.
+    """A device, or what is asked of one: a part that is None may be any."""
 
-    Attributes:
-        job: Job of the cluster, `localhost` in a program of its own.
-        replica: Replica.
-        task: Task.
-        type: `CPU`, `GPU`, ...
-        id: Which of its type.
-    """
-
-    job: str | None = None
+    job: str | None = None  #: job of the cluster, `localhost` in a program of its own
     replica: int | None = None
     task: int | None = None
     type: str | None = None
@@ -111,7 +92,6 @@ class DeviceName:
         """Return what meets both (`MergeDevNames`).
 
         Args:
-            other: What else is asked.
             soft: Give up the type and number where they differ, rather than fail.
 
         Raises:
@@ -221,6 +201,16 @@ def type_in_scope(device: str) -> str | None:
     return match[1].upper() if match else None
 
 
+def asks_for_cpu(device: str) -> bool:
+    """Return whether a request names the CPU, in full or in Python's short forms: `cpu:0`."""
+    return type_in_scope(device) == CPU
+
+
+def device_text(device: str) -> str:
+    """Return a device as a program writes it; this process is not named."""
+    return device.removeprefix("/job:localhost/replica:0/task:0")
+
+
 def _known(text: str | None) -> str | None:
     return None if text == "*" else text
 
@@ -231,13 +221,10 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The devices a program can be placed on.
+    """The devices a program can be placed on."""
 
-    Attributes:
-        devices: Their full names, in the order in which TensorFlow prefers them
-            (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
-    """
-
+    #: Their full names, in the order in which TensorFlow prefers them
+    #: (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
     devices: tuple[str, ...]
 
     @classmethod
@@ -255,9 +242,7 @@ class Machine:
         """Return a machine that is no part of a cluster."""
         counts = ((GPU, gpus), (CPU, cpus))
         return cls.of(
-            f"/job:localhost/replica:0/task:0/device:{kind}:{number}"
-            for kind, count in counts
-            for number in range(count)
+            f"{LOCAL}/device:{kind}:{number}" for kind, count in counts for number in range(count)
         )
 
     @property
@@ -279,3 +264,47 @@ class Machine:
 
 def _rank(device: str) -> tuple[int, str]:
     return (_ORDER.index(parse_device(device).type or ""), device)
+
+
+def machine_of(capture_file: CaptureFile) -> Machine:
+    """Return the devices that the captured program had.
+
+    A program of TensorFlow 1 that never makes an eager context lists none. Its session has devices
+    all the same: those that its nodes were put on are known.
+    """
+    logical = (capture_file.devices or {}).get("logical")
+    names = [
+        each["name"]
+        for each in (logical if isinstance(logical, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("name"), str)
+    ]
+    full = [n if n.startswith("/job:") else LOCAL + n for n in map(str, names)]
+    machine = Machine.of(n for n in full if _is_device(n))
+    if CPU in machine.types:
+        return machine
+    machine = Machine.of(sorted(_devices_of_session(capture_file)))
+    return machine if CPU in machine.types else Machine.local()
+
+
+def _devices_of_session(capture_file: CaptureFile) -> set[str]:
+    """Return the GPUs that nodes of sessions were put on, and the CPU."""
+    instances = [each for graph in capture_file.session_graphs() for each in graph.instances]
+    names = {name for instance in instances for name in instance.assigned if _is_device(name)}
+    used = {name for name in names if parse_device(name).type in {CPU, GPU}}
+    return used | {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
+
+
+def _is_device(text: str) -> bool:
+    try:
+        parse_device(text)
+    except DeviceNameError:
+        return False
+    return True
+
+
+def with_gpus(machine: Machine, count: int = 1) -> Machine:
+    """Return a machine with GPUs in place of those it has."""
+    address = parse_device(machine.host)
+    base = f"/job:{address.job}/replica:{address.replica}/task:{address.task}"
+    cpus = [d for d in machine.devices if parse_device(d).type == CPU]
+    return Machine.of([*(f"{base}/device:GPU:{at}" for at in range(count)), *cpus])

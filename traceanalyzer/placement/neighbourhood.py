@@ -17,24 +17,17 @@ from traceanalyzer.placement.placer import Decision, Placement, place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Neighbourhood", "Neighbourhoods", "trail"]
-
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighbourhood:
-    """A part of a placed graph, placed by itself.
+    """A part of a placed graph, placed by itself."""
 
-    Attributes:
-        placement: Its placement: what it was in the whole graph.
-        whole: The number of each of its nodes in the whole graph.
-        is_faithful: Whether its nodes are placed as they are in the whole graph, and in the same
-            way. If not, what lies around has a say in it.
-    """
-
-    placement: Placement
-    whole: Sequence[int]
+    placement: Placement  #: its placement: what it was in the whole graph
+    whole: Sequence[int]  #: the number of each of its nodes in the whole graph
+    #: Whether its nodes are placed as they are in the whole graph, and in the same way. If not,
+    #: what lies around has a say in it.
     is_faithful: bool
 
 

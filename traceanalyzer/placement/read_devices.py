@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Graph, Signature
     from traceanalyzer.placement.devices import Machine
 
-__all__ = ["ReadDevices", "unsure_scopes"]
-
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
@@ -48,10 +46,7 @@ class ReadDevices:
         """Prepare.
 
         Args:
-            capture_file: What was captured.
-            machine: The other machine.
             resources: Where each resource is on it, "" for not known.
-            place: Returns where an eager op runs on it.
             unsure_as_recorded: Whether unsure requests are what they were.
         """
         self._unsure = frozenset(unsure_scopes(capture_file)) if unsure_as_recorded else frozenset()
@@ -70,8 +65,6 @@ class ReadDevices:
         """Return a graph with the devices that are asked for on the machine.
 
         Args:
-            function: The function whose graph it is.
-            graph: The placer's input, as recorded.
             host: The CPU of the machine it was recorded on. What TensorFlow itself asks for names
                 that in full.
         """

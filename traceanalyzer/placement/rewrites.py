@@ -15,27 +15,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
-from traceanalyzer.placement import tables_file
+from traceanalyzer.placement import kernel_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = ["PROGRAMS_OWN", "RUNTIMES_OWN", "Rewritten", "original", "pass_that_made"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What an op stands for.
+    """What an op stands for."""
 
-    Attributes:
-        ops: Op types of the program, the one with the most to compute first.
-        is_complete: Whether these are all. They are not where an attribute that tells the others
-            is missing, or a pattern of many ops was fused.
-    """
-
-    ops: tuple[str, ...]
+    ops: tuple[str, ...]  #: op types of the program, the one with the most to compute first
+    #: Whether these are all. They are not where an attribute that tells the others is missing, or a
+    #: pattern of many ops was fused.
     is_complete: bool = True
 
 
@@ -124,7 +118,6 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
     """Return the ops of the program that an op stands for.
 
     Args:
-        op: An op type, as in a partition or a trace.
         attributes: Its attributes in the capture file's encoding; those that tell what was fused
             are `fused_ops`, `activation_mode` and `op_names`.
 
@@ -134,7 +127,7 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
     """
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
-    if op not in tables_file.paragraphs(tables_file.DEFINITIONS):
+    if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):
         return None
     if op == _COMPOSITION:
         names = _texts(attributes.get("op_names"))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes
 
-__all__ = ["element_type", "of_host_elements"]
-
 _ELEMENT_TYPE: Final = "element_dtype"
 _LIST_OPS: Final = frozenset(
     {

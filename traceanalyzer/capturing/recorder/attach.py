@@ -9,31 +9,30 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
-from .eager import EagerRecorder
-from .environment import StrategyRecorder, device_facts, environment_facts, variables
-from .errors import ErrorRecorder, journal_fatal
-from .foreign_kernels import foreign_kernels
-from .frames import FramePool
-from .functions import FunctionRecorder
-from .gpu_questions import GpuQuestions
-from .graphs import Dumps
-from .keras_models import KerasModels
-from .origins import Origins
-from .recording import Recording
-from .scopes import Scopes
-from .session_configs import SessionConfigs
-from .session_graphs import SessionGraphs
-from .signatures import Signatures
-from .steps import StepMarks
-from .strategy_devices import StrategyDevices
-from .tensor_origins import TensorOrigins
-from .visibility import VisibilityRecorder
+from .facts.environment import (
+    StrategyRecorder,
+    device_facts,
+    environment_facts,
+    foreign_kernels,
+    variables,
+)
+from .facts.errors import ErrorRecorder, journal_fatal
+from .facts.gpu_choices import GpuQuestions, VisibilityRecorder
+from .facts.keras_models import KerasModels
+from .graphs.dumps import Dumps
+from .graphs.functions import FunctionRecorder
+from .graphs.v1_sessions import SessionConfigs, SessionGraphs
+from .ops.eager import EagerRecorder
+from .ops.frames import FramePool
+from .ops.origins import Origins, StrategyDevices, TensorOrigins
+from .ops.scopes import Scopes
+from .ops.signatures import Signatures
+from .trace.recording import Recording
+from .trace.steps import StepMarks
 
 if TYPE_CHECKING:
     from .journal import Journal
     from .settings import Settings
-
-__all__ = ["Attachment", "Evidence"]
 
 _OLDEST = (2, 12)
 # Those that hold the package `tensorflow`; many others begin with its name (tensorflow_datasets).
@@ -54,7 +53,6 @@ class Evidence:
         *,
         counts_steps: bool,
     ) -> None:
-        """Prepare; TensorFlow is imported, nothing is replaced yet."""
         frames = FramePool()
         self._journal = journal
         self._dumps = dumps
@@ -187,7 +185,6 @@ class Attachment:
     """The recorder in one program: made before TensorFlow is imported, if it ever is."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
-        """Prepare."""
         self._settings = settings
         self._journal = journal
         self._dumps = Dumps(settings.graphs, journal)

@@ -8,9 +8,7 @@ import threading
 import time
 from typing import Any, Set
 
-from .frames import is_user_file
-
-__all__ = ["Journal"]
+from .ops.frames import is_user_file
 
 
 class Journal:

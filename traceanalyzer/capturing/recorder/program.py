@@ -6,18 +6,16 @@ import functools
 import os
 from typing import TYPE_CHECKING, Optional
 
-from .ending import watch_ending
-from .importing import watch_import
+from .facts.gpu_choices import watch_variable
 from .journal import Journal
-from .processes import note_fork, note_other_starts
+from .process.children import note_fork, note_other_starts
+from .process.ending import watch_ending
+from .process.importing import watch_import
 from .settings import read_settings
-from .visibility import watch_variable
 
 if TYPE_CHECKING:
     from .attach import Attachment
     from .settings import Settings
-
-__all__ = ["prepare"]
 
 
 def prepare(path: str) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 from typing import Any, Dict, NamedTuple
 
-__all__ = ["Settings", "read_settings"]
-
 
 class Settings(NamedTuple):
     """What to record, and where to write it.
@@ -22,8 +20,6 @@ class Settings(NamedTuple):
         device_tracer_level: 0 or 1.
         window: `{"kind": "auto"}`, `{"kind": "steps", "first", "last"}` or
             `{"kind": "time", "after_s", "for_s"}`.
-        quiet_token: Token of the sentinels around what TensorFlow says of our sessions; empty
-            where nobody filters stderr.
     """
 
     work: str
@@ -34,7 +30,6 @@ class Settings(NamedTuple):
     python_tracer_level: int = 0
     device_tracer_level: int = 1
     window: Dict[str, Any] = {"kind": "auto"}  # noqa: RUF012 - never changed
-    quiet_token: str = ""
 
     @property
     def graphs(self) -> str:
@@ -56,7 +51,6 @@ def read_settings(path: str) -> Settings:
     """
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
-    quiet = found.get("quiet") or {}
     return Settings(
         work=found["work"],
         logdir=found["logdir"],
@@ -66,5 +60,4 @@ def read_settings(path: str) -> Settings:
         python_tracer_level=found["python_tracer_level"],
         device_tracer_level=found["device_tracer_level"],
         window=found["window"],
-        quiet_token=quiet.get("token", "") if quiet.get("fd_is_filtered") else "",
     )
