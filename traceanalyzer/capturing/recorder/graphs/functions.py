@@ -41,26 +41,26 @@ if TYPE_CHECKING:
 
 _ENOUGH = 3
 _NUMBER = re.compile(r"_\d+$")
+_OPTION = "pin_to_host_optimization"
+_OPTIMIZER = "pin_to_host"  # its name in a list of them
+_CONFIG = 2  # its place among the arguments of a session
+_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
 class RepeatedFunctions:
-    """Recognises functions that are like earlier ones.
+    """Recognises functions of datasets that a program makes over and over, under new names.
 
-    Attributes:
-        stand_in: By the name of a repeated function, that of the earlier one that stands for it.
+    `model.predict` in a loop makes three datasets each time, and TensorFlow traces and places their
+    functions again. The first few show everything; recording all takes longer than running them.
     """
 
     def __init__(self) -> None:
+        # By the name of a repeated function, that of the earlier one that stands for it.
         self.stand_in: Dict[str, str] = {}
         self._recorded: Dict[Tuple[Any, ...], List[str]] = {}
 
     def is_repeated(self, name: str, graph: Any) -> bool:  # noqa: ANN401 - a FuncGraph
-        """Return whether enough functions like this one were recorded before it.
-
-        Args:
-            name: Name of the function, with TensorFlow's counter.
-            graph: Its graph.
-        """
+        """Return whether enough functions like this one were recorded before it."""
         if not name.startswith(OF_DATASETS):
             return False
         recorded = self._recorded.setdefault((_NUMBER.sub("", name), *_contents(graph)), [])
@@ -72,13 +72,14 @@ class RepeatedFunctions:
 
 
 def _contents(graph: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - a FuncGraph
-    """Return what decides where a function's nodes are placed, and which lines made them."""
+    """Return what decides where a function's nodes are placed, and which lines made some."""
     ops = graph.get_operations()
+    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # to ask all takes longer
     return (
         tuple([(op.name, op.type, op.device) for op in ops]),
         tuple([tensor.dtype for op in ops for tensor in op.outputs]),
         tuple([_captured(tensor) for tensor in graph.external_captures]),
-        tuple([line_of(op.traceback) for op in ops]),
+        tuple([line_of(op.traceback) for op in some]),
     )
 
 
@@ -98,16 +99,8 @@ def line_of(traceback: Any) -> Optional[Tuple[str, int]]:  # noqa: ANN401 - a St
     return lines[-1] if lines else None
 
 
-_OPTION = "pin_to_host_optimization"
-_OPTIMIZER = "pin_to_host"  # its name in a list of them
-
-
 def pins_program(context: Any) -> bool:  # noqa: ANN401 - a module
-    """Return whether the program has switched the optimizer on; nothing is initialised for it.
-
-    Args:
-        context: TensorFlow's module `python.eager.context`.
-    """
+    """Return whether the program has switched the optimizer on; nothing is initialised for it."""
     current = context._context  # noqa: SLF001 - see `device_facts`
     if current is None or not current._initialized:  # noqa: SLF001
         return False
@@ -123,13 +116,8 @@ def pins_session(session: Any) -> bool:  # noqa: ANN401 - a BaseSession
 def static_shapes(nodes: Iterable[str], graphs: Iterable[Any]) -> List[Any]:
     """Return the shapes of nodes' outputs: sizes, -1 for an unknown one, None for unknown rank.
 
-    Args:
-        nodes: Names of nodes.
-        graphs: The graphs they are in; where several have one of a name with other shapes, these
-            are not known.
-
-    Returns:
-        An entry a node: its outputs' shapes, or None.
+    `pin_to_host_optimization` decides by them which ops it moves to the host. Where several graphs
+    have a node of one name with other shapes, these are not known.
     """
     found: Dict[str, Optional[List[Optional[List[int]]]]] = {}
     for graph in graphs:
@@ -145,18 +133,8 @@ def _sizes(shape: Any) -> Optional[List[int]]:  # noqa: ANN401 - a TensorShape
     return [-1 if size is None else int(size) for size in shape.as_list()]
 
 
-_CONFIG = 2  # its place among the arguments of a session
-_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
-
-
 class FunctionRecorder(Part):
-    """Journals the lines of graphs; see the module.
-
-    Attributes:
-        definitions: The nodes' names of each function that was defined.
-        op_types: The types of nodes of all of them.
-        repeated: Knows those that were left out because they are like earlier ones.
-    """
+    """Journals the lines of graphs; see the module."""
 
     def __init__(
         self,
@@ -166,14 +144,13 @@ class FunctionRecorder(Part):
         has_session: Callable[[Any, bool], None],
         session_graphs: List[List[Any]],
     ) -> None:
-        """Prepare; nothing is replaced yet.
+        """Prepare.
 
         Args:
             journal: Where to write.
             scope_frames: The pool that the numbers in `scopes.locations` belong to.
             defined: Called with the name of a function that was defined.
-            has_session: Called with a v1 session that was made, and whether the program configured
-                it.
+            has_session: Called with a v1 session, and whether the program configured it.
             session_graphs: The graphs that v1 sessions ran, those that are alike together.
         """
         super().__init__()
@@ -184,7 +161,7 @@ class FunctionRecorder(Part):
         self._session_graphs = session_graphs
         self._has_pinning_session = False
         self._context: Any = None  # kept: the program may take TensorFlow out of `sys.modules`
-        self.definitions: Dict[str, FrozenSet[str]] = {}
+        self.definitions: Dict[str, FrozenSet[str]] = {}  # the nodes' names, by function
         self.op_types: Set[str] = set()
         self.repeated = RepeatedFunctions()
 
