@@ -21,7 +21,7 @@ from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.ruled_out import possible, ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.report.text import sentence
-from traceanalyzer.tables.host_ops import CONSTANTS
+from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
 
