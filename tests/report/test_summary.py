@@ -59,7 +59,7 @@ def test_without_steps_no_total_is_said_to_be_of_each_step() -> None:
     assert "Device-to-host sync each step: " in printed(run, 160)
     said = printed(without_steps, 160)
     assert "Device-to-host sync: " in said
-    assert "waits 96.0 ms in all" in said
+    assert "waits 96.0 ms in total" in said
 
 
 @pytest.mark.parametrize("width", [40, 160])

@@ -159,7 +159,7 @@ def _stage_table(run: Run) -> Table:
 def _name(name: object) -> str | None:
     if not isinstance(name, str):
         return None
-    return "added by tf.data" if name.startswith(_INJECTED) else name
+    return "added by tf.data itself" if name.startswith(_INJECTED) else name
 
 
 def _places(rows: pd.DataFrame, kind: str, run: Run) -> pd.Series[Any]:
