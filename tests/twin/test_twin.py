@@ -16,7 +16,8 @@ from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
-from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.placement.devices import machine_of, with_gpus
+from traceanalyzer.placement.program import place_program
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-__all__ = ["may_choose", "may_choose_device", "questions_without_tensorflow"]
-
 # What else a program learns of GPUs from: modules, and parts of texts.
 _MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
 _TEXTS: Final = ("nvidia-smi", "/proc/driver/nvidia", "/dev/nvidia")
@@ -55,8 +53,6 @@ def may_choose(file: str, line: int, *, is_script: bool) -> bool:
     """Return whether a program may go by the answer to a question which GPUs there are.
 
     Args:
-        file: The file that asks.
-        line: Its line.
         is_script: Whether no other file can import what this one keeps of the answer.
     """
     tree = syntax_of(file)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from traceanalyzer.format import counted, duration_text, percent_text
-from traceanalyzer.model import Gain, InputCure, InputHost, InputPipeline, Table
+from traceanalyzer.model import Gain, Table
+from traceanalyzer.model.resources import InputCure, InputHost, InputPipeline
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traceanalyzer.input_pipeline.records import Cure, HostInput
+    from traceanalyzer.input_pipeline.fixes import InputFix
+    from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.run import Run
-
-__all__ = ["input_pipeline"]
 
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
@@ -42,23 +42,23 @@ def input_pipeline(run: Run) -> InputPipeline | None:
         verdict=worst.verdict,
         text=_text(worst, run),
         host=worst.host,
-        cures=tuple(_cure(cure) for cure in worst.cures),
+        cures=tuple(map(_fix, worst.fixes)),
         hosts=tuple(_host(host) for host in use.hosts),
         stages=stages,
         waits=_wait_table(use.hosts),
     )
 
 
-def _cure(cure: Cure) -> InputCure:
+def _fix(fix: InputFix) -> InputCure:
     return InputCure(
-        kind=cure.kind,
-        text=cure.text,
-        code=cure.code,
+        kind=fix.kind,
+        text=fix.text,
+        code=fix.code,
         gain_us_per_step=Gain(
-            low=cure.low_ps / PS_PER_US,
-            high=cure.high_ps / PS_PER_US,
+            low=fix.low_ps / PS_PER_US,
+            high=fix.high_ps / PS_PER_US,
             basis="input wait",
-            note=cure.basis,
+            note=fix.basis,
         ),
     )
 

@@ -168,14 +168,14 @@ class SessionGraphs(Part):
                     original(session)
                 return
             # What a graph waits for here is TensorFlow's; still, no program may wait for us.
-            is_alone = self._placing.acquire(timeout=_LONGEST_WAIT_S)
+            is_only_blocker = self._placing.acquire(timeout=_LONGEST_WAIT_S)
             try:
                 before = self._dumps.placements()
                 with unseen:
                     original(session)
                 self._placed(session, version, before)
             finally:
-                if is_alone:
+                if is_only_blocker:
                     self._placing.release()
 
         return extend
