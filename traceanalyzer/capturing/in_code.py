@@ -273,7 +273,7 @@ def capture_callback(
 
 
 class _StepsCapture:
-    """What a callback of Keras is told, turned into a capture; `fit` goes on where that fails."""
+    """A callback of Keras that captures some steps; `fit` goes on where that fails."""
 
     def __init__(self, captured: Capture, first: int, last: int) -> None:
         super().__init__()

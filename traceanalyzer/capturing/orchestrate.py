@@ -48,7 +48,7 @@ _PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for."""
+    """What the user requested."""
 
     program: Program
     logdir: Path
