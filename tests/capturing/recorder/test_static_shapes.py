@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import rewriter_config_pb2
 
-from tests.capturing.recorder.ours import failing
 from tests.capturing.recorder.test_attach import Recorder, recorder
-from traceanalyzer.capturing.recorder.graphs import functions
 from traceanalyzer.capturing.recorder.graphs.functions import static_shapes
 
 __all__ = ["recorder"]  # a fixture
@@ -50,37 +46,3 @@ def test_functions_are_recorded_with_shapes_where_it_is_on(recorder: Recorder) -
     off, on = recorder.of_kind("function")
     assert "shapes" not in off
     assert dict(zip(on["nodes"], on["shapes"], strict=True))["add"] == [[5]]
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_graphs_of_sessions_are_recorded_with_shapes_where_one_has_it_on(
-    recorder: Recorder,
-    *,
-    is_on: bool,
-) -> None:
-    config = tf.compat.v1.ConfigProto()
-    rewrites = config.graph_options.rewrite_options
-    if is_on:
-        rewrites.pin_to_host_optimization = rewriter_config_pb2.RewriterConfig.ON
-    with tf.Graph().as_default():
-        tf.zeros([4], name="z")
-        for each in (config, None):
-            tf.compat.v1.Session(config=each).run("z:0")
-    recorder.evidence.finish()
-    (graph,) = recorder.of_kind("function")
-    assert graph.get("shapes") == ([[[4]]] if is_on else None)
-
-
-@pytest.mark.parametrize("broken", ["pins_session", "pins_program"])
-def test_a_fault_of_ours_is_noted_and_does_not_reach_the_program(
-    recorder: Recorder,
-    monkeypatch: pytest.MonkeyPatch,
-    broken: str,
-) -> None:
-    monkeypatch.setattr(functions, broken, failing(AttributeError("renamed")))
-    tf.function(lambda x: x + 1.0)(tf.ones([5]))
-    with tf.Graph().as_default(), tf.compat.v1.Session():
-        pass
-    (note,) = recorder.of_kind("note")
-    assert note["id"].startswith("recorder_failed:")
-    assert len(recorder.of_kind("function")) == 1
