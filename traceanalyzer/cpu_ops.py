@@ -22,7 +22,8 @@ from traceanalyzer.placement.free_choices import FreeChoices
 from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
-from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
+from traceanalyzer.tables.functions import TF_DATA
+from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
