@@ -10,14 +10,14 @@ from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
-from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.cpu_ops import Analysis
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
+    from traceanalyzer.placement.blocker import Blocker
 
 
 def scoped(op_id: str, number: int) -> CpuOp:
@@ -55,7 +55,7 @@ def test_findings_of_several_scopes_keep_their_ids_when_lines_move() -> None:
     assert findings_of(scoped("early", 6))["early",].id == before["early",].id
 
 
-def doubly_held(first: RecordedBlocker) -> Finding:
+def doubly_held(first: Blocker) -> Finding:
     """What is said of an op that a scope keeps on the CPU too."""
     asks = blocker(
         "request", first.type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)

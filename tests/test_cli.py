@@ -34,7 +34,7 @@ READERS = [
     ("report",),
     ("analyze",),
     ("tables", "-o", "tables"),
-    ("export", "--copy-graph", "-o", "graph.json"),
+    ("export", "--transfer-graph", "-o", "graph.json"),
 ]
 
 
@@ -286,6 +286,16 @@ def test_leaves_no_part_of_a_file_where_writing_fails(
     assert_refused(traceanalyzer_("report", LOGS), "no space left")
     assert_refused(traceanalyzer_("tables", LOGS, "-o", "tables"), "no space left")
     assert not [name for name in files_below(tmp_path / "here") if "." in name]
+
+
+def test_lines_are_wrapped_only_where_a_terminal_reads(
+    traceanalyzer_: Traceanalyzer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert max(map(len, traceanalyzer_("analyze", LOGS).out.splitlines())) > 120
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert max(map(len, traceanalyzer_("analyze", LOGS).out.splitlines())) <= 80
 
 
 def test_a_dash_is_standard_output(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> None:

@@ -61,6 +61,26 @@ def test_whether_there_is_a_kernel(
     assert found.gpu_kernel_in_table is found.gpu_kernel
 
 
+@pytest.mark.parametrize(
+    ("op", "dtype", "computed_on_host", "host_memory_args"),
+    [
+        ("AddV2", "int32", True, ("x", "y", "z")),
+        ("AddV2", "float32", False, ()),
+        ("Sum", "float32", False, ("reduction_indices",)),
+        ("MatMul", "int32", None, ()),  # not on the GPU at all
+        ("VarHandleOp", "float32", False, ("resource",)),  # only the handle: the values are there
+    ],
+)
+def test_whether_the_host_computes_what_the_gpu_has(
+    op: str, dtype: str, *, computed_on_host: bool | None, host_memory_args: tuple[str, ...]
+) -> None:
+    found = answer(op, dtype)
+
+    assert (found.computed_on_host, found.host_memory_args) == (computed_on_host, host_memory_args)
+    said = printed(op, dtype, width=400).splitlines()[1]
+    assert ("computed on the host" in said) is bool(computed_on_host)
+
+
 def test_what_depends_is_explained() -> None:
     assert "But not with T int64" in answer("RandomUniform", "float32").notes
     assert "But not with Tindices int16" in answer("GatherV2", "float32").notes

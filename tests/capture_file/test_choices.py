@@ -127,6 +127,8 @@ def entered(folder: Path, source: str) -> Frame:
         'HOST = "/cpu:0"\nwith strategy.scope(), tf.device(HOST):  # here\n    f()',
         'def f():\n    stack.enter_context(tf.device("/CPU:0"))  # here',
         'with keras.device("cpu:0"):  # here\n    f()',
+        'def f():\n    with tf.device("/cpu:0"): return g(x if x else 0)  # here',
+        'with tf.device("/gpu:0"), tf.device("/cpu:0"):  # here\n    f()',
     ],
 )
 def test_a_device_that_is_spelt_out_is_asked_for_everywhere(tmp_path: Path, source: str) -> None:
@@ -139,6 +141,7 @@ def test_a_device_that_is_spelt_out_is_asked_for_everywhere(tmp_path: Path, sour
         "with tf.device(DEVICE):  # here\n    f()",
         'with tf.device(f"/{kind}:0"):  # here\n    f()',
         'with tf.device("/cpu:0" if small else None):  # here\n    f()',
+        'with tf.device("/cpu:0"), tf.device(DEVICE):  # here\n    f()',
         'HOST = "/cpu:0"\nif gpus:\n    HOST = "/gpu:0"\nwith tf.device(HOST):  # here\n    f()',
         'if not gpus:\n    with tf.device("/cpu:0"):  # here\n        f()',
         'try:\n    f()\nexcept RuntimeError:\n    with tf.device("/cpu:0"):  # here\n        f()',

@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op
 from traceanalyzer.causes.dtype_unsupported import CAUSE
-from traceanalyzer.placement.kernels import GPU
+from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def test_a_product_of_integers() -> None:
     words = said("MatMul", T="int32")
 
     assert words.title == "MatMul has no GPU kernel for int32 at train.py:7"
-    assert "they take bfloat16, complex128, complex64, float16, float32, float64" in words.why
+    assert "supported: bfloat16, complex128, complex64, float16, float32, float64" in words.why
     assert words.harm == "harmful"
     assert [(fix.code, fix.checked) for fix in words.fixes] == [
         ("a = tf.cast(a, tf.float32)\nb = tf.cast(b, tf.float32)", True),
@@ -87,6 +87,18 @@ def test_strings_are_not_cast_and_not_a_fault() -> None:
 
     assert words.harm == "by_design"
     assert not any("cast" in (fix.code or "") or fix.checked for fix in words.fixes)
+
+
+def test_a_list_of_lists_is_not_called_a_list_of_strings() -> None:
+    fixes = said("TensorListStack", element_dtype="variant").fixes
+
+    assert fixes
+    assert not any("trings" in fix.text for fix in fixes)
+
+
+def test_that_xla_refuses_a_variable_of_int32_is_said() -> None:
+    assert "jit_compile=True" in said("VarHandleOp", dtype="int32").why
+    assert "jit_compile=True" not in said("VarHandleOp", dtype="uint8").why
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

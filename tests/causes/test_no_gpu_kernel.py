@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.causes.examples import blocker, cpu_op
+from tests.causes.examples import blocker, cpu_op, line
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Fix
 
 NEWEST = load(supported()[-1])
-WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not has_gpu_kernel(NEWEST, op)]
+WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not bool(NEWEST.gpu_kernels(op))]
 
 
 def said(op: str, **fields: str) -> FindingText:
@@ -44,8 +43,8 @@ def said(op: str, **fields: str) -> FindingText:
         ("DecodeAndCropJpeg", "file"),
         ("PrintV2", "text"),
         ("PaddingFIFOQueueV2", "queue"),
-        ("CreateSummaryFileWriter", "file of summaries"),
-        ("CloseSummaryWriter", "file of summaries"),
+        ("CreateSummaryFileWriter", "summary file"),
+        ("CloseSummaryWriter", "summary file"),
         ("ImportEvent", "summary"),
         ("ConditionalAccumulator", "accumulator"),
         ("RpcServer", "another process"),
@@ -109,9 +108,28 @@ def test_a_fix_is_checked_where_its_code_gives_the_same_on_a_gpu(
     assert fix_of(op, **given).checked is is_checked
 
 
+@pytest.mark.parametrize(
+    ("op", "file", "code"),
+    [
+        ("ResizeBicubic", "keras/src/backend/tensorflow/image.py", 'interpolation="bilinear"'),
+        ("MatrixSolveLs", "models/zoo.py", None),  # whose switches nobody knows
+    ],
+)
+def test_of_an_op_of_a_library_its_line_and_switch_are_named(
+    op: str, file: str, code: str | None
+) -> None:
+    """Nobody can edit what a library does in its own lines."""
+    library = line(3, is_user=False, file=f"/lib/site-packages/{file}")
+
+    fix = fix_of(op, library=library, T="float")
+
+    assert f"{file.rpartition('/')[2]}:3" in fix.text
+    assert (fix.code, fix.checked) == (code, False)
+
+
 def test_a_request_for_a_gpu_that_was_given_up_is_told() -> None:
     words = said("RandomShuffle", requested_device="/job:localhost/device:GPU:0")
 
     assert words.modifiers == ("soft_placement_fallback",)
-    assert "without a word" in words.why
+    assert "without a warning" in words.why
     assert said("RandomShuffle").modifiers == ()

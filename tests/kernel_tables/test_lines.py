@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.kernel_tables.lines import kernel_lines
-from traceanalyzer.placement.tables_file import definition_of, kernel_of
+from traceanalyzer.placement.kernel_tables import definition_of, kernel_of
 
 # What KernelDefs have, as these lines read them; TensorFlow need not be imported for that.
 NUMBERS = {"float": 1, "double": 2, "int32": 3, "string": 7}

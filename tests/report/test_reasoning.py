@@ -32,7 +32,7 @@ from tests.traces import (
     xspace,
 )
 from traceanalyzer.cli import main
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.report.reasoning import NoSuchOpError, OpReasoning, reason
 from traceanalyzer.report.reasoning_text import print_reasonings
 from traceanalyzer.tables.joined import OpRecord
@@ -155,7 +155,7 @@ def test_a_cause_with_a_closer_name_is_told_once() -> None:
     assert found.on_a_gpu.is_complete
     assert found.on_a_gpu.said == "It would be on the CPU there too."
     assert found.on_a_gpu.assumed == (
-        "the same program, on a machine with 1 GPU whose memory it fits"
+        "the same program, on a machine with 1 GPU with enough memory"
     )
 
 
@@ -222,7 +222,6 @@ def test_what_a_gpu_has_and_the_host_computes_is_not_said_to_be_on_the_cpu() -> 
     assert not found.on_a_gpu.is_complete  # nothing keeps it from the GPU
     text = said(diagnosis, "^AddV2$")
     assert "T=int32 is registered with x, y, z in host memory" in text
-    assert "the GPU computes AddV2 with int64 or float32" in text
     assert diagnosis.on_a_gpu is not None
     assert not diagnosis.on_a_gpu.cpu_ops  # it would not be on the CPU
     assert not diagnosis.on_a_gpu.unexplained

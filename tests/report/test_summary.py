@@ -50,6 +50,18 @@ def test_what_is_cut_is_counted() -> None:
     assert "and 10 more: see the page" in printed(many)
 
 
+def test_without_steps_no_total_is_said_to_be_of_each_step() -> None:
+    run = gpu_run()
+    assert run.copy_graph is not None
+    backs = tuple(replace(back, count_per_step=None) for back in run.copy_graph.read_backs)
+    without_steps = replace(run, copy_graph=replace(run.copy_graph, read_backs=backs))
+
+    assert "Read back each step: " in printed(run, 160)
+    said = printed(without_steps, 160)
+    assert "Read back: " in said
+    assert "waits 96.0 ms in all" in said
+
+
 @pytest.mark.parametrize("width", [40, 160])
 def test_hostile_names_are_inert(width: int) -> None:
     said = printed(hostile_run(), width)

@@ -79,6 +79,16 @@ def test_the_line_that_older_profilers_added_serves_where_nothing_marks_steps() 
     ]
 
 
+def test_a_step_that_two_gpus_did_in_turn_does_not_last_from_one_to_the_other() -> None:
+    assert steps(
+        gpu(0)(old_steps(("train 500", us(0, 10)))),
+        gpu(1)(old_steps(("train 500", us(300, 12)))),
+    ) == [
+        (0, "train", 0, 10 * US, "line Steps"),
+        (0, "train", 300 * US, 12 * US, "line Steps"),
+    ]
+
+
 def test_numbers_beyond_reason_do_not_crash() -> None:
     found = steps(
         host(

@@ -18,44 +18,13 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = ["AttributePool", "attribute_of_entry", "finite", "type_name"]
-
-_TYPES: Final = {
-    0: "invalid",
-    1: "float",
-    2: "double",
-    3: "int32",
-    4: "uint8",
-    5: "int16",
-    6: "int8",
-    7: "string",
-    8: "complex64",
-    9: "int64",
-    10: "bool",
-    11: "qint8",
-    12: "quint8",
-    13: "qint32",
-    14: "bfloat16",
-    15: "qint16",
-    16: "quint16",
-    17: "uint16",
-    18: "complex128",
-    19: "half",
-    20: "resource",
-    21: "variant",
-    22: "uint32",
-    23: "uint64",
-    24: "float8_e5m2",
-    25: "float8_e4m3fn",
-    26: "float8_e4m3fnuz",
-    27: "float8_e4m3b11fnuz",
-    28: "float8_e5m2fnuz",
-    29: "int4",
-    30: "uint4",
-    31: "int2",
-    32: "uint2",
-    33: "float4_e2m1fn",
-}
+_TYPES: Final = (  # by their numbers
+    *("invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64"),
+    *("int64", "bool", "qint8", "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16"),
+    *("complex128", "half", "resource", "variant", "uint32", "uint64", "float8_e5m2"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4"),
+    *("int2", "uint2", "float4_e2m1fn"),
+)
 _REFERENCES: Final = 100  # a reference's number is its type's and this
 _LONGEST: Final = 1000  # characters of a text, entries of a list
 _LIST, _FUNCTION, _FUNCTION_IN_LIST = 1, 10, 9
@@ -117,9 +86,9 @@ def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
 
 def type_name(number: int) -> str:
     """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
-    if number > _REFERENCES:
-        return f"{_TYPES.get(number - _REFERENCES, f'dtype{number - _REFERENCES}')}_ref"
-    return _TYPES.get(number, f"dtype{number}")
+    plain = number - _REFERENCES if number > _REFERENCES else number
+    name = _TYPES[plain] if plain < len(_TYPES) else f"dtype{plain}"
+    return f"{name}_ref" if number > _REFERENCES else name
 
 
 def finite(number: float) -> Json:

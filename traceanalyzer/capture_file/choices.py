@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-__all__ = ["may_choose", "may_choose_device", "questions_without_tensorflow"]
-
 # What else a program learns of GPUs from: modules, and parts of texts.
 _MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
 _TEXTS: Final = ("nvidia-smi", "/proc/driver/nvidia", "/dev/nvidia")
@@ -48,14 +46,13 @@ _CHANGES: Final = (
     *(ast.Import, ast.ImportFrom, ast.Break, ast.Continue),
 )
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
+_WITH: Final = (ast.With, ast.AsyncWith)
 
 
 def may_choose(file: str, line: int, *, is_script: bool) -> bool:
     """Return whether a program may go by the answer to a question which GPUs there are.
 
     Args:
-        file: The file that asks.
-        line: Its line.
         is_script: Whether no other file can import what this one keeps of the answer.
     """
     tree = syntax_of(file)
@@ -155,17 +152,26 @@ def may_choose_device(frame: Frame) -> bool:
     around = list(statements(tree, frame.line))
     if not around or any(decides(node, but=_LOOPS) for node in around):
         return True
-    entered = list(own(around[-1]))
-    is_chosen = any(map(decides, entered[1:]))
-    return is_chosen or not any(_names_cpu(node, tree) for node in entered)
+    # In `with tf.device(...): f()`, the innermost statement of the line is the call of f.
+    entering = (s for s in around if isinstance(s, _WITH) and s.lineno == frame.line)
+    entered = list(own(next(entering, around[-1])))
+    devices = [device for node in entered for device in _devices(node)]
+    is_spelt_out = all(is_text(each, tree, _is_name) for each in devices)
+    names_cpu = any(is_text(each, tree, _is_name_of_cpu) for each in devices)
+    return any(map(decides, entered[1:])) or not (is_spelt_out and names_cpu)
 
 
-def _names_cpu(node: ast.AST, tree: ast.Module) -> bool:
+def _devices(node: ast.AST) -> Sequence[ast.expr]:
+    """Return what a call of `tf.device` or `keras.device` is given."""
     if not isinstance(node, ast.Call):
-        return False
+        return ()
     name = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
-    given = [*node.args[:1], *(k.value for k in node.keywords)]
-    return name == "device" and any(
-        is_text(each, tree, lambda text: isinstance(text, str) and "cpu" in text.lower())
-        for each in given
-    )
+    return [*node.args[:1], *(k.value for k in node.keywords)] if name == "device" else ()
+
+
+def _is_name(text: object) -> bool:
+    return text is None or isinstance(text, str)
+
+
+def _is_name_of_cpu(text: object) -> bool:
+    return isinstance(text, str) and "cpu" in text.lower()

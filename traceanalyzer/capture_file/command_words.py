@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MASK", "shown_command", "without_secrets"]
-
 MASK: Final = "***"
 _MOST: Final = 200  # words
 _LONGEST: Final = 300  # characters of a word; a command is to be read, and searched in no time
@@ -43,9 +41,6 @@ def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command line, what looks like a secret masked.
 
     What is very long is cut.
-
-    Args:
-        words: The words, as a program gets them.
     """
     found = []
     is_secret = False
@@ -64,9 +59,6 @@ def shown_command(words: Sequence[str]) -> str:
     """Return a command line as it is shown: secrets masked, folders named by their last part.
 
     Paths relative to where the program was started stay: they name folders of the program.
-
-    Args:
-        words: The words, as a program gets them.
     """
     return " ".join(_quoted(_without_folders(word)) for word in without_secrets(words))
 

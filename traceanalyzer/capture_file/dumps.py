@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,17 +28,15 @@ from traceanalyzer.capture_file.document import (
     is_session,
 )
 from traceanalyzer.capture_file.graphs import parse_graph
+from traceanalyzer.format import counted
 from traceanalyzer.trace.message import BrokenMessageError
 from traceanalyzer.trace.printable import printable
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from traceanalyzer.capture_file.attributes import AttributePool
-
-__all__ = ["Dumped", "read_dumps"]
 
 _INPUT, _ASSIGNED, _PARTITION = "input", "assigned", "partition"
 _STAGES: Final = {
@@ -60,15 +58,10 @@ _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 @dataclass(frozen=True, kw_only=True)
 class Dumped:
-    """What the dumps tell.
+    """What was read from the dumps."""
 
-    Attributes:
-        functions: The functions, by name.
-        notes: What could not be read.
-    """
-
-    functions: tuple[Function, ...]
-    notes: tuple[Note, ...]
+    functions: tuple[Function, ...]  #: the functions, by name
+    notes: tuple[Note, ...]  #: what could not be read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,8 +89,6 @@ def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[st
     """Read a folder of dumps.
 
     Args:
-        folder: The folder; it may be missing.
-        attributes: Where attribute sets are put.
         definitions: Names of functions, which file names do not always keep.
 
     Returns:
@@ -176,15 +167,7 @@ class _Reader:
             if instance not in found:
                 found.append(instance)
             counts[found.index(instance)] += 1
-        return tuple(
-            Instance(
-                input=each.input,
-                assigned=each.assigned,
-                partitions=each.partitions,
-                count=counts[at],
-            )
-            for at, each in enumerate(found)
-        )
+        return tuple(replace(each, count=counts[at]) for at, each in enumerate(found))
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None) -> Graph | None:
         try:

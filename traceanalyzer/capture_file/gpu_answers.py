@@ -2,7 +2,7 @@
 
 Many programs request the CPU only where they find no GPU. The answer is followed through
 assignments, arguments, returned values, attributes, and conditions around any of them. Functions
-and attributes are told apart by name alone.
+and attributes are distinguished by name alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-__all__ = ["GpuAnswers"]
-
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 # A local variable with its function; None for any other name.
 _Name: TypeAlias = tuple[_Function | None, str]
@@ -27,19 +25,12 @@ _ANYWHERE: Final = None
 
 
 class _Statement(NamedTuple):
-    """A statement.
+    """A statement."""
 
-    Attributes:
-        nodes: Its own nodes; itself first.
-        around: Nodes of the conditions around it in its function.
-        function: The function that it is in, or None.
-        owners: The function of each local variable.
-    """
-
-    nodes: list[ast.AST]
-    around: list[ast.AST]
-    function: _Function | None
-    owners: Mapping[str, _Function]
+    nodes: list[ast.AST]  #: its own nodes; itself first
+    around: list[ast.AST]  #: nodes of the conditions around it in its function
+    function: _Function | None  #: the function that it is in, or None
+    owners: Mapping[str, _Function]  #: the function of each local variable
 
 
 class GpuAnswers:
@@ -49,7 +40,6 @@ class GpuAnswers:
         """Follow the answers.
 
         Args:
-            files: The program's files.
             questions: File and line of each question which GPUs there are.
         """
         self._trees = {f: tree for f in files if (tree := syntax_of(f)) is not None}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.attributes import AttributePool, finite
-from traceanalyzer.capture_file.document import LARGEST, UNKNOWN, Definition
+from traceanalyzer.capture_file.document import UNKNOWN, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeAlias
 
-    from traceanalyzer.capture_file.document import Json, Shape
+    from traceanalyzer.capture_file.document import Json
 
     _Object: TypeAlias = dict[str, Json]
-
-__all__ = ["Pools", "facts"]
 
 
 class Pools:
@@ -68,14 +66,12 @@ class Pools:
         places = [_at(frames, i) for i in _list(record.get("frame"))][:size]
         libraries = [_at(frames, i) for i in _list(record.get("library"))][:size]
         stacks = [_stack(stack, scopes) for stack in _list(record.get("scopes"))][:size]
-        shapes = [_shapes(of_node) for of_node in _list(record.get("shapes"))][:size]
         return Definition(
             name=name,
             nodes=tuple(nodes),
             frames=(*places, *(UNKNOWN,) * (size - len(places))),
             libraries=((*libraries, *(UNKNOWN,) * (size - len(libraries))) if libraries else ()),
             scopes=(*stacks, *(None,) * (size - len(stacks))),
-            shapes=(*shapes, *(None,) * (size - len(shapes))) if shapes else (),
         )
 
     def eager(self, record: _Object) -> dict[str, list[Json]]:
@@ -181,24 +177,6 @@ def _stack(value: Json, scopes: list[int]) -> tuple[int, ...] | None:
     if not isinstance(value, list):
         return None
     return tuple(at for at in (_at(scopes, i) for i in value) if at != UNKNOWN)
-
-
-def _shapes(value: Json) -> tuple[Shape, ...] | None:
-    """Return the shapes of a node's outputs; None where any is not as the journal has it."""
-    if not isinstance(value, list):
-        return None
-    shapes: list[Shape] = []
-    for each in value:
-        if each is not None and not _is_shape(each):
-            return None
-        shapes.append(None if each is None else tuple(each))
-    return tuple(shapes)
-
-
-def _is_shape(value: Json) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(
-        type(size) is int and UNKNOWN <= size <= LARGEST for size in value
-    )
 
 
 def _at(pool: list[int], index: Json) -> int:

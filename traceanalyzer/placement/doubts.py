@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.nodes import Nodes
     from traceanalyzer.placement.placer import Placement
 
-__all__ = ["doubts_of"]
-
 
 def doubts_of(placement: Placement) -> Mapping[int, str]:
     """Return why the replay may be wrong, by node; a node that is not there is in no doubt.

@@ -10,18 +10,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import split_input
+from traceanalyzer.placement.kernel_tables import minor_of
 from traceanalyzer.placement.op_definitions import AttributesError
-from traceanalyzer.placement.supported_types import SupportedTypes, supported_types
 from traceanalyzer.placement.tensor_lists import element_type, of_host_elements
-from traceanalyzer.placement.versions import minor_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Graph
-    from traceanalyzer.placement.registry import Registry
-
-__all__ = ["ARGUMENTS", "RESULTS", "Edge", "Nodes", "describe", "is_dataset"]
+    from traceanalyzer.placement.registry import Registry, SupportedTypes
 
 ARGUMENTS: Final = frozenset({"_Arg", "_DeviceArg"})
 RESULTS: Final = frozenset({"_Retval", "_DeviceRetval"})
@@ -45,35 +42,26 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Nodes:
-    """The nodes of a graph as the placer sees them; one entry a node in each column.
-
-    Attributes:
-        graph: The graph.
-        support: Which types of devices have a kernel.
-        classes: The colocation groups that `_class` puts it in.
-        bound: Edges that bind two nodes to one device, in order of their targets.
-        generators: Nodes without inputs that have one output: placed with their consumers.
-        followers: Metadata ops, and Identity ops where they have one input and one consumer,
-            with the node they follow.
-        metadata: Those of the followers that ask for the shape of their input alone.
-        resource_makers: Nodes without inputs, whose output is a resource or a reference: what is
-            asked of them holds for all that uses it.
-        host_lists: Nodes that take a list of strings or resources, which holds them to the CPU.
-        consumers: Where the outputs of generators and followers go, control edges included.
-        doubts: What TensorFlow decides here that is not replayed, by node.
-    """
+    """The nodes of a graph as the placer sees them; one entry a node in each column."""
 
     graph: Graph
-    support: Sequence[SupportedTypes]
-    classes: Mapping[int, tuple[str, ...]]
-    bound: Sequence[Edge]
+    support: Sequence[SupportedTypes]  #: which types of devices have a kernel
+    classes: Mapping[int, tuple[str, ...]]  #: the colocation groups that `_class` puts it in
+    bound: Sequence[Edge]  #: edges that bind two nodes to one device, in order of their targets
+    #: Nodes without inputs that have one output: placed with their consumers.
     generators: frozenset[int]
+    #: Metadata ops, and Identity ops where they have one input and one consumer, with the node they
+    #: follow.
     followers: Mapping[int, int]
-    metadata: frozenset[int]
+    metadata: frozenset[int]  #: those of the followers that ask for the shape of their input alone
+    #: Nodes without inputs, whose output is a resource or a reference: their request is
+    #: that of all that uses it.
     resource_makers: frozenset[int]
+    #: Nodes that take a list of strings or resources, which keeps them on the CPU.
     host_lists: frozenset[int]
+    #: Where the outputs of generators and followers go, control edges included.
     consumers: Mapping[int, Sequence[int]]
-    doubts: Mapping[int, str]
+    doubts: Mapping[int, str]  #: what TensorFlow decides here that is not replayed, by node
 
     def __len__(self) -> int:
         """Return the number of nodes."""
@@ -101,7 +89,6 @@ def describe(
     """Find what the placer must know of each node.
 
     Args:
-        graph: The placer's input.
         attributes: The pool that the graph's attribute sets are in.
         registry: The kernels of the TensorFlow that places it.
         functions: Names of functions, which are ops too and run anywhere.
@@ -254,7 +241,7 @@ class _Kinds:
         definition = self._registry.definition(op)
         if definition is None:
             return _Kind(
-                support=supported_types(op, attributes, self._registry, self._functions),
+                support=self._registry.supported_types(op, attributes, self._functions),
                 inputs=None,
                 outputs=None,
                 classes=_classes(attributes),
@@ -273,7 +260,7 @@ class _Kinds:
         if op in _CALLS and outputs is not None and "resource" in outputs:
             doubt = "TensorFlow looks into the function it calls, for the resource it returns"
         return _Kind(
-            support=supported_types(op, None if attributes is None else complete, self._registry),
+            support=self._registry.supported_types(op, None if attributes is None else complete),
             inputs=inputs,
             outputs=outputs,
             classes=_classes(attributes),

@@ -14,16 +14,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = [
-    "Argument",
-    "AttributeDefinition",
-    "AttributesError",
-    "InputTypesError",
-    "OpDefinition",
-]
-
 _REF: Final = "_ref"
-_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may hold any number
+_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may have any number
 _MOST_SPLITS: Final = 10_000  # ways to share inputs among arguments that are looked at
 
 
@@ -37,43 +29,28 @@ class InputTypesError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An input or output of an op: one tensor, or several of one type, or a list of types.
-
-    Attributes:
-        name: Name.
-        type: Its type, as the capture file names types; "" where an attribute gives it.
-        type_attr: The attribute that gives its type, or "".
-        number_attr: The attribute that gives how many tensors of that type there are; "" for one.
-        type_list_attr: The attribute that gives a list of types, a tensor each; or "".
-        is_ref: Whether it is a reference to a tensor.
-    """
+    """An input or output of an op: one tensor, or several of one type, or a list of types."""
 
     name: str
-    type: str = ""
-    type_attr: str = ""
+    type: str = ""  #: its type, as the capture file names types; "" where an attribute gives it
+    type_attr: str = ""  #: the attribute that gives its type, or ""
+    #: The attribute that gives how many tensors of that type there are; "" for one.
     number_attr: str = ""
-    type_list_attr: str = ""
+    type_list_attr: str = ""  #: the attribute that gives a list of types, a tensor each; or ""
     is_ref: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeDefinition:
-    """An attribute of an op.
+    """An attribute of an op."""
 
-    Attributes:
-        type: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on.
-        has_default: Whether it may be left out.
-        default: Its value then, in the capture file's encoding.
-        allowed: The values that it may have, types as the capture file names them and strings as
-            plain text; None for any.
-        minimum: The least value of an int or length of a list; None for none.
-    """
-
-    type: str
+    type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
     has_default: bool = False
-    default: Json = None
+    default: Json = None  #: its value then, in the capture file's encoding
+    #: The values that it may have, types as the capture file names them and strings as plain text;
+    #: None for any.
     allowed: tuple[str, ...] | None = None
-    minimum: int | None = None
+    minimum: int | None = None  #: the least value of an int or length of a list; None for none
 
     @property
     def is_type(self) -> bool:
@@ -83,21 +60,14 @@ class AttributeDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDefinition:
-    """What an op takes and gives.
-
-    Attributes:
-        name: Op type.
-        inputs: Its inputs, in order.
-        outputs: Its outputs, in order.
-        attributes: Its attributes by name, in the definition's order.
-        is_stateful: Whether it has state or effects.
-    """
+    """What an op takes and gives."""
 
     name: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
+    #: Its attributes by name, in the definition's order.
     attributes: Mapping[str, AttributeDefinition]
-    is_stateful: bool = False
+    is_stateful: bool = False  #: whether it has state or effects
 
     def __hash__(self) -> int:
         """Hash by name: definitions of one op are few."""
@@ -121,7 +91,6 @@ class OpDefinition:
         """Return the type of each tensor of an argument; `float_ref` for a reference.
 
         Args:
-            argument: One of this op's.
             attributes: In the capture file's encoding; defaults need not be filled in.
 
         Raises:
@@ -171,12 +140,12 @@ class OpDefinition:
             InputTypesError: This op cannot have inputs of these types.
         """
         common: dict[str, Json] | None = None
-        for ways, found in enumerate(self._readings(tuple(input_types))):
+        for count, found in enumerate(self._readings(tuple(input_types))):
             if common is None:
                 common = found
             else:
                 common = {k: v for k, v in common.items() if k in found and found[k] == v}
-            if ways >= _MOST_SPLITS:
+            if count >= _MOST_SPLITS:
                 common = {}
                 break
         if common is None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model import IdleGap
+from traceanalyzer.model.times import IdleGap
 from traceanalyzer.report.text import copy_words, op_label
-from traceanalyzer.tables.lanes import DEVICE_LANE, Doing
-from traceanalyzer.tables.main_steps import main_steps
+from traceanalyzer.tables.step_kinds import main_steps
+from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_lane
 from traceanalyzer.units import PS_PER_US
@@ -23,12 +24,10 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.device_work import DeviceWork
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["idle_gaps"]
-
 _MAX_GAPS: Final = 50
 _LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
 _RUNS: Final = (Phase.COMPUTE, Phase.COPY)
-_WAITS: Final = (Doing.WAIT, Doing.CALL)
+_WAITS: Final = (ThreadState.WAIT, ThreadState.CALL)
 
 
 class _Found(NamedTuple):
@@ -44,13 +43,7 @@ class _Found(NamedTuple):
 def idle_gaps(
     run: Run, origin_ps: int, finding_of: Mapping[str, str]
 ) -> tuple[tuple[IdleGap, ...], int]:
-    """Return the largest gaps, and how many there are.
-
-    Args:
-        run: The run.
-        origin_ps: Its first event.
-        finding_of: The finding that each op is part of, where one is marked.
-    """
+    """Return the largest gaps, and how many there are."""
     found: list[_Found] = []
     total = 0
     for host in run.hosts:
@@ -82,12 +75,12 @@ def _idle(parts: Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def _waiting(host: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the stretches in which the program's thread waited for others."""
-    lanes = host.tables.lanes
+    lanes = host.tables.threads
     lane = program_lane(lanes)
     if lanes is None or lane == DEVICE_LANE:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     own = slice(int(lanes.begin[lane]), int(lanes.begin[lane + 1]))
-    waits = np.isin(lanes.doing[own], _WAITS)
+    waits = np.isin(lanes.state[own], _WAITS)
     return _runs_of(lanes.start_ps[own][waits], lanes.end_ps[own][waits])
 
 
@@ -196,14 +189,7 @@ def _step_at(steps: _Steps, at_ps: int) -> str | None:
 
 
 class _Work(NamedTuple):
-    """What ran on a device, in two orders; indices into the host's device work.
-
-    Attributes:
-        by_start: By when it began.
-        start_ps: When that was, rising.
-        by_end: By when it ended.
-        end_ps: When that was, rising.
-    """
+    """What ran on a device, in two orders; indices into the host's device work."""
 
     by_start: NDArray[np.int64]
     start_ps: NDArray[np.int64]
@@ -243,7 +229,7 @@ def _around(gap: _Found, ran: _Work | None) -> tuple[str | None, str | None]:
 def _device_event(host: Host, work: DeviceWork, event: int) -> str:
     copy, row = int(work.copy[event]), int(work.row[event])
     if copy >= 0:
-        direction = str(host.tables.copies["direction"].iloc[copy])
+        direction = str(host.tables.transfers["direction"].iloc[copy])
         return copy_words(direction)
     return _op_name(host, row) if row >= 0 else str(host.tables.kernels["name"].iloc[event])
 

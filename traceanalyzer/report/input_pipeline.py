@@ -6,19 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
-from traceanalyzer.model import Gain, InputCure, InputHost, InputPipeline, Table
+from traceanalyzer.format import counted, duration_text, percent_text
+from traceanalyzer.model import Gain, Table
+from traceanalyzer.model.resources import InputCure, InputHost, InputPipeline
 from traceanalyzer.report.sources import shown_files
-from traceanalyzer.report.text import duration
 from traceanalyzer.units import PS_PER_US
-from traceanalyzer.wording import counted, percent_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traceanalyzer.input_pipeline.records import Cure, HostInput
+    from traceanalyzer.input_pipeline.fixes import InputFix
+    from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.run import Run
-
-__all__ = ["input_pipeline"]
 
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500
@@ -43,23 +42,23 @@ def input_pipeline(run: Run) -> InputPipeline | None:
         verdict=worst.verdict,
         text=_text(worst, run),
         host=worst.host,
-        cures=tuple(_cure(cure) for cure in worst.cures),
+        cures=tuple(map(_fix, worst.fixes)),
         hosts=tuple(_host(host) for host in use.hosts),
         stages=stages,
         waits=_wait_table(use.hosts),
     )
 
 
-def _cure(cure: Cure) -> InputCure:
+def _fix(fix: InputFix) -> InputCure:
     return InputCure(
-        kind=cure.kind,
-        text=cure.text,
-        code=cure.code,
+        kind=fix.kind,
+        text=fix.text,
+        code=fix.code,
         gain_us_per_step=Gain(
-            low=cure.low_ps / PS_PER_US,
-            high=cure.high_ps / PS_PER_US,
+            low=fix.low_ps / PS_PER_US,
+            high=fix.high_ps / PS_PER_US,
             basis="input wait",
-            note=cure.basis,
+            note=fix.basis,
         ),
     )
 
@@ -100,8 +99,8 @@ def _text(host: HostInput, run: Run) -> str:
             "its buffer" if host.fill_size is None else f"its buffer of {host.fill_size:,} elements"
         )
         parts.append(
-            f"The first element took {_time(host.startup_ps)}, as a shuffle filled {buffer} before "
-            "it gave one. It does so once for each iterator, mostly once an epoch."
+            f"The first element took {duration_text(host.startup_ps)}, as a shuffle filled "
+            f"{buffer} before it gave one. It does so once for each iterator, mostly once an epoch."
         )
     return "\n\n".join(parts)
 
@@ -112,8 +111,8 @@ def _verdict(host: HostInput, run: Run) -> str:
     if waits is None or host.verdict == "unknown":
         return f"Whether the input pipeline{where} keeps up is not known: {host.reason}."
     waited = (
-        f"a step waits {_time(waits.mean_ps)} for input, {percent_text(waits.share)} of its time "
-        f"(mean of {counted(waits.steps, 'step')})"
+        f"a step waits {duration_text(waits.mean_ps)} for input, {percent_text(waits.share)} of "
+        f"its time (mean of {counted(waits.steps, 'step')})"
     )
     if host.verdict == "keeps_up":
         return (
@@ -142,7 +141,7 @@ def _slow(host: HostInput, run: Run) -> str:
     inside = _place(row["function_file"], row["function_line"], run)
     said = f"The stage `{slow.stage}`" + (f" (made at {made})" if made else "")
     said += (
-        f" bounds the rate: its work takes {_time(slow.busy_ps)} a step, and "
+        f" bounds the rate: its work takes {duration_text(slow.busy_ps)} a step, and "
         f"{percent_text(slow.in_wait_share)} of the waiting is for it."
     )
     if isinstance(row["ops"], str):
@@ -151,11 +150,6 @@ def _slow(host: HostInput, run: Run) -> str:
     if not pd.isna(row["python_ps"]) and row["python_ps"] > 0:
         said += " That calls back into Python, which runs one call at a time."
     return said
-
-
-def _time(ps: float) -> str:
-    shown = duration(ps / PS_PER_US)
-    return f"{shown.figure} {shown.unit}"
 
 
 # --- tables ----------------------------------------------------------------------------------

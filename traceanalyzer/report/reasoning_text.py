@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
+from traceanalyzer.format import counted
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.report import text
 from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import RuledOut
     from traceanalyzer.report.reasoning import OpReasoning, Reason, Reasoned, View
-
-__all__ = ["print_reasonings"]
 
 _EVIDENCE_SHOWN: Final = 6
 _CODE_LINES: Final = 8
@@ -36,12 +34,7 @@ _ALL: Final = (
 
 
 def print_reasonings(reasoned: Reasoned, console: Console) -> None:
-    """Print all that is known of ops: where they ran, what was possible, what keeps them there.
-
-    Args:
-        reasoned: The ops.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print all that is known of ops: where they ran, what was possible, what keeps them there."""
     words = Words(console)
     for number, op in enumerate(reasoned.ops):
         if number:

@@ -10,27 +10,18 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from traceanalyzer.diagnosis import RAN_ONCE
-from traceanalyzer.report import text, views
+from traceanalyzer.format import counted, share
+from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words, heading
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.model import (
-        Cell,
-        CopyGraph,
-        DeviceCopies,
-        Finding,
-        Fix,
-        Report,
-        UnexplainedOp,
-    )
-
-__all__ = ["print_summary"]
+    from traceanalyzer.model import Cell, Finding, Fix, Report, UnexplainedOp
+    from traceanalyzer.model.transfers import CopyGraph, DeviceCopies
 
 FINDINGS_SHOWN = 10
 OPS_SHOWN = 10
@@ -50,13 +41,9 @@ _HARM = {"harmful": "bold red", "harmless": "dim", "by_design": "dim"}
 
 
 def print_summary(report: Report, console: Console) -> None:
-    """Prints what a reader needs first; the page and the tables hold the rest.
+    """Print what a reader needs first; the page and the tables hold the rest.
 
     Names from the trace are never read as markup, and what does not show is made visible.
-
-    Args:
-        report: The document.
-        console: Where to print; its width decides what fits.
     """
     words = Words(console)
     for part in _parts(report, words, console.width):
@@ -97,13 +84,11 @@ def _key_figures(report: Report, words: Words) -> Grid:
     idle = words.share(summary.gpu_idle_share, views.why_unknown(report, "idle"))
     known = summary.gpu_idle_share is not None
     grid.add_row("GPU idle", idle + words(f" {views.idle_of(report)}" if known else ""))
-    ops = f" in {text.count(summary.cpu_ops)} CPU-placed op{'' if summary.cpu_ops == 1 else 's'}"
+    ops = f" in {summary.cpu_ops:,} CPU-placed op{'' if summary.cpu_ops == 1 else 's'}"
     grid.add_row("CPU-op time", words.time(summary.cpu_op_us) + words(ops))
     why = views.why_unknown(report, "explained")
     explained = words.share(summary.explained_share, why)
-    parts = ", ".join(
-        f"{part.words} {text.share(part.share)}" for part in views.explained_parts(report)
-    )
+    parts = ", ".join(f"{part.words} {share(part.share)}" for part in views.explained_parts(report))
     grid.add_row("Explained", explained + words(f" ({parts})" if parts else "", QUIET))
     return grid
 
@@ -180,7 +165,7 @@ def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
     unexplained = max(replay.unexplained.ops_total or 0, len(replay.unexplained.ops))
     if unexplained:
         ops = "op" if unexplained == 1 else "ops"
-        yield words(f"- {text.count(unexplained)} more {ops} without a known cause")
+        yield words(f"- {unexplained:,} more {ops} without a known cause")
     if nothing := views.nothing_on_the_cpu(report):
         yield words(nothing)
     for difference in replay.program_differs[:REMARKS_SHOWN]:
@@ -192,7 +177,7 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     cause = finding.cause if finding.sub_reason is None else f"{finding.cause}/{finding.sub_reason}"
     marks = words(finding.certainty) + words(", ")
     marks += words(finding.harm.replace("_", " "), _HARM[finding.harm])
-    yield marks + words(f" · {text.cut(cause)} · {text.count(total)} op{'' if total == 1 else 's'}")
+    yield marks + words(f" · {text.cut(cause)} · {total:,} op{'' if total == 1 else 's'}")
     cost = finding.cost
     figures = words("host ") + words.time(cost.host_us)
     if cost.host_us_per_step is not None:
@@ -209,7 +194,7 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
 
 
 def _blockers(finding: Finding, words: Words) -> Iterator[Text]:
-    """Says what all must change, where more than one cause keeps the ops."""
+    """Say what all must change, where more than one cause keeps the ops."""
     said = views.kept_by_several(finding)
     if not said:
         return
@@ -234,7 +219,7 @@ def _code(fix: Fix, words: Words) -> Iterator[Text]:
 
 
 def _source(finding: Finding, words: Words) -> Iterator[Text]:
-    """Names the first line of the program that is known, and says what stands on it."""
+    """Name the first line of the program that is known, and says what stands on it."""
     for op in finding.ops:
         place = _place(op.file, op.line)
         if place is not None:
@@ -251,7 +236,7 @@ def _place(file: Cell, line: Cell) -> str | None:
 
 
 def _table(*columns: str) -> Grid:
-    """Returns a table whose first column is a name and whose other columns are figures."""
+    """Return a table whose first column is a name and whose other columns are figures."""
     table = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         if index == 0:
@@ -263,7 +248,7 @@ def _table(*columns: str) -> Grid:
 
 
 def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
-    shown = views.cpu_ops_grid(report)
+    shown = grids.cpu_ops_grid(report)
     if not shown.rows:
         return
     yield heading(words, "CPU-placed ops")
@@ -293,7 +278,7 @@ def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableTyp
 
 
 def _causes(report: Report) -> dict[str, str]:
-    """Returns for each op the causes that findings give, or that there is none."""
+    """Return for each op the causes that findings give, or that there is none."""
     causes = {op.op_id: "unexplained" for op in report.unexplained.ops}
     for op_id, found in views.explanations(report).items():
         given = "; ".join(f"{e.finding.cause} ({e.finding.certainty})" for e in found)
@@ -325,13 +310,13 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
 
 
 def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
-    """Names the scalars for which a hundredth of the run or more was waited."""
+    """Name the scalars for which a hundredth of the run or more was waited."""
     for back in graph.read_backs[:READ_BACKS_SHOWN]:
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
             continue
-        each = " in all" if back.count_per_step is None else " per step"
-        line = words("Read back each step: ")
+        each, when = (" in all", "") if back.count_per_step is None else (" per step", " each step")
+        line = words(f"Read back{when}: ")
         line += words("a value") if back.source_name is None else words.name(back.source_name)
         line += words(f", {text.READERS[back.reader]}; the host waits ")
         line += words.time(views.in_a_step(back, back.wait_us)) + words(f"{each}, then the GPU is")
@@ -339,12 +324,12 @@ def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text
 
 
 def _islands(report: Report, words: Words) -> Iterator[Text]:
-    """Says that values go from a GPU to ops on the CPU and back, and for which op most do."""
+    """Say that values go from a GPU to ops on the CPU and back, and for which op most do."""
     if not report.islands:
         return
     first = report.islands[0]
     total = max(report.islands_total or 0, len(report.islands))
-    line = words(f"Round trips through the CPU: {text.count(total)}; the largest for ")
+    line = words(f"Round trips through the CPU: {total:,}; the largest for ")
     line += words.name(first.ops[0].name if first.ops else first.unseen[0])
     line += words(", ") + words.size(first.arriving.bytes) + words(" from a GPU and ")
     yield line + words.size(first.leaving.bytes) + words(" back")
@@ -381,5 +366,5 @@ def _unexplained(report: Report, words: Words, width: int) -> Iterator[Renderabl
 
 def _cutting(words: Words, shown: int, total: int, what: str) -> Iterator[Text]:
     if shown < total:
-        counts = f"Showing {text.count(shown)} of {text.count(total)} {what}. "
+        counts = f"Showing {shown:,} of {total:,} {what}. "
         yield words(counts + "All of them: traceanalyzer tables PATH -o DIR", QUIET)

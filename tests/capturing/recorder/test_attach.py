@@ -22,11 +22,12 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops
 
 from tests.capturing.recorder.ours import failing
-from traceanalyzer.capturing.recorder import attach, signatures
+from traceanalyzer.capturing.recorder import attach
 from traceanalyzer.capturing.recorder.attach import Attachment, Evidence
-from traceanalyzer.capturing.recorder.graphs import Dumps, FirstCall
+from traceanalyzer.capturing.recorder.graphs.dumps import Dumps, FirstCall
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.origins import MACHINE
+from traceanalyzer.capturing.recorder.ops import signatures
+from traceanalyzer.capturing.recorder.ops.origins import MACHINE
 from traceanalyzer.capturing.recorder.settings import Settings
 
 if TYPE_CHECKING:
@@ -275,6 +276,16 @@ def test_a_strategy_that_is_given_no_devices_has_those_of_the_machine(
     recorder.evidence.session_stopped()
     signatures = recorder.of_kind("eager")[-1]["signatures"]
     assert {s["scopes"][0][2] for s in signatures if s["op"] == "Exp"} == {origin}
+
+
+def test_the_default_strategy_of_sessions_is_not_one_of_the_program(recorder: Recorder) -> None:
+    with tf.Graph().as_default():
+        tf.distribute.get_strategy()
+        weight = tf.compat.v1.get_variable("w", [], use_resource=True)
+        tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(weight**2, var_list=[weight])
+    recorder.evidence.finish()
+    (devices,) = recorder.of_kind("devices")
+    assert devices["strategies"] == []
 
 
 def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anything

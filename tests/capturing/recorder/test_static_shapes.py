@@ -8,8 +8,8 @@ from tensorflow.core.protobuf import rewriter_config_pb2
 
 from tests.capturing.recorder.ours import failing
 from tests.capturing.recorder.test_attach import Recorder, recorder
-from traceanalyzer.capturing.recorder import functions
-from traceanalyzer.capturing.recorder.static_shapes import static_shapes
+from traceanalyzer.capturing.recorder.graphs import functions
+from traceanalyzer.capturing.recorder.graphs.functions import static_shapes
 
 __all__ = ["recorder"]  # a fixture
 
