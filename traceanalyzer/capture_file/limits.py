@@ -107,7 +107,6 @@ def _nodes(function: Function) -> int:
 
 
 def _pruned(capture_file: CaptureFile) -> CaptureFile:
-    """Empty the attribute sets that nothing points to."""
     used = {signature.attributes for signature in capture_file.signatures}
     for function in capture_file.functions:
         for instance in function.instances:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import COMPUTED, CONDITION, NO_SOURCE, OUTRIGHT, UNLESS_SET
+from traceanalyzer.capture_file.document import NO_SOURCE
 from traceanalyzer.capture_file.syntax import FUNCTIONS, decides, is_text, statements, syntax_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
+OUTRIGHT: Final = "outright"  # whatever the machine has
+UNLESS_SET: Final = "unless_set"  # if the variable is not set already
+CONDITION: Final = "condition"
+COMPUTED: Final = "computed"
 _CALL: Final = "set_visible_devices"
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})
@@ -62,7 +66,6 @@ def _read(frame: Frame) -> _Line | None:
 
 
 def _decides(line: _Line) -> bool:
-    """Return whether something around a line, or in it, decides whether it is reached."""
     *outer, last = line.around
     return any(decides(node) for node in (*outer, *ast.walk(last)))
 

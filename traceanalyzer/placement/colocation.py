@@ -35,7 +35,6 @@ class Groups:
     """
 
     def __init__(self, types: Sequence[Types], *, soft: bool) -> None:
-        """Start with every node by itself, without requests."""
         count = len(types)
         self.assigned: list[DeviceName] = [ANYWHERE] * count
         self.resource: list[DeviceName] = [ANYWHERE] * count

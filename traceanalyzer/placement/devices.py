@@ -42,7 +42,6 @@ class DeviceNameError(ValueError):
     """A text is no device name."""
 
     def __init__(self, text: str) -> None:
-        """Say which."""
         super().__init__(f"Malformed device specification {text!r}")
 
 
@@ -287,7 +286,6 @@ def machine_of(capture_file: CaptureFile) -> Machine:
 
 
 def _devices_of_session(capture_file: CaptureFile) -> set[str]:
-    """Return the GPUs that nodes of sessions were put on, and the CPU."""
     instances = [each for graph in capture_file.session_graphs() for each in graph.instances]
     names = {name for instance in instances for name in instance.assigned if _is_device(name)}
     used = {name for name in names if parse_device(name).type in {CPU, GPU}}

@@ -59,7 +59,6 @@ def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:
 
 
 def _followers(nodes: Nodes) -> dict[int, list[int]]:
-    """Return what may follow each node."""
     found: dict[int, list[int]] = {}
     for at, followed in nodes.followers.items():
         found.setdefault(followed, []).append(at)

@@ -165,7 +165,6 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
 def _with_resources(
     inputs: Sequence[EagerInput], positions: Sequence[int], support: SupportedTypes, doubt: str
 ) -> EagerPlacement:
-    """Place an op where its resources are: on one device, which must have a kernel for it."""
     devices = {inputs[at].device for at in positions}
     device = inputs[positions[0]].device
     if "" in devices:

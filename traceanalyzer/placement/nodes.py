@@ -64,7 +64,6 @@ class Nodes:
     doubts: Mapping[int, str]  #: what TensorFlow decides here that is not replayed, by node
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.graph)
 
 

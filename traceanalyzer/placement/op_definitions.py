@@ -70,7 +70,6 @@ class OpDefinition:
     is_stateful: bool = False  #: whether it has state or effects
 
     def __hash__(self) -> int:
-        """Hash by name: definitions of one op are few."""
         return hash(self.name)
 
     @property
@@ -172,7 +171,6 @@ class OpDefinition:
     def _lengths(
         self, argument: Argument, available: int, known: Mapping[str, Json]
     ) -> Sequence[int]:
-        """Return how many tensors an argument may have."""
         attribute = argument.number_attr or argument.type_list_attr
         if not attribute:
             return range(1, min(1, available) + 1)

@@ -244,7 +244,6 @@ class _Program:
     def _by_dataset(
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
-        """Walk the calls of a dataset's functions; the arguments of each are all it has."""
         definition = self._kernels.registry.definition(op)
         if definition is None:
             return

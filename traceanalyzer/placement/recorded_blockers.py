@@ -241,7 +241,6 @@ class BlockerRecords:
         )
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
-        """Return the resource that an argument of a function is bound to."""
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
             return None
         graph = placed.placement.nodes.graph
@@ -345,7 +344,6 @@ def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, .
 
 
 def _components(count: int, edges: Iterable[Edge]) -> list[int]:
-    """Return, for each node, the first of those that these edges join it with."""
     first = list(range(count))
 
     def top(node: int) -> int:

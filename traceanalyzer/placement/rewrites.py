@@ -190,7 +190,6 @@ def _fused(attributes: Attributes, *, is_gradient: bool) -> Rewritten:
 
 
 def _texts(values: Json) -> list[str]:
-    """Return the texts of a list of the capture file's strings."""
     listed = values if isinstance(values, list) else []
     texts = (value.get("s") for value in listed if isinstance(value, dict))
     return [text for text in texts if isinstance(text, str)]

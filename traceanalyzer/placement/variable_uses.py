@@ -31,7 +31,6 @@ class VariableUses:
     """Finds the uses of variables in a captured program."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
-        """Take what was captured."""
         self._capture_file = capture_file
         self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
 
@@ -80,7 +79,6 @@ class VariableUses:
                     yield _Use(graph.ops[taker], known, name)
 
     def _taking(self, graph: Graph, node: int) -> list[tuple[int, int]]:
-        """Return the nodes that take an output of a node, each with the number of the input."""
         known = self._consumers.get(id(graph))
         if known is None:
             known = self._consumers[id(graph)] = {}
@@ -113,7 +111,6 @@ def _attribute_at(op: str, attributes: Attributes, slot: int) -> str:
 
 
 def _types(dtype: str, uses: Iterable[_Use]) -> tuple[str, ...] | None:
-    """Return the types that suit all uses which any type would move to a GPU."""
     types = [target.dtype for target in TARGETS.get(dtype, ())]
     newest = load(supported()[-1])
     found: list[set[str]] = []
