@@ -105,14 +105,6 @@ _NAME: Final = re.compile(
 )
 _QUANTIZED: Final = "Quantized"  # whose ops have names with what was fused in them
 
-_PASSES: Final = (
-    (re.compile(r"(?:^|/)ConstantFolding(?:Ctrl)?/"), "constant folding"),
-    (re.compile(r"(?:^|/)ArithmeticOptimizer/"), "arithmetic optimizer"),
-    (re.compile(r"/unary_ops_composition(?:_\d+)?$"), "arithmetic optimizer"),
-    (re.compile(r"-LayoutOptimizer$"), "layout optimizer"),
-    (re.compile(r"-AutoMixedPrecision$"), "automatic mixed precision"),
-)
-
 
 def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | None:
     """Return the ops of the program that an op replaces.
@@ -137,11 +129,6 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
         return base
     fused = _fused(attributes, is_gradient=op.endswith("GradEx"))
     return Rewritten(ops=base.ops + fused.ops, is_complete=base.is_complete and fused.is_complete)
-
-
-def pass_that_made(node: str) -> str | None:
-    """Return the pass of grappler that made a node, by the node's name; None for none known."""
-    return next((made_by for pattern, made_by in _PASSES if pattern.search(node)), None)
 
 
 def _by_name(op: str) -> Rewritten:
