@@ -10,8 +10,8 @@ from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.op_definitions import InputTypesError
+from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.placement.support import all_on_host
-from traceanalyzer.placement.variable_uses import VariableUses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
