@@ -211,7 +211,7 @@ class Candidates:
             yield "distribution_strategy_cpu"
         if (function, cpu_op.name) in self._gradients_on_cpu:
             yield "colocation_group"
-        # A list of strings is kept on the host, whatever its handle; see `_of_host_elements` of placement/nodes.py.
+        # A list of strings is kept on the host, whatever its handle; see `placement/nodes.py`.
         if _USUAL & {*cpu_op.explanation.types_missing} or "TensorList" in cpu_op.explanation.type:
             yield "dtype_unsupported"
         if _has_values_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
