@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
@@ -76,6 +76,13 @@ class OpDefinition:
     def makes_handles(self) -> bool:
         """Whether all that it gives are handles of resources: it computes nothing anywhere."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
+
+    def has_argument_of(self, attributes: Collection[str]) -> bool:
+        """Return whether any of these attributes gives the type of an argument."""
+        return any(
+            a.type_attr in attributes or a.type_list_attr in attributes
+            for a in (*self.inputs, *self.outputs)
+        )
 
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""

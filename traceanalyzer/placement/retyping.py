@@ -12,14 +12,13 @@ from traceanalyzer.capture_file.document import split_input
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import definition_of, python_name, types_taken
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.registry import registries
 from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph, Json, Resource
-    from traceanalyzer.placement.op_definitions import OpDefinition
 
 
 class Target(NamedTuple):
@@ -79,24 +78,16 @@ TARGETS: Final = {
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
     """Return whether a node would compute on a GPU with other attributes, in every version."""
     changed = {**given, **dict.fromkeys(attributes, value)}
-    for registry in map(load, supported()):
+    for registry in registries():
         definition = registry.definition(op)
         if definition is None:
             continue
         kernel = registry.find(op, GPU, changed)
         if kernel is None:
             return False
-        if is_carried(definition, attributes) and all_on_host(kernel, definition, changed):
+        if definition.has_argument_of(attributes) and all_on_host(kernel, definition, changed):
             return False
     return True
-
-
-def is_carried(definition: OpDefinition, attributes: Collection[str]) -> bool:
-    """Return whether an argument of an op has a type that any of these attributes gives."""
-    return any(
-        a.type_attr in attributes or a.type_list_attr in attributes
-        for a in (*definition.inputs, *definition.outputs)
-    )
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
@@ -226,7 +217,7 @@ def _attribute_at(op: str, attributes: Attributes, slot: int) -> str:
 
 def _types(dtype: str, uses: Iterable[_Use]) -> tuple[str, ...] | None:
     types = [target.dtype for target in TARGETS.get(dtype, ())]
-    newest = load(supported()[-1])
+    newest = registries()[-1]
     found: list[set[str]] = []
     checked = list(islice(uses, _MOST + 1))
     if len(checked) > _MOST:

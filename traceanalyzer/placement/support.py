@@ -137,7 +137,7 @@ def is_for_cpus_alone(op: str) -> bool:
 @cache
 def known_types() -> frozenset[str]:
     """Return the types that the newest version names, as the capture file names them."""
-    registry = load(supported()[-1])
+    registry = registries()[-1]
     found: set[str] = set()
     for definition in filter(None, map(registry.definition, registry.ops)):
         types = {name for name, a in definition.attributes.items() if a.is_type}
