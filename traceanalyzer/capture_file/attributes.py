@@ -61,7 +61,7 @@ class AttributePool:
     def add_entries(self, entries: list[bytes | memoryview]) -> int:
         """Return the index of the set that a NodeDef's `attr` entries make.
 
-        Most nodes repeat the bytes of another; only what is new is decoded.
+        Most nodes repeat the bytes of another; only new ones are decoded.
 
         Raises:
             BrokenMessageError: An entry is no message.
@@ -98,7 +98,7 @@ def type_name(number: int) -> str:
 
 
 def finite(number: float) -> Json:
-    """Return a float as JSON can hold it: what is not a number as `{"float": ...}`."""
+    """Return a float for JSON; infinities and NaN become `{"float": ...}`."""
     return number if math.isfinite(number) else {"float": str(number)}
 
 

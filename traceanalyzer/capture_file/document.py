@@ -260,7 +260,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kind of eager op or call: what is alike was recorded once."""
+    """A kind of eager op or call: equal ones were recorded once."""
 
     op: str  #: op type; of a call, the definition's name
     #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.

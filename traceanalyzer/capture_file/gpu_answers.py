@@ -146,7 +146,7 @@ def _variables(function: _Function) -> set[str]:
 
 
 def _foreign(node: ast.Import | ast.ImportFrom, modules: Collection[str]) -> Iterator[str]:
-    """Walk the names that an import gives to what is not the program's own."""
+    """Walk the names that an import gives to modules of others."""
     module = getattr(node, "module", None) or ""
     for each in node.names:
         parts = {*each.name.split("."), *module.split(".")}

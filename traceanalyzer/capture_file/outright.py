@@ -1,7 +1,7 @@
 """How a line came to hide the GPUs, as far as the source shows: it may not do so everywhere.
 
-A line under an `if` may depend on the GPUs there are, and so may what is computed. Only
-what is spelt out, with nothing to decide around it and nothing in its file to undo it, is sure.
+A line under an `if` may depend on the GPUs there are, and so may a computed value. Only a constant
+is sure, without a condition around it and without another line in its file that undoes it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _may_leave_before(line: _Line) -> bool:
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk what is in a function or module, but not in the functions that it defines."""
+    """Walk the nodes of a function or module, but not of the functions that it defines."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (*FUNCTIONS, ast.Lambda)):
             yield child

@@ -54,7 +54,7 @@ class Pools:
         return [origin for _, _, origin in self._scopes]
 
     def definition(self, record: _Object) -> Definition | None:
-        """Return a journal's `function`; None where it is none."""
+        """Return a journal's `function`; None if it is damaged."""
         name, nodes = record.get("name"), _texts(record.get("nodes"))
         if not isinstance(name, str) or nodes is None:
             self.damaged += 1

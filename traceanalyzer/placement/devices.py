@@ -164,7 +164,7 @@ def parse_device(text: str) -> DeviceName:
             "" requests nothing.
 
     Raises:
-        DeviceNameError: It is none.
+        DeviceNameError: It is no device name.
     """
     if text == "/":
         return ANYWHERE
@@ -177,7 +177,7 @@ def parse_device(text: str) -> DeviceName:
         given = part.groupdict()
         if given["short"] is not None:
             given |= {"type": given["short"].upper(), "id": given["short_id"]}
-        if given["type"] is not None:  # what is said last counts, and a number goes with its type
+        if given["type"] is not None:  # the last one counts, and a number goes with its type
             found |= {"type": given["type"], "id": given["id"]}
         found |= {key: given[key] for key in _ADDRESS if given[key] is not None}
         at = part.end()

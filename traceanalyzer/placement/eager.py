@@ -184,7 +184,7 @@ def _with_resources(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes with those that its inputs determine, and what is in doubt."""
+    """Return an op's attributes with those that its inputs determine, and a doubt."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""

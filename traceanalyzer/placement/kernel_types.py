@@ -1,7 +1,7 @@
 """Which types would give an op a kernel on a GPU, whatever else is known of it.
 
-What is said here holds in every version of TensorFlow that there is a table of: where versions
-differ, less is said rather than something that is wrong for one of them.
+All answers hold in every version of TensorFlow that has a table: where versions differ, they say
+less rather than something wrong for one of them.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class _Kinds:
         self._found: dict[tuple[str, int], _Kind] = {}
 
     def of(self, op: str, attributes: int) -> _Kind:
-        """Return what is known of nodes of an op with a set of attributes."""
+        """Return the kind of the nodes of an op with a set of attributes."""
         key = (op, attributes)
         found = self._found.get(key)
         if found is None:

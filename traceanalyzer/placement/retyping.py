@@ -1,6 +1,6 @@
 """Which type a variable or tensor could have instead of one that no GPU kernel accepts.
 
-What is said here holds in every version of TensorFlow that there is a table of.
+All answers hold in every version of TensorFlow that has a table.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TO_2_24: Final = "exact for integers up to 2**24, rounded beyond"
 _TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
 _BELOW_2_31: Final = "right only if every value is below 2**31"
 _DOUBLE: Final = Target("double", "the values are kept; slow on most GPUs")
-# What holds the values of a type: the best first. A loss is said; a type that is worse is not here.
+# Types that can store the values of a type, the best first, and what is lost.
 TARGETS: Final = {
     "bool": (Target("uint8"), Target("int8"), Target("int32"), Target("float")),
     "int8": (Target("int16"), Target("int32"), Target("float"), Target("int64")),

@@ -84,7 +84,7 @@ _STAND_FOR: Final[Mapping[str, Rewritten]] = {
     "_MklFusedInstanceNorm": Rewritten(ops=("Mean", "SquaredDifference", "Mul"), is_complete=False),
     "_MklLayerNorm": Rewritten(ops=("Mul", "AddV2"), is_complete=False),
 }
-# Of what was fused, as `fused_ops` and `activation_mode` name it: what is no op under that name.
+# Names in `fused_ops` and `activation_mode` that are no op types.
 _FUSED: Final[Mapping[str, Rewritten]] = {
     "Identity": Rewritten(ops=()),
     "FusedBatchNorm": Rewritten(ops=("FusedBatchNormV3",)),
