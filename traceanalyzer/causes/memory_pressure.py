@@ -1,4 +1,4 @@
-"""Moved to the CPU after memory ran out.
+"""The program moved to the CPU after memory ran out.
 
 ## What it detects
 
@@ -285,7 +285,7 @@ def _message(error: CaughtError) -> str:
 
 CAUSE = Cause(
     id="memory_pressure",
-    title="Moved to the CPU after memory ran out",
+    title="The program moved to the CPU after memory ran out",
     documentation=__doc__,
     check=check,
     not_applicable=not_applicable,
