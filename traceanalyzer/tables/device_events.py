@@ -36,7 +36,7 @@ from traceanalyzer.tables.vocabulary import (
     named_like,
     op_and_type,
 )
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

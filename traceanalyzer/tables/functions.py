@@ -26,7 +26,7 @@ from traceanalyzer.tables.vocabulary import (
     mask,
     named_like,
 )
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

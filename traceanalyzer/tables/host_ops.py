@@ -23,7 +23,7 @@ from traceanalyzer.tables.vocabulary import (
     role_of_type,
 )
 from traceanalyzer.trace.builder import TraceBuilder
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

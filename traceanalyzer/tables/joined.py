@@ -16,7 +16,7 @@ from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.text_columns import concatenate, pick
 from traceanalyzer.tables.vocabulary import Kind
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,7 +20,7 @@ import pandas as pd
 from traceanalyzer.tables.functions import CONSTANTS, DATASET_LOOP, TF_DATA
 from traceanalyzer.tables.text_columns import concatenate, distinct_rows, empty, filled, pick
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, PYTHON_CALLBACKS, Kind
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
