@@ -22,14 +22,6 @@ if TYPE_CHECKING:
     )
     from traceanalyzer.model import Certainty
 
-__all__ = [
-    "Obstacle",
-    "obstacles",
-    "of_the_program",
-    "ran_in_sessions_alone",
-    "saw_no_gpu",
-]
-
 # What TensorFlow says on stderr, and what it means.
 _LOG_LINES: Final = (
     # gpu_device.cc, after looking for cuDNN, cuBLAS and the like
@@ -61,24 +53,16 @@ _NO_LINE: Final = "What decides it was not recorded."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """One thing that keeps TensorFlow from seeing a GPU.
+    """One thing that keeps TensorFlow from seeing a GPU."""
 
-    Attributes:
-        reason: Stable word for it.
-        text: What shows it, in a sentence.
-        hides_all: Whether no GPU can be seen with it, whatever else is.
-        frame: The line of the program that does it, or None.
-        certainty: How sure it is that the program does the same on a machine with a GPU; None where
-            the program does not do it.
-        proviso: What that depends on, in a sentence; "" where on nothing.
-    """
-
-    reason: str
-    text: str
-    hides_all: bool
-    frame: Frame | None = None
+    reason: str  #: a stable word for the reason
+    text: str  #: a sentence
+    hides_all: bool  #: whether it alone hides all GPUs
+    frame: Frame | None = None  #: the line of the program
+    #: How sure it is that the program does the same on a machine with a GPU; None where the program
+    #: does not do it.
     certainty: Certainty | None = None
-    proviso: str = ""
+    proviso: str = ""  #: a sentence: what that depends on, or ""
 
 
 def saw_no_gpu(capture_file: CaptureFile) -> bool:

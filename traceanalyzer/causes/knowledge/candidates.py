@@ -1,31 +1,28 @@
-"""Which causes the evidence leaves open for an op that nothing explains, the likeliest first.
+"""Which causes remain possible for an op that nothing explains, the likeliest first.
 
-The reasons for the order:
+The order is:
 
-1. What is seen of this very op comes before what any op may have: the name scope of library code
-   that asks for the CPU (`library_scopes.py`); a replica's scope, which only strategies open; a
-   gradient of `tf.gradients` that is on the CPU, with which the op is colocated; a type that
-   programs often use, or a value of an attribute, for which it has no GPU kernel; a CPU kernel of
-   higher priority; that it is of a kind that follows its neighbours.
-2. Then what programs write: a scope around the op, and one around the call of its function. A call
-   on the CPU takes all along that asks for nothing: where ops beside it are on a GPU, that is
-   unlikely.
-3. Then what its kernels allow, and few programs have: types such as complex numbers, labels; and
-   of an unknown version, that its GPU kernel came with a later one.
-4. Then what leaves no mark in a trace: an optimizer that takes what is small from the GPU that ops
-   beside it are on, a strategy, that optimizer where the graph sends something to another device,
-   a colocation, a library whose scope has another name, a setting for small integers.
-5. Last that it has no GPU kernel, where TensorFlow is older than all versions whose kernels are
-   known, and each of these has one. Of an unknown version that is not said: kernels hardly ever go,
-   and few come that late.
+1. Signs of this very op: the name scope of library code that requests the CPU
+   (`library_scopes.py`); the scope of a replica, which only strategies open; a gradient of
+   `tf.gradients` on the CPU, with which the op is colocated; a common type, or a value of an
+   attribute, for which it has no GPU kernel; a CPU kernel of higher priority; an op type that
+   follows its neighbours.
+2. What programs write: a scope around the op, or around the call of its function. A call on the CPU
+   takes along all ops that request nothing, so it is unlikely if ops beside this one are on a GPU.
+3. What few programs have: rare types, such as complex numbers, and labels without a GPU kernel; for
+   an unknown version of TensorFlow, a GPU kernel that came with a later one.
+4. What leaves no sign in a trace: an optimizer that moves small ops from the GPU that ops beside
+   this one are on, a strategy, that optimizer if the graph sends something to another device, a
+   colocation, a library whose scope has another name, a setting for small integers.
+5. No GPU kernel, if TensorFlow is older than all versions with known kernels, and each of these has
+   one. For an unknown version that is left out: kernels hardly ever go, and few come that late.
 
-What takes a resource or a reference is where that is, whatever a scope asks for
+An op with a resource or reference as input is where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc):
-the scopes around it are no causes, and what puts variables on the CPU is the question.
+for it, the causes are those of variables on the CPU.
 
-Some causes are not named here at all. What the program does when memory is short, and what it
-sends to other tasks, is said where there is proof. What is computed on the host although it was
-placed on a GPU (`host_memory_kernel`) is no op on the CPU.
+Some causes need proof and are never candidates: those of memory shortage and of other tasks. An op
+that a GPU has and the host computes (`host_memory_kernel`) is not on the CPU.
 """
 
 from __future__ import annotations

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host
 
-__all__ = ["GpuMemory", "OtherProcess", "device_resources", "driver_gpus", "gpu_memory"]
-
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) names them so.
 _ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
 _DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
@@ -29,35 +27,23 @@ _CREATED: Final = re.compile(r"Created device \S*/device:GPU:(\d+) with (\d+) MB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherProcess:
-    """A process on a GPU that is not the program's.
+    """A process on a GPU that is not the program's."""
 
-    Attributes:
-        name: Its name, "" where not known.
-        bytes: Memory of the GPU that it held, or None.
-    """
-
-    name: str
-    bytes: int | None
+    name: str  #: "" if unknown
+    bytes: int | None  #: of the GPU's memory; None if unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """The memory of one GPU of a host; None for what is not known.
+    """The memory of one GPU of a host; None if unknown."""
 
-    Attributes:
-        number: TensorFlow's number of the GPU.
-        peak_bytes: The most that TensorFlow had in use. Not what it had taken from the driver,
-            which is nearly all there is, unless memory growth is on.
-        limit_bytes: How much TensorFlow may use.
-        total_bytes: How much the GPU has.
-        others: Other processes on it.
-    """
-
-    number: int
+    number: int  #: TensorFlow's number of the GPU
+    #: The most that TensorFlow had in use. Not what it had taken from the driver, which is nearly
+    #: all there is, unless memory growth is on.
     peak_bytes: int | None = None
-    limit_bytes: int | None = None
-    total_bytes: int | None = None
-    others: tuple[OtherProcess, ...] = ()
+    limit_bytes: int | None = None  #: how much TensorFlow may use
+    total_bytes: int | None = None  #: how much the GPU has
+    others: tuple[OtherProcess, ...] = ()  #: other processes on it
 
     @property
     def room_bytes(self) -> int | None:
@@ -65,11 +51,7 @@ class GpuMemory:
         return self.total_bytes if self.limit_bytes is None else self.limit_bytes
 
     def room_words(self, name: str) -> str:
-        """Return how much there is, and of whom: TensorFlow's limit is not what the card has.
-
-        Args:
-            name: What the GPU is called.
-        """
+        """Return how much there is, and of whom: TensorFlow's limit is not what the card has."""
         if self.limit_bytes is None:
             return f"the {size_text(self.total_bytes or 0)} that {name} has"
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"

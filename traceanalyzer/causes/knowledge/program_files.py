@@ -7,8 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["parsed"]
-
 _LARGEST: Final = 5_000_000  # bytes; nobody writes larger files by hand
 
 
