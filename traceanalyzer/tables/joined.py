@@ -1,7 +1,8 @@
 """Each op of a trace, joined with what the capture file recorded about it.
 
-Eager ops are told apart before they are gathered into rows, by line, scope and types: a trace has
-only their type. Ops of graphs have a function and a name, and are looked up once there are rows.
+Eager ops get their record before they are gathered into rows, and have one row for each line, scope
+and types: a trace has only their type. Ops of graphs have a function and a name, and are looked up
+once there are rows.
 """
 
 from __future__ import annotations
