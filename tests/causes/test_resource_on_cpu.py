@@ -8,7 +8,6 @@ from tests.causes.examples import Example, blocker, cpu_op, line, resource
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.resource_on_cpu import CAUSE
-from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 
 
@@ -59,9 +58,7 @@ def test_every_scope_that_a_resource_was_made_in_is_named() -> None:
     gathers = cpu_op("ResourceGather", function="", explanation=explanation)
     run = Example(title="", ops=({"name": "ResourceGather", "type": "ResourceGather"},)).run()
 
-    (finding,), failed = attribute(
-        Analysis(run=run, machine=None, cpu_ops=(gathers,)), all_causes()
-    )
+    (finding,), failed = attribute(run, [gathers], all_causes())
 
     assert not failed
     told = [e.text for b in finding.blockers for e in b.evidence]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,7 @@ _PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for."""
+    """What the user requested."""
 
     program: Program
     logdir: Path
@@ -130,9 +131,14 @@ class _Capture:
         if not command.obstacle(program.interpreter):
             variables = command.environment(os.environ, self._write_settings())
         watch = GpuWatch()
+
+        def started(pid: int) -> None:
+            watch.start(pid)
+            threading.Thread(target=_load_what_gathering_needs, daemon=True).start()
+
         self.started_s = time.time()
         try:
-            status = run(program.words, variables, self.mask, watch.start)
+            status = run(program.words, variables, self.mask, started)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             msg = f"{program.interpreter[0]}: this cannot be started ({reason})"
@@ -242,13 +248,12 @@ class _Capture:
         Raises:
             OSError: TensorFlow could not be asked.
         """
-        last = self.journal.last
-        if not no_gpu.saw_no_gpu(last.get("devices")) or status in _ASKED_TO_END:
+        if not no_gpu.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
             return []
         problem = no_gpu.driver_problem()
         if problem is not None:
             return [problem]
-        recorded = last["environment"].get("variables")
+        recorded = self.journal.last["environment"].get("variables")
         of_script = recorded.items() if isinstance(recorded, dict) else ()
         variables = {**os.environ, **{name: str(value) for name, value in of_script}}
         return no_gpu.device_lines(self.request.program.interpreter, variables, self.mask)
@@ -271,6 +276,11 @@ class _Capture:
         else:
             reason = reason_of(ended.stderr, ended.returncode)
             yield f"no report: {printable(reason)}; try {again}"
+
+
+def _load_what_gathering_needs() -> None:
+    """Import numpy and the like while the script runs: afterwards the user would wait for it."""
+    import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
 
 
 def _line_about(session: Recorded) -> str:

@@ -1,6 +1,6 @@
 """Which causes the evidence leaves open for an op that nothing explains, the likeliest first.
 
-What stands behind the order:
+The reasons for the order:
 
 1. What is seen of this very op comes before what any op may have: the name scope of library code
    that asks for the CPU (`library_scopes.py`); a replica's scope, which only strategies open; a
@@ -95,7 +95,7 @@ class Candidates:
     """Names the causes that are not excluded for the ops of a run."""
 
     def __init__(self, run: Run) -> None:
-        """Look at what the ops of a run tell of each other."""
+        """Collect what the ops of a run show about each other."""
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
         self._not_pinning = {
@@ -203,7 +203,7 @@ class Candidates:
             yield "colocation_group"
 
     def _seen(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk what something tells of this very op."""
+        """Walk the causes that something about this very op suggests."""
         function = _function(cpu_op.host, cpu_op.function)
         if self._library(cpu_op):
             yield "library_cpu_placement"
@@ -241,8 +241,8 @@ class Candidates:
     def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
         """Return whether all that an op takes may be what an optimizer takes from GPUs if small."""
         types = self._types.get(cpu_op.op_id)
-        told = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else frozenset()
-        return told <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
+        known = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else frozenset()
+        return known <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
 
     def _is_colocating(self, cpu_op: CpuOp) -> bool:
         """Return whether code that colocates made an op's graph.

@@ -1,4 +1,4 @@
-"""Which lines of a program ask for a colocation: nothing that was recorded tells that."""
+"""Which lines of a program request a colocation, which no recording shows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def asked_by(file: str | None, line: int | None, node: str) -> Asked | None:
 
     Args:
         file: The file, absolute; None where it is not known.
-        node: The op's name, which tells whether it is a gradient's.
+        node: The op's name, which shows whether it is a gradient's.
 
     Returns:
         None where the program's text does not show one: TensorFlow's own code asks for it, or a
@@ -99,7 +99,7 @@ def _walk(tree: ast.AST) -> Iterator[_Span]:
 
 
 def _mentions(value: ast.AST, named: set[str]) -> bool:
-    """Return whether `colocate_with` stands in an expression, or a name that stands for it."""
+    """Return whether an expression mentions `colocate_with`, or a name for it."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == _SCOPE)
         or (isinstance(node, ast.Name) and (node.id == _SCOPE or node.id in named))

@@ -1,7 +1,7 @@
 """Whether what the program keeps on the CPU would have had room on the GPU.
 
 A scope for the CPU says what its author wanted, not why. That something was too large for the GPU
-is the likeliest reason where it is, and none where it is small: sizes tell.
+is the likeliest reason where it is, and no reason where it is small: sizes decide.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def _verdict(fits: bool) -> str:  # noqa: FBT001 - a figure of speech
 
 def _fixes(kept: _Kept, gpu: GpuMemory) -> Iterator[Fix]:
     if kept.saved_by_bfloat16 and kept.bytes - kept.saved_by_bfloat16 <= _free_bytes(gpu):
-        yield Fix(text="Keep it in bfloat16, where the model bears that: it would fit on the GPU.")
+        yield Fix(text="Keep it in bfloat16, if the model tolerates that: it would fit on the GPU.")
     yield Fix(
         text=(
             "Where it stays on the CPU, keep that alone there: gather from it what a step needs, "

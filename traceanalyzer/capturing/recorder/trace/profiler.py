@@ -40,9 +40,9 @@ class Native(NamedTuple):
 
 def native_profiler() -> Native:
     """Return TensorFlow's own."""
-    from tensorflow.python.framework import versions  # noqa: PLC0415 - the program's
-    from tensorflow.python.profiler import trace  # noqa: PLC0415
-    from tensorflow.python.profiler.internal import _pywrap_profiler  # noqa: PLC0415
+    from tensorflow.python.framework import versions
+    from tensorflow.python.profiler import trace
+    from tensorflow.python.profiler.internal import _pywrap_profiler
 
     def is_on() -> bool:
         # A function in 2.21; before, a variable that the profiler sets.
@@ -63,7 +63,7 @@ class Trace(NamedTuple):
 
     path: str
     effective: Optional[Levels]  # the levels that were in force; None where nothing proves any
-    proof: Optional[str]  # `version`: this TensorFlow is known to do as it is told
+    proof: Optional[str]  # `version`: this TensorFlow is known to honour options
 
 
 class Profiler:
@@ -77,9 +77,7 @@ class Profiler:
         self._session: Any = None
         self._scratch = os.path.join(settings.logdir, f".traceanalyzer-{os.getpid()}")
         self.requested = Levels(
-            settings.host_tracer_level,
-            settings.python_tracer_level,
-            settings.device_tracer_level,
+            settings.host_tracer_level, settings.python_tracer_level, settings.device_tracer_level
         )
         self.method = "api"  # or `server`: how the last session was begun
 
@@ -122,8 +120,8 @@ class Profiler:
             raise ProfilerError(error.strerror or str(error)) from error
         finally:
             self._clear()
-        does_as_told = self.method == "server" or self._native.version < _IGNORES_OPTIONS_SINCE
-        is_known = does_as_told or self.requested == _DEFAULTS
+        honours = self.method == "server" or self._native.version < _IGNORES_OPTIONS_SINCE
+        is_known = honours or self.requested == _DEFAULTS
         return (
             Trace(destination, self.requested, "version")
             if is_known
@@ -250,6 +248,6 @@ def _varint_at(data: bytes, at: int) -> Tuple[int, int]:
     value = 0
     for place in range(at, len(data)):
         value |= (data[place] & 0x7F) << 7 * (place - at)
-        if data[place] < 0x80:  # noqa: PLR2004 - the last byte's high bit is clear
+        if data[place] < 0x80:  # noqa: PLR2004
             return value, place + 1
     return value, len(data) + 1

@@ -14,7 +14,7 @@ LOOK_EVERY_S = 0.25
 LEAST_FREE = 0.1  # of the machine's memory
 MOST_HEAP_BYTES = 2 << 30  # TensorFlow writes no trace of more than 2 GiB
 
-_MARKED = ""  # stands for the steps that the program marks
+_MARKED = ""  # in place of a function's name: the steps that the program marks
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 
@@ -86,7 +86,7 @@ class Window:
         """Some time has passed, after which a look was asked for."""
         raise NotImplementedError
 
-    def written(self, size: int) -> Action:  # noqa: ARG002 - for those who judge by it
+    def written(self, size: int) -> Action:  # noqa: ARG002
         """The session that has ended has left a trace of some bytes, 0 for none."""
         return None
 
@@ -111,7 +111,7 @@ class Window:
         found = _DEFINITION.fullmatch(definition)
         return found.group(1) if found else definition
 
-    def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002 - for those who count
+    def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002
         return None
 
     def _begin(self, reason: str) -> Begin:
