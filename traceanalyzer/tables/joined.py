@@ -43,7 +43,7 @@ _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 class OpRecord:
     """What a capture file says about one row of the op table; None where that is unknown."""
 
-    #: The user's line that asked for it.
+    #: The user's line that created it.
     frame: Frame | None
     #: The requested device, without the name of this process; "" for none.
     requested_device: str | None
@@ -241,7 +241,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
 def _request(device: str | None) -> str | None:
     """Return a request as it was typed: TensorFlow completes those of eager scopes.
 
-    What is left empty asked for no device: `tf.py_function` names the process alone.
+    An empty rest requests no device: `tf.py_function` names only the process.
     """
     return None if device is None else device.removeprefix(_THIS_PROCESS)
 
