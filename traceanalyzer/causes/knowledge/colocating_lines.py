@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # A `with` around the line; the argument `colocate_gradients_with_ops`; `tf.gradients` itself.
-Way: TypeAlias = Literal["scope", "argument", "gradients"]
+RequestForm: TypeAlias = Literal["scope", "argument", "gradients"]
 
 # `gradients` (python/ops/gradients_impl.py) makes its ops within a name scope of that name.
 _OF_GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/")
@@ -23,33 +23,33 @@ _ARGUMENT: Final = "colocate_gradients_with_ops"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Asked:
-    """A line that asks for a colocation."""
+class ColocationRequest:
+    """A line that requests a colocation."""
 
     file: str
     line: int
-    way: Way  #: how it asks
+    form: RequestForm  #: how it requests it
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The lines within which ops are colocated, and the line that asks for it."""
+    """The lines within which ops are colocated, and the line that requests it."""
 
     first: int
     last: int
     line: int
-    way: Way
+    form: RequestForm
 
 
-def asked_by(file: str | None, line: int | None, node: str) -> Asked | None:
-    """Return the line that asks for the colocation of what a line makes.
+def colocation_request(file: str | None, line: int | None, node: str) -> ColocationRequest | None:
+    """Return the line that requests the colocation of what a line makes.
 
     Args:
         file: The file, absolute; None where it is not known.
         node: The op's name, which shows whether it is a gradient's.
 
     Returns:
-        None where the program's text does not show one: TensorFlow's own code asks for it, or a
+        None where the program's text does not show one: TensorFlow's own code requests it, or a
         caller of the line, or the file is not there any more.
     """
     if file is None or line is None:
@@ -58,12 +58,12 @@ def asked_by(file: str | None, line: int | None, node: str) -> Asked | None:
     around = [
         span
         for span in _spans(file)
-        if span.first <= line <= span.last and (span.way == "scope") is not is_gradient
+        if span.first <= line <= span.last and (span.form == "scope") is not is_gradient
     ]
     if not around:
         return None
     innermost = min(around, key=lambda span: span.last - span.first)
-    return Asked(file=file, line=innermost.line, way=innermost.way)
+    return ColocationRequest(file=file, line=innermost.line, form=innermost.form)
 
 
 @lru_cache(maxsize=16)
@@ -93,9 +93,9 @@ def _walk(tree: ast.AST) -> Iterator[_Span]:
                 last = node.end_lineno or node.lineno
                 yield _Span(node.body[0].lineno, last, node.lineno, "scope")
         elif isinstance(node, ast.Call):
-            way = _way(node, tensorflow)
-            if way is not None:
-                yield _Span(node.lineno, node.end_lineno or node.lineno, node.lineno, way)
+            form = _form_of(node, tensorflow)
+            if form is not None:
+                yield _Span(node.lineno, node.end_lineno or node.lineno, node.lineno, form)
 
 
 def _mentions(value: ast.AST, named: set[str]) -> bool:
@@ -107,7 +107,7 @@ def _mentions(value: ast.AST, named: set[str]) -> bool:
     )
 
 
-def _way(call: ast.Call, tensorflow: set[str]) -> Way | None:
+def _form_of(call: ast.Call, tensorflow: set[str]) -> RequestForm | None:
     for keyword in call.keywords:
         if keyword.arg == _ARGUMENT:
             value = keyword.value
