@@ -23,7 +23,7 @@ from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gp
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.functions import TF_DATA
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def _types(text: object) -> list[str] | None:
     if not isinstance(text, str):
         return None
     types = text.split(";") if text else []
-    return None if UNTOLD_TYPE in types else types
+    return None if UNKNOWN_TYPE in types else types
 
 
 def _cpu_op(

@@ -38,7 +38,7 @@ from traceanalyzer.placement.library_scopes import habit_of, last_minor
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import nearest, registries, supported
 from traceanalyzer.tables.functions import is_session_graph
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Candidates:
     def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
         """Return whether all that an op takes may be what an optimizer takes from GPUs if small."""
         types = self._types.get(cpu_op.op_id)
-        known = {*types.split(";")} - {"", UNTOLD_TYPE} if isinstance(types, str) else frozenset()
+        known = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else frozenset()
         return known <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
 
     def _is_colocating(self, cpu_op: CpuOp) -> bool:
