@@ -97,11 +97,13 @@ class BlockerFinder:
         found = self._of_groups[root]
         if node not in found.alike:
             return None
-        of_node = tuple(
+        of_node = [
             replace(b, node=node) if b.kind is BlockerKind.DEFAULT_DEVICE else b
             for b in found.blockers
-        )
-        return replace(found, blockers=of_node)
+        ]
+        # What the node lacks itself bites first: see `_bites`.
+        of_node.sort(key=lambda b: b.node != node or b.kind not in _OF_KERNELS)
+        return replace(found, blockers=tuple(of_node))
 
     def _first_of(self, node: int) -> int:
         """Return the first member of a node's group that got the first of its candidates."""
