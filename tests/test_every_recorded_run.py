@@ -15,14 +15,14 @@ from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
 from tests.transfers.test_graph import check_totals
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.evidence.explanations import explanation_by_registry
+from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.page import render_page
-from traceanalyzer.tables.main_steps import main_steps
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.tables.schema import SCHEMAS
+from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.transfers.graph import device_graph
@@ -94,7 +94,7 @@ def check_parts(host: Host) -> None:
         assert (parts.start_ps[1:] == parts.end_ps[:-1]).all()
     if every:
         idle = [int(p.duration_ps[p.phase != Phase.COMPUTE].sum()) for p in every]
-        exposed, copies = host.tables.ops["exposed_ps"], host.tables.copies
+        exposed, copies = host.tables.ops["exposed_ps"], host.tables.transfers
         assert (exposed >= 0).all()
         assert int(exposed.sum()) <= sum(idle) / len(idle)
         told = copies["exposed_ps"].notna() & copies["duration_ps"].notna()
@@ -123,14 +123,14 @@ def check_memory(host: Host, use: AllocatorUse) -> None:
 
 def check_copies(run: Run) -> None:
     """Bytes in the graph are bytes in the table."""
-    check_totals(run.copies, run.copy_graph)
-    check_totals(run.copies, device_graph(run.copies, run.copy_traffic))
-    by_tables = traffic(run.copies, run.kernels).hidden_ps
-    assert pd.Series(run.copy_traffic.hidden_ps).equals(pd.Series(by_tables))
-    for storm in run.copy_costs.storms:
-        assert storm.count <= (run.copies["direction"] == storm.direction).sum()
+    check_totals(run.transfers, run.transfer_graph)
+    check_totals(run.transfers, device_graph(run.transfers, run.transfer_traffic))
+    by_tables = traffic(run.transfers, run.kernels, {}, {}).hidden_ps
+    assert pd.Series(run.transfer_traffic.hidden_ps).equals(pd.Series(by_tables))
+    for storm in run.transfer_costs.small_transfers:
+        assert storm.count <= (run.transfers["direction"] == storm.direction).sum()
         assert (storm.carrying_ps or 0) * 4 < storm.time_ps
-    for back in run.copy_costs.read_backs:
+    for back in run.transfer_costs.device_to_host_syncs:
         assert back.wait_ps is None or back.time_ps is None or back.time_ps <= back.wait_ps
 
 
@@ -143,7 +143,7 @@ def check_report(run: Run, report: Report) -> None:
     assert lies_of(document) + lies_on(page) == []
 
     version = None if run.version is None else run.version.value
-    assert nearest(version).proof.certainty == "likely"  # no run is of a version with a table
+    assert nearest(version).certainty == "likely"  # no run is of a version with a table
     for found in report.findings:
         for cause in (found, *found.blockers):
             assert cause.cause not in BY_KERNELS or cause.certainty != "certain"

@@ -54,7 +54,7 @@ def figures_in(run: Run) -> Figures:
     """The same figures as our tables have them."""
     (host,) = run.hosts
     kernels = run.kernels.groupby(run.kernels["device"].astype(str))["duration_ps"]
-    copies = run.copies[run.copies["device"].notna()]
+    copies = run.transfers[run.transfers["device"].notna()]
     ways = copies.groupby([copies["device"].astype(str), copies["direction"].astype(str)])
     marked = host.tables.steps[host.tables.steps["source"].isin(["step_num", "line Steps"])]
     starts, lasting = (marked[name].to_numpy(np.int64).tolist() for name in NUMBERS)
@@ -113,7 +113,7 @@ def test_no_figure_depends_on_where_the_clock_begins(
     ours = figures_in(later)
     assert ours == figures_in(run)
     assert ours.kernels == theirs.kernels
-    for name in ("ops", "kernels", "copies", "allocations", "steps"):
+    for name in ("ops", "kernels", "transfers", "allocations", "steps"):
         pd.testing.assert_frame_equal(
             without_origin(getattr(later, name), later), without_origin(getattr(run, name), run)
         )

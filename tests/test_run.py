@@ -154,8 +154,8 @@ class TestNothingIsWritten:
         before = state(tmp_path)
 
         run = ta.load(tmp_path)
-        _ = run.ops, run.kernels, run.copies, run.allocations, run.steps, run.events
-        _ = run.copy_graph
+        _ = run.ops, run.kernels, run.transfers, run.allocations, run.steps, run.events
+        _ = run.transfer_graph
         dumps(assemble(diagnose(run)))
 
         assert state(tmp_path) == before

@@ -156,5 +156,5 @@ def test_joins_what_was_captured_with_every_op(case: Case) -> None:
 
 
 def copies_between(run: Run, producer: str, consumer: str) -> pd.DataFrame:
-    copies = run.copies
+    copies = run.transfers
     return copies[(copies["producer_name"] == producer) & (copies["consumer_name"] == consumer)]

@@ -3,7 +3,7 @@
 import traceanalyzer as ta
 
 run = ta.load("logs/")
-run.ops, run.copies, run.copy_graph
+run.ops, run.transfers, run.transfer_graph
 ta.write_report(ta.diagnose(run), "report.html")
 """
 

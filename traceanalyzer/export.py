@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.run import Run
 
-__all__ = ["write_tables"]
-
 
 def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
     """Write the tables of a run into a folder named after it, all of them or none.

@@ -6,14 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.recorded_part import recorded_part
-from traceanalyzer.evidence.differences import what_keras_compiled, without_cudnn
-from traceanalyzer.evidence.failure import failure
+from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
-from traceanalyzer.tables.eager_loop import eager_loop
+from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.keras_models import what_keras_compiled, without_cudnn
+from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.trace.clock import LONGEST_PS
-from traceanalyzer.wording import counted, figure_text, listed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.tables.tracer import TracerFacts
 
-__all__ = ["trace_health"]
 
 _OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
 _MANY, _LONG = 20, 2000
@@ -83,7 +82,7 @@ def _of_run(run: Run) -> Iterator[Health]:
             severity="info",
             message=(
                 f"each step runs {counted(loop.ops, 'op')} one by one from Python{place} and takes "
-                f"{figure_text(loop.step_ps / 1e9)} ms; in a function decorated with @tf.function, "
+                f"{duration_text(loop.step_ps)}; in a function decorated with @tf.function, "
                 "TensorFlow runs a step as one graph, without Python between its ops; that saves "
                 "time, but rarely changes the device of an op"
             ),
@@ -104,16 +103,16 @@ def _placements(run: Run) -> Iterator[Health]:
     ops = run.ops
     unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
     if len(unknown):
-        took_us = unknown["host_self_ps"].sum() / 1e6
-        waited_us = _waited_for_unplaced_us(run)
-        waited = f"; devices waited {waited_us:,.0f} µs in all for them, which is counted apart"
+        took = duration_text(int(unknown["host_self_ps"].sum()))
+        waited_ps = _waited_for_unplaced_ps(run)
+        waited = f"; devices waited {duration_text(waited_ps)} for them, which is counted apart"
         yield Health(
             id="placement_unknown",
             severity="warning",
             message=(
-                f"for {counted(len(unknown), 'op')} ({took_us:,.0f} µs on host threads) the trace "
+                f"for {counted(len(unknown), 'op')} ({took} on host threads) the trace "
                 "does not tell where they ran; they are not counted as CPU-placed"
-                + (waited if waited_us else "")
+                + (waited if waited_ps else "")
             ),
         )
     kernels = run.kernels
@@ -130,11 +129,11 @@ def _placements(run: Run) -> Iterator[Health]:
         )
 
 
-def _waited_for_unplaced_us(run: Run) -> float:
+def _waited_for_unplaced_ps(run: Run) -> float:
     """Return how long devices waited for ops of unknown placement, the mean over devices."""
     every = [device.parts for host in run.hosts for device in host.timeline.devices]
     waited = [int(p.duration_ps[p.phase == Phase.UNPLACED].sum()) for p in every]
-    return sum(waited) / len(waited) / 1e6 if waited else 0.0
+    return sum(waited) / len(waited) if waited else 0.0
 
 
 def _of_host(host: Host) -> Iterator[Health]:
@@ -188,7 +187,7 @@ def _of_host(host: Host) -> Iterator[Health]:
         )
     shifted = {d: ps for d, ps in host.timeline.shifts_ps.items() if ps}
     if shifted:
-        later = [f"of {device} as {ps / 1e6:,.1f} us later" for device, ps in shifted.items()]
+        later = [f"of {device} as {duration_text(ps)} later" for device, ps in shifted.items()]
         yield Health(
             id="clock_skew",
             severity="info",

@@ -36,20 +36,19 @@ from traceanalyzer.capture_file.document import (
     Signature,
     Tensor,
 )
-from traceanalyzer.evidence.analysis import CpuOp
-from traceanalyzer.evidence.explanations import PlacementExplanation
-from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.joined import Joined, OpRecord
-from traceanalyzer.tables.schema import ALLOCATIONS, COPIES, KERNELS, OPS, STEPS
+from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STEPS, TRANSFERS
 from traceanalyzer.tables.tracer import TracerFacts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.evidence.recorded_blockers import Link
+    from traceanalyzer.placement.recorded_blockers import Link
 
 FOLDER = Path(__file__).parent
 LOCALHOST = "/job:localhost/replica:0/task:0"
@@ -99,7 +98,7 @@ class Example:
         frame[numbers] = frame[numbers].fillna(0)
         empty: dict[str, Any] = {
             schema.name: pd.DataFrame({c: [] for c in schema.columns})
-            for schema in (KERNELS, COPIES, ALLOCATIONS, STEPS)
+            for schema in (KERNELS, TRANSFERS, ALLOCATIONS, STEPS)
         }
         tables = HostTables(ops=frame, facts=replace(_FACTS, **self.facts), **empty)
         host = Host(
@@ -133,7 +132,7 @@ class BlockerExample:
 
     title: str
     cpu_op: CpuOp
-    blocker: RecordedBlocker
+    blocker: Blocker
     fires: bool
 
 
@@ -155,9 +154,9 @@ def cpu_op(op_type: str, **fields: Any) -> CpuOp:  # noqa: ANN401 - any field of
     return CpuOp(**{**plain, "type": op_type, **fields})
 
 
-def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> RecordedBlocker:  # noqa: ANN401
+def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> Blocker:  # noqa: ANN401
     """Something that keeps an op off the GPU."""
-    return RecordedBlocker(kind=BlockerKind(kind), link=link, type=op_type, **fields)
+    return Blocker(kind=BlockerKind(kind), link=link, type=op_type, **fields)
 
 
 def line(number: int, *, is_user: bool = True, file: str = "train.py") -> Frame:

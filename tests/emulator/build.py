@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CannotBuildError", "Installation", "built"]
-
 _FOLDER: Final = Path(__file__).parent
 # TensorFlow's wheels are compiled with NDEBUG, on which the layout of its classes depends
 # (EdgeSet in core/graph/edgeset.h). Warnings are of its headers.
@@ -27,15 +25,9 @@ class CannotBuildError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """An installed TensorFlow, as it tells itself.
+    """An installed TensorFlow, by `tf.sysconfig`."""
 
-    Attributes:
-        version: `2.21.0`.
-        compile_flags: `tf.sysconfig.get_compile_flags()`.
-        link_flags: `tf.sysconfig.get_link_flags()`.
-    """
-
-    version: str
+    version: str  #: like 2.21.0
     compile_flags: tuple[str, ...]
     link_flags: tuple[str, ...]
 

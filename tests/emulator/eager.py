@@ -30,77 +30,48 @@ if TYPE_CHECKING:
 
     from tests.emulator.oracle import Oracle
 
-__all__ = ["EagerAnswer", "EagerInput", "EagerOutput", "EagerQuestion", "answers"]
-
 
 @dataclass(frozen=True, slots=True)
 class EagerInput:
-    """A tensor, or a variable, that is made before the op.
+    """A tensor, or a variable, that is made before the op."""
 
-    Attributes:
-        dtype: As TensorFlow calls it: `float32`, `int32`, `string`.
-        shape: Its shape.
-        device: The scope that it is made in, "" for none.
-        value: What it holds; None for ones.
-        is_variable: Whether it is a variable; an op gets its resource.
-    """
-
-    dtype: str
+    dtype: str  #: as TensorFlow writes it: `float32`, `int32`, `string`
     shape: tuple[int, ...] = (2, 2)
-    device: str = ""
-    value: Any = None
-    is_variable: bool = False
+    device: str = ""  #: the scope that it is made in
+    value: Any = None  #: None for ones
+    is_variable: bool = False  #: an op gets the variable's resource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerQuestion:
-    """An eager op, and how it is called.
+    """An eager op, and how it is called."""
 
-    Attributes:
-        op: An op type, or `package.module:function`.
-        inputs: By the argument's name; several for an argument that is a list.
-        attributes: By name, as `tf.raw_ops` has them; types as `int32`.
-        scope: The `tf.device` around it, "" for none.
-        soft_placement: Whether soft placement is allowed; so it is by default.
-    """
-
-    op: str
+    op: str  #: an op type, or `package.module:function`
+    #: By the argument's name; several for an argument that is a list.
     inputs: Mapping[str, EagerInput | tuple[EagerInput, ...]] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    scope: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)  #: types as `int32`
+    scope: str = ""  #: the `tf.device` around it
     soft_placement: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerOutput:
-    """A tensor that an op returned.
-
-    Attributes:
-        dtype: Its type.
-        device: Its device (`Tensor.device`): that of the op.
-        backing_device: The device whose memory holds it.
-    """
+    """A tensor that an op returned."""
 
     dtype: str
-    device: str
-    backing_device: str
+    device: str  #: `Tensor.device`: that of the op
+    backing_device: str  #: the device whose memory holds it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerAnswer:
-    """Where TensorFlow ran an op.
+    """Where TensorFlow ran an op."""
 
-    Attributes:
-        device: The device of the op's kernel; "" where none was made. Of a function, that of the
-            last op it ran.
-        outputs: What it returned; empty where it failed.
-        error: Class and message of the exception it raised, "" for none. The device is known all
-            the same where it was the kernel that failed.
-    """
-
+    #: The device of the op's kernel, also if that failed; "" if none was made. For a function, the
+    #: device of the last op it ran.
     device: str
-    outputs: tuple[EagerOutput, ...]
-    error: str
+    outputs: tuple[EagerOutput, ...]  #: empty if it failed
+    error: str  #: class and message of the exception
 
 
 def answers(

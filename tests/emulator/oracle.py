@@ -1,6 +1,6 @@
-"""What TensorFlow itself answers: its own placer and eager runtime, with emulated GPUs or without.
+"""TensorFlow's own answers: its placer and its eager runtime, with emulated GPUs or without.
 
-    oracle = the_oracle()                  # skips the test, with a reason, where it cannot be had
+    oracle = the_oracle()                  # skips the test, with a reason, if it cannot be built
     outcome = oracle.run(program, 3)       # program(3) in a process of its own, with one GPU
     outcome = oracle.run(Path("train.py"), "--epochs", "2", gpus=2, memory=1 << 30)
     outcome = oracle.run(program, gpus=0)  # without a GPU
@@ -51,36 +51,24 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, Graph
 
-__all__ = ["KernelMade", "Oracle", "Outcome", "PlacerRun", "the_oracle"]
-
 _ROOT: Final = Path(__file__).parents[2]
 _SERVER: Final = Path(__file__).with_name("server.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacerRun:
-    """One run of TensorFlow's placer. Columns have one entry a node, in the order of the graph.
+    """One run of TensorFlow's placer. Columns have one entry a node, in the order of the graph."""
 
-    Attributes:
-        function: The function's name (`__inference_step_12`); "" for the graph of a session.
-        graph: Its input. `devices` holds what nodes request, and of those that were assigned
-            before it (`_Arg`, `_Retval`) that device.
-        attributes: The attribute sets that `graph.attributes` numbers.
-        assigned_before: The devices that were assigned before it ran, "" for none.
-        default_device: Its default device; "" for none (sessions).
-        soft_placement: Whether soft placement was allowed.
-        devices: Names of the devices, those of highest priority first.
-        assigned: The devices that it chose; empty where it refused.
-    """
-
-    function: str
+    function: str  #: its name (`__inference_step_12`); "" for the graph of a session
+    #: The placer's input. `devices` holds the requested devices, and for nodes that were assigned
+    #: before (`_Arg`, `_Retval`) that device.
     graph: Graph
-    attributes: tuple[Attributes, ...]
-    assigned_before: tuple[str, ...]
-    default_device: str
+    attributes: tuple[Attributes, ...]  #: the attribute sets that `graph.attributes` numbers
+    assigned_before: tuple[str, ...]  #: "" for none
+    default_device: str  #: "" for none (sessions)
     soft_placement: bool
-    devices: tuple[str, ...]
-    assigned: tuple[str, ...]
+    devices: tuple[str, ...]  #: those of highest priority first
+    assigned: tuple[str, ...]  #: the placer's answer; empty if it refused
 
     @property
     def is_eager_op(self) -> bool:
@@ -101,13 +89,7 @@ class PlacerRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelMade:
-    """A kernel that TensorFlow made.
-
-    Attributes:
-        op: Op type.
-        device: Name of its device.
-        node: Name of the node.
-    """
+    """A kernel that TensorFlow made: op type, device, name of the node."""
 
     op: str
     device: str
@@ -116,25 +98,15 @@ class KernelMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a program left.
+    """How a program ended, and what was recorded."""
 
-    Attributes:
-        runs: The placer's runs, in order of time.
-        kernels: The kernels that were made, in order of time; eager ops' too.
-        value: What the callable returned; None if it failed, or is a file.
-        exit_code: 0, the program's own, 1 for an uncaught exception, minus the signal's number.
-        error: The uncaught exception's traceback; "" for none.
-        stdout: What was printed.
-        stderr: What was printed there, TensorFlow's log included.
-    """
-
-    runs: tuple[PlacerRun, ...]
-    kernels: tuple[KernelMade, ...]
-    value: Any
-    exit_code: int
-    error: str
+    runs: tuple[PlacerRun, ...]  #: in order of time
+    kernels: tuple[KernelMade, ...]  #: in order of time, eager ops' too
+    value: Any  #: returned by the callable; None if it failed, or is a file
+    exit_code: int  #: 1 for an uncaught exception, minus the signal's number
+    error: str  #: the uncaught exception's traceback
     stdout: str
-    stderr: str
+    stderr: str  #: with TensorFlow's log
 
     def runs_of(self, function: str) -> tuple[PlacerRun, ...]:
         """Return the runs of a `tf.function` by its Python name."""
@@ -144,13 +116,7 @@ class Outcome:
 
 
 class Oracle:
-    """A process that has imported TensorFlow and forks one for each program.
-
-    Attributes:
-        installation: The TensorFlow that answers.
-    """
-
-    installation: Installation
+    """A process that has imported TensorFlow and forks one for each program."""
 
     def __init__(self, python: str = sys.executable) -> None:
         """Start the process, which takes seconds, and build the emulator where it is not yet.
@@ -169,8 +135,7 @@ class Oracle:
             stderr=self._log,
         )
         try:
-            told = self._received()
-            self.installation = Installation(**told)
+            self.installation = Installation(**self._received())
             self._library = built(self.installation)
         except BaseException:
             self.close()
@@ -201,7 +166,7 @@ class Oracle:
         """
         folder = Path(tempfile.mkdtemp(prefix="emulator-"))
         try:
-            told = self._asked(
+            ended = self._request(
                 {
                     "file": str(program.resolve()) if isinstance(program, Path) else "",
                     "name": program if isinstance(program, str) else "",
@@ -218,10 +183,10 @@ class Oracle:
                     "seconds": seconds,
                 }
             )
-            outcome = _outcome(folder, told["exit_code"])
+            outcome = _outcome(folder, ended["exit_code"])
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        if told["timed_out"]:
+        if ended["timed_out"]:
             words = f"killed after {seconds} s: {outcome.stderr[-2000:]}"
             raise TimeoutError(words)
         return outcome
@@ -234,7 +199,7 @@ class Oracle:
         self._server.wait()
         self._log.close()
 
-    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._server.stdin is not None
         pickle.dump(request, self._server.stdin)
         self._server.stdin.flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import sys
@@ -48,22 +47,6 @@ def out_of_memory() -> dict[str, Any]:
         "on_cpu": on_cpu,
         "after": after,
     }
-
-
-def copies_count() -> list[int]:
-    """What each step adds to the memory of the GPU, in bytes."""
-    used = [_used()]
-    held = {"host": _on_cpu(lambda: tf.ones([1 << 18]))}
-    used.append(_used())
-    with tf.device("/GPU:0"):
-        held["gpu"] = tf.identity(held["host"])
-    used.append(_used())
-    held["back"] = _on_cpu(lambda: tf.identity(held["gpu"]))
-    used.append(_used())
-    del held["gpu"], held["host"]  # which TensorFlow keeps a copy of where it was needed
-    used.append(_used())
-    assert float(held["back"][0]) == 1.0
-    return [after - before for before, after in itertools.pairwise(used)]
 
 
 def computed() -> dict[str, Any]:
@@ -242,7 +225,3 @@ def _failing(call: Callable[[], Any]) -> Exception:
 def _on_cpu(call: Callable[[], tf.Tensor]) -> tf.Tensor:
     with tf.device("/CPU:0"):
         return call()
-
-
-def _used() -> int:
-    return int(tf.config.experimental.get_memory_info("GPU:0")["current"])

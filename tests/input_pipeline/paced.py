@@ -11,7 +11,7 @@ from traceanalyzer.input_pipeline.verdict import host_input
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.input_pipeline.records import HostInput
+    from traceanalyzer.input_pipeline.verdict import HostInput
 
 MS = 10**9
 STEPS = 10

@@ -18,7 +18,7 @@ from traceanalyzer.timeline.intervals import union
 
 if TYPE_CHECKING:
     from tests.traces import Event
-    from traceanalyzer.input_pipeline.records import HostInput
+    from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.tables.host_tables import HostTables
 
 _SAMPLES = sorted((Path(__file__).parents[2] / "sample_traces").glob("*/logs"))
@@ -56,8 +56,8 @@ def check(tables: HostTables, use: HostInput | None) -> None:
     waited = union(asked.start_ps, asked.end_ps - asked.start_ps).total_ps
     assert int((table["wait_ps"] + table["wait_before_ps"]).sum()) <= waited
     assert 0 <= use.waits.share <= 1
-    for cure in use.cures:
-        assert 0 <= cure.low_ps <= cure.high_ps <= use.waits.mean_ps
+    for fix in use.fixes:
+        assert 0 <= fix.low_ps <= fix.high_ps <= use.waits.mean_ps
 
 
 @pytest.mark.parametrize("logs", [pytest.param(p, id=p.parent.name) for p in _SAMPLES])

@@ -12,7 +12,7 @@ from tests.traces import iterator, line, step, us
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from traceanalyzer.input_pipeline.records import HostInput
+    from traceanalyzer.input_pipeline.verdict import HostInput
 
 
 def test_waits_are_clipped_to_steps_and_those_between_steps_count_for_the_next() -> None:
@@ -37,7 +37,7 @@ def test_no_verdict_from_fewer_than_three_regular_steps() -> None:
     assert use.verdict == "unknown"
     assert "fewer than 3" in use.reason
     assert use.slow is None
-    assert use.cures == ()
+    assert use.fixes == ()
 
 
 def test_a_wait_while_the_pipeline_had_nothing_to_do_is_the_handing_over() -> None:
@@ -85,7 +85,7 @@ def test_a_step_that_is_slow_for_another_reason_does_not_count() -> None:
 def test_a_wait_that_nothing_explains_names_no_stage() -> None:
     use = found(steps(1000, 500, *([] for _ in range(10))))
     assert use.verdict == "unknown"
-    assert "does not tell what the pipeline did" in use.reason
+    assert "does not show what the pipeline did" in use.reason
 
 
 def test_filling_a_shuffles_buffer_is_told_by_itself() -> None:

@@ -1,7 +1,7 @@
-"""Prints what is wrong with labelled programs, or with what the rules say of them.
+"""Checks labelled programs, and scores the rules' answers to them.
 
-python -m tests.labelled check NAME...    # do TensorFlow's placements bear the labels out?
-python -m tests.labelled rows NAME...     # what is on the CPU, where
+python -m tests.labelled check [NAME...]  # does TensorFlow confirm the labels?
+python -m tests.labelled rows [NAME...]   # which ops are on the CPU, and where
 python -m tests.labelled score [NAME...]  # do the rules name the labels' causes?
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from tests.labelled import HELD_OUT, PROGRAMS, named
+from tests.labelled import HELD_OUT, PROGRAMS, QUESTIONS
 from tests.labelled.scoring import (
+    Score,
     captured,
     clean_alarms,
     on_cpu,
@@ -19,7 +20,6 @@ from tests.labelled.scoring import (
     score,
     score_bare,
     score_on_a_gpu,
-    total,
 )
 
 if TYPE_CHECKING:
@@ -28,53 +28,45 @@ if TYPE_CHECKING:
     from tests.labelled import LabelledProgram
 
 
-def _check(programs: Sequence[LabelledProgram]) -> int:
-    wrong = 0
-    for program in programs:
-        found = problems(program)
-        wrong += len(found)
-        print(f"{program.name}: {len(program.labels)} labels, {len(found)} problems")
-        for problem in found:
-            print("   ", problem)
-    return wrong
+def _check(programs: Sequence[LabelledProgram]) -> bool:
+    found = {program.name: problems(program) for program in programs}
+    for name, each in found.items():
+        print(f"{name}: {len(each)} problems", *each, sep="\n    ")
+    return not any(found.values())
 
 
-def _rows(programs: Sequence[LabelledProgram]) -> int:
+def _rows(programs: Sequence[LabelledProgram]) -> bool:
     columns = ["source_line", "type", "name", "function", "requested_device"]
     for program in programs:
-        print(program.name)
-        print(on_cpu(program, captured(program))[columns].to_string())
-    return 0
+        print(program.name, on_cpu(program, captured(program))[columns].to_string(), sep="\n")
+    return True
 
 
-def _score(programs: Sequence[LabelledProgram]) -> int:
-    full = [score(program) for program in programs]
-    bare = {level: [score_bare(program, level) for program in programs] for level in (2, 3)}
-    on_a_gpu = [score_on_a_gpu(program) for program in programs if program.emulated_gpus]
-    for each in full:
-        print(*each.misses, sep="\n") if each.misses else None
-    print("with the capture file:", total(full))
-    for level, found in bare.items():
-        for each_bare in found:
-            print(*each_bare.misses, sep="\n") if each_bare.misses else None
-        print(f"the trace alone, level {level}:", total(found))
-    for _, _, wrong in on_a_gpu:
-        print(*wrong, sep="\n") if wrong else None
-    kinds, right = (sum(each[k] for each in on_a_gpu) for k in (0, 1))
-    print(f"on a GPU, from a capture without: {right} of {kinds} kinds of ops")
-    alarms = [alarm for p in programs if p.is_clean for alarm in clean_alarms(p)]
+def _score(programs: Sequence[LabelledProgram]) -> bool:
+    for name, scores in {
+        "with the capture file": map(score, programs),
+        "the trace alone, level 2": (score_bare(program, 2) for program in programs),
+        "the trace alone, level 3": (score_bare(program, 3) for program in programs),
+        "a prediction for a GPU machine": map(score_on_a_gpu, programs),
+    }.items():
+        total = sum(scores, start=Score())
+        print(*total.misses, sep="\n")
+        print(f"{name}: {total.right} of {total.ops}; certain and wrong: {total.wrong_certain}")
+    alarms = [alarm for program in programs if program.is_clean for alarm in clean_alarms(program)]
     print("false alarms on clean programs:", *(alarms or ["none"]), sep="\n    ")
-    return 0
+    return True
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what is asked."""
-    does = {"check": _check, "rows": _rows, "score": _score}.get(arguments[0] if arguments else "")
-    if does is None:
+    """Run the named command."""
+    commands = {"check": _check, "rows": _rows, "score": _score}
+    command = commands.get(arguments[0] if arguments else "")
+    if command is None:
         print(__doc__)
         return 2
-    programs = [named(name) for name in arguments[1:]] or [*PROGRAMS, *HELD_OUT]
-    return 1 if does(programs) else 0
+    everything = (*PROGRAMS, *HELD_OUT, *QUESTIONS)
+    names = arguments[1:] or [program.name for program in everything]
+    return 0 if command([program for program in everything if program.name in names]) else 1
 
 
 if __name__ == "__main__":

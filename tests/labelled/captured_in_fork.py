@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import runpy
 import sys
-
-__all__ = ["capture"]
+from pathlib import Path
 
 
 def capture(script: str, logdir: str, level: int, *arguments: str) -> None:
-    """Run a script as `python SCRIPT ARGUMENTS`, and capture it.
-
-    Args:
-        script: Its file.
-        logdir: Where the run directory is made.
-        level: Host tracer level.
-        arguments: Its arguments.
-    """
+    """Capture a script at a host tracer level, run as `python SCRIPT ARGUMENTS`."""
     import traceanalyzer as ta  # noqa: PLC0415 - in the fork, where the project can be imported
 
     sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).parent))
     with ta.capture(logdir, host_tracer_level=level):
         runpy.run_path(script, run_name="__main__")

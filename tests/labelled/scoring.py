@@ -1,4 +1,4 @@
-"""Captures labelled programs, proves their labels, and scores what the rules say of them."""
+"""Captures labelled programs, proves their labels, and scores the rules' answers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import functools
 import shutil
 import tempfile
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import Candidates
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -23,24 +23,12 @@ if TYPE_CHECKING:
 
     from tests.labelled import Label, LabelledProgram
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.diagnosis import Diagnosis, OnAGpu
+    from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
     from traceanalyzer.run import Run
 
-__all__ = [
-    "BareScore",
-    "Score",
-    "captured",
-    "label_of",
-    "on_cpu",
-    "problems",
-    "score",
-    "score_bare",
-]
-
-_CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
 _MOST_NAMED: Final = 4
-_OF_A_SESSION: Final = "unknown_graph"  # what TensorFlow's dumps call a session's graph
+_SESSION: Final = "unknown_graph"  # the name of a session's graph in TensorFlow's dumps
 
 
 @functools.cache
@@ -50,18 +38,11 @@ def _folder() -> Path:
 
 @functools.cache
 def captured(program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | None = None) -> Run:
-    """Capture a program without the causes of these names, and read it back.
-
-    Raises:
-        AssertionError: It failed.
-    """
+    """Capture a program without the causes of these names, and load the run."""
     logdir = Path(tempfile.mkdtemp(dir=_folder()))
     outcome = the_oracle().run(
-        _CAPTURE,
-        str(program.path),
-        str(logdir),
-        level,
-        *fixes,
+        "tests.labelled.captured_in_fork:capture",
+        *(str(program.path), str(logdir), level, *fixes),
         gpus=program.emulated_gpus if gpus is None else gpus,
         environment=program.environment,
     )
@@ -71,234 +52,215 @@ def captured(program: LabelledProgram, *fixes: str, level: int = 2, gpus: int | 
 
 @functools.cache
 def diagnosed(program: LabelledProgram) -> Diagnosis:
-    """Return what the rules say of a program, by its capture on the emulated GPUs."""
+    """Return the diagnosis of a program's capture on the emulated GPUs."""
     return ta.diagnose(captured(program))
 
 
 def on_cpu(program: LabelledProgram, run: Run) -> pd.DataFrame:
     """Return the rows of ops on the CPU that count.
 
-    Of the input pipeline, which needs no explanation, what a label names counts: what its functions
-    compute for the model.
+    The input pipeline needs no explanation; of its ops, those with a label count.
     """
     ops = run.ops
-    is_named = pd.Series(
-        [_label_of_row(program, row) is not None for row in ops.itertuples()], ops.index, bool
+    is_labelled = pd.Series(
+        [_label_of(program, row) is not None for row in ops.itertuples()], ops.index, bool
     )
-    in_pipeline = (ops["placement"] == "cpu") & (ops["role"] == Role.INPUT_PIPELINE) & is_named
+    in_pipeline = (ops["placement"] == "cpu") & (ops["role"] == Role.INPUT_PIPELINE) & is_labelled
     return ops[in_pipeline | ops["op_id"].isin(list(cpu_ops(run)["op_id"]))]
 
 
-def label_of(program: LabelledProgram, op_type: str, line: int) -> Label | None:
-    """Return the label of ops of a type at a line, or None.
+def _label_of(program: LabelledProgram, row: Any) -> Label | None:  # noqa: ANN401 - a named tuple
+    """Return the label of an op.
 
-    On a CPU with AVX-512, TensorFlow makes oneDNN's ops of many: `_MklMatMul` of `MatMul`.
+    On a CPU with AVX-512, TensorFlow replaces many ops by oneDNN's: `MatMul` by `_MklMatMul`.
     """
-    here = [label for label in program.labels if label.line == line]
-    for wanted in (op_type, op_type.removeprefix("_Mkl"), "*"):
-        for label in here:
-            if label.op_type == wanted:
-                return label
-    return None
+    if pd.isna(row.source_line):
+        return None
+    here = {label.op_type: label for label in program.labels if label.line == row.source_line}
+    wanted = (row.type, row.type.removeprefix("_Mkl"), "*")
+    return next((here[op_type] for op_type in wanted if op_type in here), None)
+
+
+# ------------------------------------------------------------------------------ proofs
 
 
 def problems(program: LabelledProgram) -> list[str]:
-    """Return what of a program's labels TensorFlow does not bear out; nothing of ours is asked.
-
-    Nothing but that an op is at a line, and on which device: that comes from what TensorFlow ran.
-    """
+    """Return where TensorFlow contradicts a program's labels, by what it ran on which device."""
     found = []
-    run = captured(program)
     seen: dict[Label, set[str]] = defaultdict(set)
-    for row in on_cpu(program, run).itertuples():
-        label = _label_of_row(program, row)
+    for row in on_cpu(program, captured(program)).itertuples():
+        label = _label_of(program, row)
         if label is None:
             found.append(f"no label: {_place(row)} ({row.name})")
         else:
             seen[label].add(str(row.type))
     for label in program.labels:
+        where = f"line {label.line}"
         if label not in seen:
-            found.append(f"line {label.line}: no {label.op_type} on the CPU")
-            continue
-        removable = sorted({cause.fix for cause in label.causes if cause.fix})
-        if not removable:
-            continue
-        rest = _types_at(captured(program, *removable), label, seen[label])
-        if rest["cpu"]:
-            found.append(
-                f"line {label.line}: {label.op_type} is on the CPU without {', '.join(removable)}"
-            )
-        if not rest["elsewhere"]:
-            found.append(f"line {label.line}: nothing runs elsewhere without {removable}")
-        for left in removable if len(label.causes) > 1 else ():
-            others = [fix for fix in removable if fix != left]
-            if not _types_at(captured(program, *others), label, seen[label])["cpu"]:
-                found.append(f"line {label.line}: {label.op_type} moves with {left} left in")
+            found.append(f"{where}: no {label.op_type} on the CPU")
+        elif fixes := label.fixes:
+            without_all = captured(program, *fixes)
+            if _on_cpu_at(without_all, label) & seen[label]:
+                found.append(f"{where}: {label.op_type} is on the CPU without {', '.join(fixes)}")
+            if not any(
+                device and "CPU" not in device
+                for host in without_all.hosts
+                if host.capture_file is not None
+                for device in _devices_at(host.capture_file, label.line)
+            ):
+                found.append(f"{where}: nothing runs elsewhere without {fixes}")
+            for left in fixes if len(label.causes) > 1 else ():
+                others = [fix for fix in fixes if fix != left]
+                if not _on_cpu_at(captured(program, *others), label) & seen[label]:
+                    found.append(f"{where}: {label.op_type} moves with {left} left in")
     return found
 
 
-def _types_at(run: Run, label: Label, types: set[str]) -> dict[str, set[str]]:
-    """Return which types are at a label's line: those of it on the CPU; any that are not there."""
-    ops = run.ops[(run.ops["source_line"] == label.line) & (run.ops["placement"] == "cpu")]
-    return {
-        "cpu": set(ops["type"]) & types,
-        "elsewhere": {
-            op_type
-            for host in run.hosts
-            if host.capture_file is not None
-            for op_type, device in _placed_at(host.capture_file, label.line)
-            if device and "CPU" not in device
-        },
-    }
+def _on_cpu_at(run: Run, label: Label) -> set[str]:
+    ops = run.ops
+    return set(ops["type"][(ops["source_line"] == label.line) & (ops["placement"] == "cpu")])
 
 
-def _placed_at(capture_file: CaptureFile, line: int) -> Iterator[tuple[str, str]]:
-    """Return the type and the device of what TensorFlow placed of a line.
+def _devices_at(capture_file: CaptureFile, line: int) -> Iterator[str]:
+    """Return the devices that TensorFlow placed ops of a line on.
 
-    Of what runs on an emulated GPU a trace shows nothing, so this is what the placer answered.
+    Ops on an emulated GPU leave no event, so these are the placer's answers.
     """
     for signature in capture_file.signatures:
         frame = capture_file.frame(signature.frame)
         if frame is not None and frame.line == line and not signature.is_function:
-            for output in signature.outputs:
-                yield signature.op, output.device
+            yield from (output.device for output in signature.outputs)
     for function in capture_file.functions:
         for instance in function.instances:
             graph = instance.input
-            own = "" if function.name == _OF_A_SESSION else function.name
+            own = "" if function.name == _SESSION else function.name
             for at, name in enumerate(graph.names):
                 origin = graph.origin_functions[at] or own
                 frame = capture_file.frame_of_node(origin, graph.origin_nodes[at] or name)
                 if frame is not None and frame.line == line:
-                    yield graph.ops[at], instance.assigned[at]
+                    yield instance.assigned[at]
 
 
-@dataclass(frozen=True, kw_only=True)
+# ------------------------------------------------------------------------------ scores
+
+
+@dataclass(kw_only=True)
 class Score:
-    """How what the rules say agrees with the labels.
+    """How the rules' answers agree with the labels; scores can be added."""
 
-    Attributes:
-        ops: Ops on the CPU.
-        right: Of these, those of which exactly the causes of the label are named.
-        certain: Those that are explained with certainty.
-        wrong_certain: Of these, those whose causes are not the label's.
-        misses: What is wrong, in words.
-    """
+    ops: int = 0  #: ops on the CPU; of the trace alone, those that a label can be tied to
+    right: int = 0  #: exactly the label's causes are named; of the trace alone, one of at most four
+    wrong_certain: int = 0  #: a cause is certain that the label does not have
+    misses: list[str] = field(default_factory=list)
 
-    ops: int
-    right: int
-    certain: int
-    wrong_certain: int
-    misses: tuple[str, ...]
+    def __add__(self, other: Score) -> Score:
+        """Return the score of both."""
+        return Score(
+            ops=self.ops + other.ops,
+            right=self.right + other.right,
+            wrong_certain=self.wrong_certain + other.wrong_certain,
+            misses=self.misses + other.misses,
+        )
 
 
 @functools.cache
 def score(program: LabelledProgram) -> Score:
-    """Score what is said of a capture with its capture file.
+    """Score the answers to a capture.
 
-    Where the program hid the GPU, what is said to keep ops on the CPU with one is said, too.
+    If the program hid the GPU, the blockers on a machine with a GPU count, too.
     """
-    found = diagnosed(program)
-    rows = on_cpu(program, found.run)
-    replayed = () if found.on_a_gpu is None else found.on_a_gpu.findings
-    with_a_gpu = [f for f in replayed if f.cause != "host_memory_kernel"]  # not on the CPU
-    return _scored(program, rows, _by_op(found.findings), _by_op(with_a_gpu))
-
-
-@functools.cache
-def score_on_a_gpu(program: LabelledProgram) -> tuple[int, int, tuple[str, ...]]:
-    """Score what a capture without a GPU says would be on the CPU with one.
-
-    Returns:
-        Kinds of ops, by line and type, that run in both; of these, those of which it is right
-        whether they are on the CPU; and the others, in words.
-    """
-    causes = (cause for label in program.labels for cause in label.causes)
-    # Where the program itself hides the GPUs, what it does with one is what it does without that.
-    # Nor does it run out of a GPU's memory: that the program fits is assumed, and said.
-    assumed = {"no_gpu_visible", *(["memory_pressure"] * program.is_short_of_gpu_memory)}
-    without = sorted({cause.fix for cause in causes if cause.id in assumed and cause.fix})
-    one = {"gpus": 1} if program.emulated_gpus > 1 else {}  # as the prediction assumes
-    truth = _on_cpu_by_kind(captured(program, *without, **one), None)
-    run = captured(program, gpus=0)
-    told = _on_cpu_by_kind(run, ta.diagnose(run).on_a_gpu)
-    common = truth.keys() & told.keys()
-    wrong = tuple(
-        f"{program.name}:{line}: {op_type}: CPU {told[line, op_type]}, TensorFlow: "
-        f"{truth[line, op_type]}"
-        for line, op_type in sorted(common)
-        if told[line, op_type] != truth[line, op_type]
-    )
-    return len(common), len(common) - len(wrong), wrong
-
-
-def _on_cpu_by_kind(run: Run, assumed: OnAGpu | None) -> dict[tuple[int, str], bool]:
-    """Return whether any op of a line and type is on the CPU; in a run, or where one is assumed."""
-    ops = run.ops[(run.ops["role"] == "compute") & run.ops["source_line"].notna()]
-    found: dict[tuple[int, str], bool] = {}
-    for row in ops.itertuples():
-        is_there = row.placement == "cpu" if assumed is None else row.op_id in assumed.cpu_ops
-        kind = (int(row.source_line), str(row.type))
-        found[kind] = found.get(kind, False) or is_there
+    diagnosis = diagnosed(program)
+    findings = _by_op(diagnosis.findings)
+    predicted = () if diagnosis.on_a_gpu is None else diagnosis.on_a_gpu.findings
+    on_a_gpu = _by_op(f for f in predicted if f.cause != "host_memory_kernel")  # not on the CPU
+    found = Score()
+    for row in on_cpu(program, diagnosis.run).itertuples():
+        label = _label_of(program, row)
+        finding = findings.get(str(row.op_id))
+        named = _causes(finding) | _causes(on_a_gpu.get(str(row.op_id)))
+        is_right = label is not None and named == label.ids
+        certainty = "unexplained" if finding is None else str(finding.certainty)
+        found.ops += 1
+        found.right += is_right
+        found.wrong_certain += certainty == "certain" and not is_right
+        if not is_right:
+            wanted = sorted(label.ids) if label is not None else "none"
+            where = f"{program.name}:{_place(row)} ({row.name})"
+            found.misses.append(f"{where}: {sorted(named)}, {certainty}; label: {wanted}")
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class BareScore:
-    """How what is said of a trace alone agrees with the labels.
-
-    Attributes:
-        ops: Ops on the CPU that the trace shows and a label is of.
-        among: Of these, those of which a true cause is among at most four named.
-        named: Causes named, of all of them together.
-        wrong_certain: Those of which something is told for certain that no label says.
-        misses: What is wrong, in words.
-    """
-
-    ops: int
-    among: int
-    named: int
-    wrong_certain: int
-    misses: tuple[str, ...]
-
-
 @functools.cache
-def score_bare(program: LabelledProgram, level: int) -> BareScore:
-    """Score what is said of the trace alone, of a host tracer level."""
+def score_bare(program: LabelledProgram, level: int) -> Score:
+    """Score the answers to the trace alone, of a host tracer level."""
     full = captured(program, level=level)
     expected: dict[tuple[bool, str, str], set[str]] = defaultdict(set)
     for row in on_cpu(program, full).itertuples():
-        label = _label_of_row(program, row)
-        if label is not None:
+        if (label := _label_of(program, row)) is not None:
             expected[_kind(row)] |= label.ids
-    found = ta.diagnose(_without_capture_file(full))
-    by_op = _by_op(found.findings)
-    candidates = Candidates(found.run)
-    ops = among = named = wrong = 0
-    misses = []
-    ops_told = found.run.ops
-    counted = {Role.COMPUTE, Role.INPUT_PIPELINE}
-    is_counted = (ops_told["placement"] == "cpu") & ops_told["role"].isin(counted)
-    for row in ops_told[is_counted].itertuples():
+    diagnosis = ta.diagnose(_without_capture_file(full))
+    findings = _by_op(diagnosis.findings)
+    candidates = Candidates(diagnosis.run)
+    found = Score()
+    ops = diagnosis.run.ops
+    counted = ops["role"].isin({Role.COMPUTE, Role.INPUT_PIPELINE})
+    for row in ops[(ops["placement"] == "cpu") & counted].itertuples():
         true = expected.get(_kind(row))
         if true is None:
-            continue  # an op that a label cannot be tied to
-        finding = by_op.get(str(row.op_id))
-        cpu_op = found.cpu_ops.get(str(row.op_id))
-        told = frozenset(candidates.of(cpu_op)) if finding is None else _causes(finding)
-        ops += 1
-        named += len(told)
-        is_among = len(told) <= _MOST_NAMED and bool(told & true)
-        among += is_among
-        is_wrong = finding is not None and finding.certainty == "certain" and not told <= true
-        wrong += is_wrong
+            continue
+        finding = findings.get(str(row.op_id))
+        cpu_op = diagnosis.cpu_ops.get(str(row.op_id))
+        named = frozenset(candidates.of(cpu_op)) if finding is None else _causes(finding)
+        certainty = "candidates" if finding is None else str(finding.certainty)
+        is_among = len(named) <= _MOST_NAMED and bool(named & true)
+        is_wrong = certainty == "certain" and not named <= true
+        found.ops += 1
+        found.right += is_among
+        found.wrong_certain += is_wrong
         if is_wrong or not is_among:
-            how = finding.certainty if finding is not None else "candidates"
-            misses.append(
-                f"{program.name}: {row.name} ({row.type}): {sorted(told)}, {how}; label: "
-                f"{sorted(true)}"
-            )
-    return BareScore(ops=ops, among=among, named=named, wrong_certain=wrong, misses=tuple(misses))
+            where = f"{program.name}: {row.name} ({row.type})"
+            found.misses.append(f"{where}: {sorted(named)}, {certainty}; label: {sorted(true)}")
+    return found
+
+
+@functools.cache
+def score_on_a_gpu(program: LabelledProgram) -> Score:
+    """Score which kinds of ops, by line and type, a capture without a GPU predicts on the CPU."""
+    # If the program hides the GPUs, its ops with a GPU are those it has without hiding them. And a
+    # prediction assumes one GPU with enough memory.
+    assumed = {"no_gpu_visible", *(["memory_pressure"] * program.is_short_of_gpu_memory)}
+    without = {
+        fix for label in program.labels for cause, fix in label.causes if cause in assumed and fix
+    }
+    one = {"gpus": 1} if program.emulated_gpus > 1 else {}
+    emulated = captured(program, *sorted(without), **one)
+    truth = _on_cpu_by_kind(emulated, emulated.ops["op_id"][emulated.ops["placement"] == "cpu"])
+    run = captured(program, gpus=0)
+    prediction = ta.diagnose(run).on_a_gpu
+    assert prediction is not None
+    predicted = _on_cpu_by_kind(run, prediction.cpu_ops)
+    common = sorted(truth.keys() & predicted.keys())
+    misses = [
+        f"{program.name}:{kind[0]}: {kind[1]}: CPU {predicted[kind]}, TensorFlow: {truth[kind]}"
+        for kind in common
+        if predicted[kind] != truth[kind]
+    ]
+    return Score(ops=len(common), right=len(common) - len(misses), misses=misses)
+
+
+def _on_cpu_by_kind(run: Run, on_cpu: Iterable[str]) -> dict[tuple[int, str], bool]:
+    """Return whether any op of a line and type is among those on the CPU."""
+    there = set(on_cpu)
+    found: dict[tuple[int, str], bool] = defaultdict(bool)
+    ops = run.ops
+    for row in ops[(ops["role"] == Role.COMPUTE) & ops["source_line"].notna()].itertuples():
+        found[int(row.source_line), str(row.type)] |= row.op_id in there
+    return found
+
+
+def clean_alarms(program: LabelledProgram) -> list[str]:
+    """Return the findings of a program that call something harmful."""
+    return [finding.title for finding in diagnosed(program).findings if finding.harm == "harmful"]
 
 
 def _without_capture_file(run: Run) -> Run:
@@ -310,78 +272,19 @@ def _without_capture_file(run: Run) -> Run:
     return ta.load(folder.parents[2])
 
 
-def _scored(
-    program: LabelledProgram,
-    rows: pd.DataFrame,
-    findings: Mapping[str, Finding],
-    with_a_gpu: Mapping[str, Finding],
-) -> Score:
-    right = certain = wrong_certain = 0
-    misses = []
-    for row in rows.itertuples():
-        label = _label_of_row(program, row)
-        finding = findings.get(str(row.op_id))
-        told = frozenset() if finding is None else _causes(finding)
-        if (also := with_a_gpu.get(str(row.op_id))) is not None:
-            told |= _causes(also)
-        is_right = label is not None and told == label.ids
-        is_certain = finding is not None and finding.certainty == "certain"
-        right += is_right
-        certain += is_certain
-        wrong_certain += is_certain and not is_right
-        if not is_right:
-            how = finding.certainty if finding is not None else "unexplained"
-            wanted = sorted(label.ids) if label is not None else "none"
-            misses.append(
-                f"{program.name}:{_place(row)} ({row.name}): {sorted(told)}, {how}; label: {wanted}"
-            )
-    return Score(
-        ops=len(rows),
-        right=right,
-        certain=certain,
-        wrong_certain=wrong_certain,
-        misses=tuple(misses),
-    )
-
-
-def _causes(finding: Finding) -> frozenset[str]:
+def _causes(finding: Finding | None) -> frozenset[str]:
+    if finding is None:
+        return frozenset()
     return frozenset({finding.cause, *(blocker.cause for blocker in finding.blockers)})
 
 
-def _by_op(findings: Iterable[Finding]) -> dict[str, Finding]:
+def _by_op(findings: Iterable[Finding]) -> Mapping[str, Finding]:
     return {op_id: finding for finding in findings for op_id in finding.op_ids}
 
 
-def _label_of_row(program: LabelledProgram, row: object) -> Label | None:
-    line = getattr(row, "source_line", None)
-    if pd.isna(line):
-        return None
-    return label_of(program, str(row.type), int(line))  # type: ignore[attr-defined]
+def _kind(row: Any) -> tuple[bool, str, str]:  # noqa: ANN401 - a named tuple
+    return bool(row.is_eager), str(row.type if row.is_eager else row.name), str(row.type)
 
 
-def _kind(row: object) -> tuple[bool, str, str]:
-    is_eager = bool(row.is_eager)  # type: ignore[attr-defined]
-    name, op_type = str(row.name), str(row.type)  # type: ignore[attr-defined]
-    return is_eager, op_type if is_eager else name, op_type
-
-
-def _place(row: object) -> str:
-    return f"{getattr(row, 'source_line', None)}: {row.type}"  # type: ignore[attr-defined]
-
-
-def total(scores: Iterable[Score | BareScore]) -> dict[str, int]:
-    """Return the sums of all figures."""
-    found: dict[str, int] = defaultdict(int)
-    for each in scores:
-        for f in fields(each):
-            value = getattr(each, f.name)
-            if isinstance(value, int):
-                found[f.name] += value
-    return dict(found)
-
-
-def clean_alarms(program: LabelledProgram) -> Iterator[str]:
-    """Return the findings of a program that call something harmful."""
-    for finding in diagnosed(program).findings:
-        if finding.harm == "harmful":
-            yield f"{program.name}: {finding.title}"
+def _place(row: Any) -> str:  # noqa: ANN401 - a named tuple
+    return f"{row.source_line}: {row.type}"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from traceanalyzer.native.walk import WalkColumns, busy_and_idle, walk_back
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.timeline.phase import Phase
 
 Span = tuple[int, int]
@@ -75,9 +75,11 @@ def walk(
     ]
 
 
-@given(spans.map(disjoint), st.lists(st.sampled_from(list(Doing)), min_size=6, max_size=6), spans)
+@given(
+    spans.map(disjoint), st.lists(st.sampled_from(list(ThreadState)), min_size=6, max_size=6), spans
+)
 def test_what_the_only_thread_did_accounts_for_each_moment(
-    segments: list[Span], did: list[Doing], walked: list[Span]
+    segments: list[Span], did: list[ThreadState], walked: list[Span]
 ) -> None:
     """Without devices or calls, nothing leads away from the thread."""
     parts = walk(*walked, segments=segments, doing=did[: len(segments)], devices=[])
@@ -89,9 +91,11 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
             assert found[1] == at
             for moment in reversed(range(found[0], at)):
                 k = next((k for k, (a, b) in enumerate(segments) if a <= moment < b), None)
-                doing = Doing.PROGRAM if k is None else did[k]
-                is_wait = doing in {Doing.CALL, Doing.WAIT}
-                is_proved &= doing != Doing.CALL  # which thread was waited for is not recorded
+                doing = ThreadState.PROGRAM if k is None else did[k]
+                is_wait = doing in {ThreadState.CALL, ThreadState.WAIT}
+                is_proved &= (
+                    doing != ThreadState.CALL
+                )  # which thread was waited for is not recorded
                 row = -1 if k is None or is_wait else k
                 phase = Phase.RUNTIME if is_wait else Phase(doing)
                 assert found[2:] == (phase, row, is_proved)
@@ -100,7 +104,9 @@ def test_what_the_only_thread_did_accounts_for_each_moment(
 
 
 def test_a_wait_leads_to_what_the_device_ended_last() -> None:
-    assert walk((0, 20), segments=[(5, 15)], doing=[Doing.WAIT], devices=[(0, 7), (0, 12)]) == [
+    assert walk(
+        (0, 20), segments=[(5, 15)], doing=[ThreadState.WAIT], devices=[(0, 7), (0, 12)]
+    ) == [
         (15, 20, Phase.PROGRAM, -1, True),
         (12, 15, Phase.RUNTIME, -1, True),
         (0, 12, Phase.OTHER_DEVICE, -1, True),
@@ -109,7 +115,9 @@ def test_a_wait_leads_to_what_the_device_ended_last() -> None:
 
 def test_more_parts_than_there_is_room_for_at_first() -> None:
     segments = [(2 * k, 2 * k + 1) for k in range(5000)]
-    parts = walk((0, 1), (0, 10_000), segments=segments, doing=[Doing.HOST_OP] * 5000, devices=[])
+    parts = walk(
+        (0, 1), (0, 10_000), segments=segments, doing=[ThreadState.HOST_OP] * 5000, devices=[]
+    )
     assert len(parts) == 10_001
     assert parts[0] == (0, 1, Phase.HOST_OP, 0, True)
     assert parts[1:3] == [

@@ -21,7 +21,7 @@ def test_synthetic_trace_is_as_busy_as_a_real_one(tmp_path: Path) -> None:
     assert run.steps["step"].tolist() == [0, 1]
     assert len(run.ops) == 1200
     assert {"gpu:0", "gpu:1"} <= set(run.ops["placement"])
-    assert set(run.copies["direction"]) == {"h2d", "d2h"}
+    assert set(run.transfers["direction"]) == {"h2d", "d2h"}
     assert len(run.allocations) > 0
 
 

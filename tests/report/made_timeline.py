@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model import EventLane, EventTimeline, IdleGap
+from traceanalyzer.model.times import EventLane, EventTimeline, IdleGap
 from traceanalyzer.report.event_lanes import KINDS
 from traceanalyzer.report.packed import Numbers, Texts, pack
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import LaneKind, PackedTable
+    from traceanalyzer.model import PackedTable
+    from traceanalyzer.model.times import LaneKind
 
 
 class Made(NamedTuple):
@@ -115,7 +116,7 @@ def _texts(values: Sequence[str | None]) -> Texts:
 def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
     """The diagnosis of a run of one host, its threads having done so many things."""
     (host,) = diagnosis.run.hosts
-    old = host.tables.lanes
+    old = host.tables.threads
     assert old is not None
     random = np.random.default_rng(7)
     threads = 8
@@ -132,9 +133,9 @@ def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
         begin=begin,
         start_ps=end - took,
         end_ps=end,
-        doing=random.integers(0, 5, each * threads).astype(np.uint8),
+        state=random.integers(0, 5, each * threads).astype(np.uint8),
         row=random.integers(-1, len(host.tables.ops), each * threads).astype(np.int32),
         call=np.zeros(each * threads, np.int64),
     )
-    busy = replace(host, tables=replace(host.tables, lanes=lanes), start_ps=0)
+    busy = replace(host, tables=replace(host.tables, threads=lanes), start_ps=0)
     return replace(diagnosis, run=replace(diagnosis.run, hosts=(busy,)))

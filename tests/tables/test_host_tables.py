@@ -83,7 +83,7 @@ def problems(tables: HostTables) -> dict[str, list[str]]:
 
 def check(tables: HostTables) -> None:
     """What holds of any tables."""
-    ops, kernels, copies = tables.ops, tables.kernels, tables.copies
+    ops, kernels, copies = tables.ops, tables.kernels, tables.transfers
     assert problems(tables) == {}
     assert ops["op_id"].is_unique
     assert set(kernels["op_id"].dropna()) <= set(ops["op_id"])
@@ -105,9 +105,11 @@ def test_all_tables_of_a_host() -> None:
     tables = tables_of(*EVERYTHING)
 
     check(tables)
-    assert {name: len(getattr(tables, name)) for name in ("kernels", "copies", "allocations")} == {
+    assert {
+        name: len(getattr(tables, name)) for name in ("kernels", "transfers", "allocations")
+    } == {
         "kernels": 3,
-        "copies": 1,
+        "transfers": 1,
         "allocations": 1,
     }
     assert rows(tables.steps, "step", "name") == [(1, "train")]

@@ -96,7 +96,7 @@ def test_parts_follow_on_each_other(
         idle = sum(int(p.duration_ps[p.phase != Phase.COMPUTE].sum()) for p in every)
         told = with_exposed(tables, timeline)
         assert int(told.ops["exposed_ps"].sum()) <= idle / len(every)
-        copies = told.copies[told.copies["exposed_ps"].notna()]
+        copies = told.transfers[told.transfers["exposed_ps"].notna()]
         assert (copies["exposed_ps"] <= copies["duration_ps"]).all()
     lasting = tables.steps[tables.steps["duration_ps"] > 0]
     if len(lasting):

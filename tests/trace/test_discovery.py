@@ -233,9 +233,7 @@ class TestCaptureFiles:
 
         said = error(tmp_path)
 
-        assert (
-            "1 capture file (HOST.placement.json.gz) of a capture, but no trace beside it" in said
-        )
+        assert "1 capture file (HOST.placement.json.gz), but no trace beside it" in said
         assert "`traceanalyzer capture script.py`" in said
 
     def test_are_no_traces(self, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from tests.traces import decode, xspace
 from traceanalyzer.capture_file.document import CaptureFile, Function, Graph, Instance, Partition
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import host_tables
-from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS
-from traceanalyzer.transfers.costs import CopyCosts, HostFacts, copy_costs, run_traffic
+from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS
+from traceanalyzer.transfers.costs import HostFacts, TransferCosts, run_traffic, transfer_costs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,11 +27,11 @@ GPU = "/job:localhost/replica:0/task:0/device:GPU:0"
 class Made:
     """The tables of a run of one host, and what is found of its copies."""
 
-    copies: pd.DataFrame
+    transfers: pd.DataFrame
     ops: pd.DataFrame
     kernels: pd.DataFrame
     traffic: Traffic
-    costs: CopyCosts
+    costs: TransferCosts
 
     def op_id(self, name: str) -> str:
         """The id of the only op of that name."""
@@ -50,16 +50,16 @@ def made(*planes: Any, capture_file: CaptureFile | None = None) -> Made:  # noqa
         joined=tables.joined,
     )
     copies, ops, kernels = (
-        schema.frame([getattr(tables, schema.name)]) for schema in (COPIES, OPS, KERNELS)
+        schema.frame([getattr(tables, schema.name)]) for schema in (TRANSFERS, OPS, KERNELS)
     )
     traffic = run_traffic(copies, kernels, [facts])
     steps = STEPS.frame([tables.steps])
     return Made(
-        copies=copies,
+        transfers=copies,
         ops=ops,
         kernels=kernels,
         traffic=traffic,
-        costs=copy_costs(copies, ops, steps, traffic, [facts]),
+        costs=transfer_costs(copies, ops, steps, traffic, [facts]),
     )
 
 

@@ -1,4 +1,4 @@
-"""The copy graph as a file: what is in it, whatever names it holds."""
+"""The transfer graph as a file: what is in it, whatever names it holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.traces import copy, gpu, kernel, old_copy, stream, us, write, xspace
 from tests.transfers.made import made
 from traceanalyzer.cli import cli
 from traceanalyzer.transfers.export import as_graphml, as_json
-from traceanalyzer.transfers.graph import copy_graph
+from traceanalyzer.transfers.graph import transfer_graph
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ COPIES = gpu(0)(
 
 def graph() -> nx.MultiDiGraph[str]:
     found = made(COPIES)
-    return copy_graph(found.copies, found.ops, found.traffic)
+    return transfer_graph(found.transfers, found.ops, found.traffic)
 
 
 def read_graphml(text: str) -> nx.MultiDiGraph[str]:
@@ -104,7 +104,7 @@ class TestCommand:
     def test_writes_the_format_that_the_name_says(self, tmp_path: Path, name: str) -> None:
         logs = write(tmp_path / "logs", xspace(COPIES))
         done = CliRunner().invoke(
-            cli, ["export", str(logs), "--copy-graph", "-o", str(tmp_path / name)]
+            cli, ["export", str(logs), "--transfer-graph", "-o", str(tmp_path / name)]
         )
 
         assert (done.exit_code, done.output) == (0, f"wrote {tmp_path / name}\n")
@@ -116,10 +116,10 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["-o", "graph.json"], "--copy-graph"),
-            (["--copy-graph"], "--output"),
-            (["--copy-graph", "-o", "graph.dot"], ".graphml or .json"),
-            (["--copy-graph", "-o", "nowhere/graph.json"], "does not exist"),
+            (["-o", "graph.json"], "--transfer-graph"),
+            (["--transfer-graph"], "--output"),
+            (["--transfer-graph", "-o", "graph.dot"], ".graphml or .json"),
+            (["--transfer-graph", "-o", "nowhere/graph.json"], "does not exist"),
         ],
     )
     def test_says_what_is_missing(

@@ -1,4 +1,4 @@
-"""The copy graph: bytes in it equal bytes in the table, always."""
+"""The transfer graph: bytes in it equal bytes in the table, always."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.traces import (
     thread,
     us,
 )
-from traceanalyzer.tables.schema import COPIES, KERNELS, OPS, STEPS, Schema
-from traceanalyzer.transfers.costs import copy_costs, run_traffic
-from traceanalyzer.transfers.graph import copy_graph, device_graph
+from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS, Schema
+from traceanalyzer.transfers.costs import run_traffic, transfer_costs
+from traceanalyzer.transfers.graph import device_graph, transfer_graph
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -46,9 +46,9 @@ def edges(graph: nx.MultiDiGraph[str], *, labels: bool = True) -> dict[tuple, tu
 def of(*planes: Any) -> tuple[nx.MultiDiGraph[str], nx.MultiDiGraph[str]]:  # noqa: ANN401
     """The two views of a hand-written trace."""
     tables = tables_of(*planes)
-    copies = COPIES.frame([tables.copies])
+    copies = TRANSFERS.frame([tables.transfers])
     measured = run_traffic(copies, KERNELS.frame([tables.kernels]), [])
-    return copy_graph(copies, OPS.frame([tables.ops]), measured), device_graph(copies, measured)
+    return transfer_graph(copies, OPS.frame([tables.ops]), measured), device_graph(copies, measured)
 
 
 def check_totals(copies: pd.DataFrame, graph: nx.MultiDiGraph[str]) -> None:
@@ -145,7 +145,7 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
     columns = ["direction", "host", "device", "bytes", "start_ps", "duration_ps", "launch_ps"]
     columns += ["is_async", "memory", "via"]
     columns += ["producer", "consumer", "producer_name", "consumer_name"]
-    copies = filled(COPIES, columns, rows)
+    copies = filled(TRANSFERS, columns, rows)
     kernels = filled(
         KERNELS, ["host", "device", "start_ps", "duration_ps"], [("h", *times) for times in ran]
     )
@@ -153,24 +153,24 @@ def test_totals_are_those_of_the_table_whatever_it_holds(
     ops = OPS.frame([])
 
     measured = run_traffic(copies, kernels, [])
-    for graph in (copy_graph(copies, ops, measured), device_graph(copies, measured)):
+    for graph in (transfer_graph(copies, ops, measured), device_graph(copies, measured)):
         check_totals(copies, graph)
         assert all({"label", "placement"} <= set(d) for _, d in graph.nodes(data=True))
     hidden = measured.hidden_ps
     assert (pd.Series(hidden).dropna() >= 0).all()
     assert (hidden <= copies["duration_ps"].array).fillna(value=True).all()
     assert hidden.isna()[copies["duration_ps"].isna()].all()
-    costs = copy_costs(copies, ops, steps, measured, [])
-    for back in costs.read_backs:
+    costs = transfer_costs(copies, ops, steps, measured, [])
+    for back in costs.device_to_host_syncs:
         assert 0 < back.count <= len(copies)
         assert (back.wait_ps or 0) >= 0
         assert (back.idle_ps or 0) >= 0
-    assert costs.islands == ()
+    assert costs.round_trips == ()
 
 
 def test_a_copy_between_devices_does_not_stay_on_the_one_it_leaves() -> None:
-    copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).copies
+    copies = tables_of(gpu(0)(stream(8)(copy("P2P", 64, us(0, 5))))).transfers
 
-    graph = device_graph(COPIES.frame([copies]))
+    graph = device_graph(TRANSFERS.frame([copies]))
 
     assert sorted(graph.edges(keys=True)) == [("gpu:0", "another device", "p2p")]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.traces import copy, executor, gpu, host, old_copy, op, stream, thread, us
 from tests.transfers.made import made
-from traceanalyzer.transfers.groups import Groups, copy_groups
+from traceanalyzer.transfers.groups import Groups, transfer_groups
 
 if TYPE_CHECKING:
     from tests.traces import Event
@@ -28,7 +28,7 @@ def between(pairs: list[tuple[str, str, int]], *more: Event) -> Groups:
         for k, (a, b, size) in enumerate(pairs)
     ]
     found = made(gpu(0)(stream(9)(*copies, *more)))
-    return copy_groups(found.copies, found.ops)
+    return transfer_groups(found.transfers, found.ops)
 
 
 def labels(groups: Groups) -> list[tuple[str, str, int]]:
@@ -70,7 +70,7 @@ def test_ops_without_a_scope_are_grouped_by_type_and_unknown_ones_by_memory() ->
     found = made(
         host(thread("tf_Compute", 1)(executor(us(0, 300))(*ops))), gpu(0)(stream(9)(*copies))
     )
-    groups = copy_groups(found.copies, found.ops)
+    groups = transfer_groups(found.transfers, found.ops)
     assert sorted(labels(groups)) == [("memory", "host", 1), ("type", "Cast", 40)]
     (flow,) = [f for f in groups.flows if groups.sources[f.source].kind == "memory"]
     assert (flow.source_memory, flow.target_memory, flow.direction) == ("host", "gpu:0", "h2d")

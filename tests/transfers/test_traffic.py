@@ -8,8 +8,8 @@ import pytest
 
 from tests.traces import copy, gpu, kernel, stream, us
 from tests.transfers.made import CPU, made, recorded
-from traceanalyzer.transfers.graph import copy_graph, device_graph
-from traceanalyzer.transfers.links import Link, pcie_bytes_per_s, told_links
+from traceanalyzer.transfers.graph import device_graph, transfer_graph
+from traceanalyzer.transfers.traffic import Link, hardware_links, pcie_bytes_per_s
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -38,7 +38,7 @@ class TestHidden:
         )
 
         assert list(found.traffic.hidden_ps) == [5 * US, 0]
-        edge = the_edge(copy_graph(found.copies, found.ops, found.traffic))
+        edge = the_edge(transfer_graph(found.transfers, found.ops, found.traffic))
         assert (edge["hidden_ps"], edge["total_ps"]) == (5 * US, 15 * US)
 
 
@@ -57,18 +57,18 @@ class TestLink:
         slow = {"pcie_generation": 1, "pcie_width": 16}
         link = Link(bytes_per_s=4e9, source="pcie")
 
-        assert told_links({"/device:GPU:0": {}}, [slow, slow]) == {
+        assert hardware_links({"/device:GPU:0": {}}, [slow, slow]) == {
             ("/device:GPU:0", "h2d"): link,
             ("/device:GPU:0", "d2h"): link,
         }
-        assert told_links({"/device:GPU:0": {}}, [slow, slow | {"pcie_width": 8}]) == {}
-        assert told_links({"/device:GPU:0": {}}, [slow | {"pcie_width": None}]) == {}
-        assert told_links({"/device:GPU:0": {}}, [{"name": "H100"}]) == {}
+        assert hardware_links({"/device:GPU:0": {}}, [slow, slow | {"pcie_width": 8}]) == {}
+        assert hardware_links({"/device:GPU:0": {}}, [slow | {"pcie_width": None}]) == {}
+        assert hardware_links({"/device:GPU:0": {}}, [{"name": "H100"}]) == {}
 
     def edge(self, *copies: Event, gpus: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
         capture_file = recorded("f", ("a", "NoOp", CPU, ()), gpus=gpus)
         found = made(gpu(0, clock_rate=1)(stream(9)(*copies)), capture_file=capture_file)
-        return the_edge(device_graph(found.copies, found.traffic))
+        return the_edge(device_graph(found.transfers, found.traffic))
 
     def test_one_that_a_copy_outruns_is_not_the_one_it_took(self) -> None:
         edge = self.edge(
@@ -90,7 +90,7 @@ def test_an_edge_tells_all_of_its_copies() -> None:
         )
     )
 
-    edge = the_edge(device_graph(found.copies, found.traffic))
+    edge = the_edge(device_graph(found.transfers, found.traffic))
     assert edge == {
         "bytes": 5 * MIB,
         "count": 3,

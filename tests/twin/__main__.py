@@ -4,10 +4,10 @@
     python -m tests.twin --table KEPT FOLDER... # each program in or below the folders, as a table
 
 A program is a folder with a `program.toml`, which names the `script` beside it or a `module`,
-`arguments`, `pythonpath` and `environment`; in a folder without any, each Python file. Of somebody
+`arguments`, `pythonpath` and `environment`; in a folder without any, each Python file. For somebody
 else's program it also names the `repository`, `path`, `commit`, what was `changed`, the
 `cpu_seconds` that it takes alone, and the `verdict` on the report's headline. Captures are kept in
-KEPT and not made again. The exit code is 1 where a prediction is wrong or an op was missed.
+KEPT and not made again. The exit code is 1 if a prediction is wrong or an op was missed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import sys
 import tempfile
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,18 +37,11 @@ def _twin(
     words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, logs: Path
 ) -> tuple[Twin, Captured]:
     """Capture a program both ways; return how they agree, and the capture without a GPU."""
-    without = capture(words, gpus=0, logdir=logs / "0", environment=environment, cwd=cwd)
-    emulated = capture(words, gpus=1, logdir=logs / "1", environment=environment, cwd=cwd)
+    without, emulated = (
+        capture(words, gpus=gpus, logdir=logs / str(gpus), environment=environment, cwd=cwd)
+        for gpus in (0, 1)
+    )
     return compare(without, emulated), without
-
-
-def _show(twin: Twin) -> None:
-    print(f"{twin.status}; {twin.predictions} findings")
-    for name in _COLUMNS:
-        ops = getattr(twin, name)
-        print(f"{name}: {len(ops)}")
-        for op in ops if name != "right" else ():
-            print("   ", op)
 
 
 def _programs(folder: Path) -> Iterator[tuple[dict[str, Any], Path, list[str], dict[str, str]]]:
@@ -65,11 +59,10 @@ def _programs(folder: Path) -> Iterator[tuple[dict[str, Any], Path, list[str], d
         yield {"name": script.stem}, folder, [script.name], {}
 
 
-def _table(kept: Path, folders: Sequence[str]) -> int:
+def _table(kept: Path, folders: Sequence[str]) -> bool:
     columns = (*_ABOUT, *_COLUMNS, "CPU", "verdict", "status")
-    print(f"| {' | '.join(columns)} |")
-    print("|" + " --- |" * len(columns))
-    totals = dict.fromkeys(_COLUMNS, 0)
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
+    totals: Counter[str] = Counter(dict.fromkeys(_COLUMNS, 0))
     for settings, folder, words, environment in (p for f in folders for p in _programs(Path(f))):
         name = settings["name"]
         twin, captured = _twin(words, environment, folder, kept / name)
@@ -87,23 +80,29 @@ def _table(kept: Path, folders: Sequence[str]) -> int:
         for kind in ("wrong", "missed"):
             for op in getattr(twin, kind):
                 print(f"{name}: {kind}: {op}", file=sys.stderr, flush=True)
-        if twin.is_whole:  # what was compared in part is no agreement
-            totals = {column: totals[column] + counts[column] for column in _COLUMNS}
+        if twin.is_whole:  # a comparison in part is no agreement
+            totals.update(counts)
     print("compared as a whole: " + ", ".join(f"{n} {column}" for column, n in totals.items()))
-    return totals["wrong"] + totals["missed"]
+    return not totals["wrong"] + totals["missed"]
+
+
+def _one(words: Sequence[str]) -> bool:
+    with tempfile.TemporaryDirectory(prefix="twin-") as folder:
+        twin, _ = _twin(words, {}, None, Path(folder))
+    print(f"{twin.status}; {twin.predictions} findings")
+    for name in _COLUMNS:
+        ops = getattr(twin, name)
+        print(f"{name}: {len(ops)}", *(ops if name != "right" else ()), sep="\n    ")
+    return not (twin.wrong or twin.missed)
 
 
 def main(words: Sequence[str]) -> int:
-    """Do what is asked."""
+    """Check one program, or print the table of many."""
     if not words:
         print(__doc__)
         return 2
-    if words[0] == "--table":
-        return 1 if _table(Path(words[1]), words[2:]) else 0
-    with tempfile.TemporaryDirectory(prefix="twin-") as folder:
-        twin, _ = _twin(words, {}, None, Path(folder))
-    _show(twin)
-    return 1 if twin.wrong or twin.missed else 0
+    is_right = _table(Path(words[1]), words[2:]) if words[0] == "--table" else _one(words)
+    return 0 if is_right else 1
 
 
 if __name__ == "__main__":

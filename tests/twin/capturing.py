@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,38 +22,25 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Run
 
-__all__ = ["Captured", "capture"]
-
 _ROOT: Final = Path(__file__).parents[2]
 _EMULATED: Final = Path(__file__).with_name("emulated")
-_ASKS: Final = (
+_INSTALLATION: Final = (
     "import json, tensorflow as tf; s = tf.sysconfig; print(json.dumps("
     "[tf.__version__, s.get_compile_flags(), s.get_link_flags()]))"
 )
 _OUTCOME: Final = "outcome.json"
-_LONGEST_SECONDS: Final = 600.0
+_TIMEOUT_S: Final = 600.0
 _KILLED: Final = 124  # as `timeout` does
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Captured:
-    """What a captured program left.
+    """A captured program."""
 
-    Attributes:
-        exit_code: The program's own; 124 where it was killed after too long.
-        seconds: Wall time of the capture, report not included.
-        cpu_seconds: CPU time of the capture.
-        run: The run, or None where no trace was written.
-        capture_file: The capture file; None where there is none.
-        stderr: What the program printed there.
-    """
-
-    exit_code: int
-    seconds: float
-    cpu_seconds: float
-    run: Run | None
+    exit_code: int  #: the program's own; 124 if it was killed after too long
+    cpu_seconds: float  #: of the capture
+    run: Run | None  #: None if no trace was written
     capture_file: CaptureFile | None
-    stderr: str
 
 
 def capture(
@@ -65,12 +51,12 @@ def capture(
     environment: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Captured:
-    """Capture a program with `traceanalyzer capture`.
+    """Capture a program with `traceanalyzer capture`; a capture that is there already is read.
 
     Args:
         words: The script, or `-m` and a module, and the arguments.
         gpus: How many GPUs are emulated; 0 for none.
-        logdir: Where the capture is written. One that is there already is read.
+        logdir: Where the capture is written.
         environment: Further variables of the environment.
         cwd: The working directory.
     """
@@ -79,24 +65,20 @@ def capture(
     outcome = logdir / _OUTCOME
     if not outcome.exists():
         with tempfile.TemporaryDirectory(prefix="twin-") as records:
-            variables = _variables(environment or {}, gpus, records)
-            ended = _run(command, variables, cwd)
+            ended = _run(command, _variables(environment or {}, gpus, records), cwd)
         logdir.mkdir(parents=True, exist_ok=True)
         outcome.write_text(json.dumps(ended), encoding="utf-8")
-    code, wall, cpu, stderr = json.loads(outcome.read_text(encoding="utf-8"))
+    exit_code, cpu_seconds = json.loads(outcome.read_text(encoding="utf-8"))
     files = sorted(logdir.glob(f"plugins/profile/*/*{SUFFIX}"))
-    capture_file = read(files[0]) if files else None
     try:
         run = ta.load(logdir)
     except ta.TraceAnalyzerError:
         run = None
     return Captured(
-        exit_code=code,
-        seconds=wall,
-        cpu_seconds=cpu,
+        exit_code=exit_code,
+        cpu_seconds=cpu_seconds,
         run=run,
-        capture_file=capture_file,
-        stderr=stderr,
+        capture_file=read(files[0]) if files else None,
     )
 
 
@@ -105,8 +87,7 @@ def _variables(extra: Mapping[str, str], gpus: int, records: str) -> dict[str, s
     variables.pop("CUDA_VISIBLE_DEVICES", None)
     paths = [variables.get("PYTHONPATH", ""), str(_ROOT)]
     if gpus:
-        library = str(_library())
-        variables["TWIN_EMULATOR"] = os.pathsep.join([library, str(gpus), records])
+        variables["TWIN_EMULATOR"] = os.pathsep.join([str(_library()), str(gpus), records])
         paths.insert(0, str(_EMULATED))
     variables["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
     return variables
@@ -114,7 +95,7 @@ def _variables(extra: Mapping[str, str], gpus: int, records: str) -> dict[str, s
 
 @functools.cache
 def _library() -> Path:
-    words = [sys.executable, "-c", _ASKS]
+    words = [sys.executable, "-c", _INSTALLATION]
     out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     version, compile_flags, link_flags = json.loads(out.strip().rpartition("\n")[2])
     return built(
@@ -126,31 +107,28 @@ def _library() -> Path:
 
 def _run(
     command: Sequence[str], variables: Mapping[str, str], cwd: Path | None
-) -> tuple[int, float, float, str]:
-    began, before = time.monotonic(), os.times()
-    with tempfile.TemporaryFile() as stderr:
-        process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            env=dict(variables),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=stderr,
-            start_new_session=True,
-        )
+) -> tuple[int, float]:
+    """Return the exit code and the CPU time."""
+    before = os.times()
+    process = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=dict(variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        code = process.wait(_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        code = _KILLED
+        process.terminate()
         try:
-            code = process.wait(_LONGEST_SECONDS)
+            process.wait(60)
         except subprocess.TimeoutExpired:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            code = _KILLED
-        after = os.times()
-        cpu = after.children_user + after.children_system
-        cpu -= before.children_user + before.children_system
-        stderr.seek(0)
-        text = stderr.read().decode(errors="replace")
-    return code, time.monotonic() - began, cpu, text
+            process.kill()
+            process.wait()
+    after = os.times()
+    cpu = after.children_user + after.children_system
+    return code, cpu - before.children_user - before.children_system

@@ -1,8 +1,11 @@
-"""What is predicted without a GPU is what TensorFlow does with one, in programs that broke it."""
+"""Predictions made without a GPU agree with TensorFlow on an emulated one."""
 
 from __future__ import annotations
 
+import functools
+import tempfile
 import textwrap
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,43 +14,50 @@ import pytest
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
-from tests.twin.comparing import compare
+from tests.twin.comparing import Twin, compare
+from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.devices import machine_of, with_gpus
+from traceanalyzer.placement.program import place_program
 
 if TYPE_CHECKING:
-    from tests.twin.comparing import Twin
+    from traceanalyzer.capture_file.document import CaptureFile
 
-_PROGRAMS: Final = sorted(Path(__file__).with_name("programs").glob("*.py"))
-_CAPTURE: Final = "tests.labelled.captured_in_fork:capture"
-_FAST: Final = {"optimizer_slots"}  # for every test run; the others take seconds each
+_PROGRAMS: Final = Path(__file__).with_name("programs")
+_FAST: Final = {"optimizer_slots"}  # the others take seconds each
 
 
-def _forked(program: Path, logdir: Path, gpus: int) -> Captured:
+@functools.cache
+def captured(program: Path, gpus: int) -> Captured:
     """Capture a program in a fork of a process that has imported TensorFlow."""
-    outcome = the_oracle().run(_CAPTURE, str(program), str(logdir), 2, gpus=gpus)
+    logdir = tempfile.mkdtemp(prefix="twin-")
+    outcome = the_oracle().run(
+        "tests.labelled.captured_in_fork:capture",
+        *(str(program), logdir, 2),
+        gpus=gpus,
+        environment={"HAS_GPU": "1"} if gpus else None,
+    )
     run = ta.load(logdir)
     return Captured(
         exit_code=outcome.exit_code,
-        seconds=0.0,
         cpu_seconds=0.0,
         run=run,
         capture_file=run.hosts[0].capture_file,
-        stderr=outcome.stderr,
     )
 
 
-def _twin(program: Path, logdir: Path) -> Twin:
-    return compare(_forked(program, logdir / "0", 0), _forked(program, logdir / "1", 1))
+def twin_of(program: Path) -> Twin:
+    return compare(captured(program, 0), captured(program, 1))
 
 
 @pytest.mark.parametrize(
     "program",
     [
         pytest.param(p, id=p.stem, marks=[] if p.stem in _FAST else pytest.mark.slow)
-        for p in _PROGRAMS
+        for p in sorted(_PROGRAMS.glob("*.py"))
     ],
 )
-def test_what_is_predicted_is_what_tensorflow_does(program: Path, tmp_path: Path) -> None:
-    twin = _twin(program, tmp_path)
+def test_the_prediction_is_what_tensorflow_does(program: Path) -> None:
+    twin = twin_of(program)
     assert twin.is_whole, twin.status
     assert not twin.wrong
     assert not twin.missed
@@ -66,7 +76,7 @@ def test_a_wrong_prediction_and_a_missed_op_are_found(tmp_path: Path) -> None:
         "with tf.device('/cpu:0' if has_gpu else None):\n"
         "    tf.linalg.inv(x)\n"
     )
-    twin = _twin(program, tmp_path)
+    twin = twin_of(program)
     assert [op.split()[0] for op in twin.wrong] == ["MatMul"]
     assert [op.split()[0] for op in twin.missed] == ["MatrixInverse"]
     assert not twin.certain
@@ -87,6 +97,10 @@ def train(kind=None):
         step(tf.cast(x, v.dtype), v)
         tf.linalg.det(x)
 
+def on_the_cpu():
+    with tf.device("/cpu:0"):
+        train()
+
 """
 
 
@@ -94,12 +108,7 @@ def train(kind=None):
 @pytest.mark.parametrize(
     "source",
     [
-        """
-        def on_the_cpu():
-            with tf.device("/cpu:0"):
-                train()
-        train() if tf.config.list_physical_devices("GPU") else on_the_cpu()
-        """,
+        'train() if tf.config.list_physical_devices("GPU") else on_the_cpu()',
         """
         kind = "GPU" if tf.test.gpu_device_name() else "CPU"
         with tf.device(f"/{kind}:0"):
@@ -117,9 +126,6 @@ def train(kind=None):
             train()
         """,
         """
-        def on_the_cpu():
-            with tf.device("/cpu:0"):
-                train()
         tf.config.set_soft_device_placement(False)
         try:
             with tf.device("/gpu:0"):
@@ -127,22 +133,20 @@ def train(kind=None):
         except tf.errors.InvalidArgumentError:
             on_the_cpu()
         """,
-        # A question that the recorder does not know.
+        # A question that the recorder does not see.
         """
-        where = "/gpu:0" if os.environ.get("TWIN_EMULATOR") else "/cpu:0"
+        where = "/gpu:0" if os.environ.get("HAS_GPU") else "/cpu:0"
         with tf.device(where):
             train()
         """,
     ],
 )
-def test_what_a_program_chooses_by_the_gpus_it_finds_is_never_certain(
+def test_a_device_that_depends_on_the_gpus_found_is_never_certain(
     source: str, tmp_path: Path
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(_WORK + textwrap.dedent(source))
-    without = capture([str(program)], gpus=0, logdir=tmp_path / "0")
-    emulated = capture([str(program)], gpus=1, logdir=tmp_path / "1")
-    twin = compare(without, emulated)
+    twin = twin_of(program)
     assert twin.is_whole, twin.status
     assert not twin.certain
 
@@ -160,25 +164,53 @@ def test_a_program_that_crashes_with_a_gpu_is_no_agreement(tmp_path: Path) -> No
     emulated = capture([str(program)], gpus=1, logdir=tmp_path / "1")
     twin = compare(without, emulated)
     assert not twin.is_whole
-    assert "StringLength" in " ".join(twin.right)  # the capture file shows it
+    assert "StringLength" in " ".join(twin.right)  # the capture file has it
 
 
 @pytest.mark.slow
-def test_what_is_predicted_to_be_computed_on_the_host_of_a_gpu_is(tmp_path: Path) -> None:
+def test_ops_that_a_gpu_machine_computes_on_its_host_are_predicted() -> None:
     """Int32 arithmetic: its device is the GPU, its values are in host memory."""
-    program = _PROGRAMS[0].with_name("int32_arithmetic.py")
-    without, emulated = _forked(program, tmp_path / "0", 0), _forked(program, tmp_path / "1", 1)
-    assert without.run is not None
-    assert emulated.run is not None
-    of = ta.diagnose(without.run).on_a_gpu
-    assert of is not None
-    predicted = {(s.type, s.line) for s in of.on_host.values() if s.is_eager}
-    ops = emulated.run.ops
+    program = _PROGRAMS / "int32_arithmetic.py"
+    without, emulated = captured(program, 0).run, captured(program, 1).run
+    assert without is not None
+    assert emulated is not None
+    prediction = ta.diagnose(without).on_a_gpu
+    assert prediction is not None
+    predicted = {(s.type, s.line) for s in prediction.on_host.values() if s.is_eager}
+    ops = emulated.ops
     on_host = ops[(ops["placement"] == "host_memory") & ops["is_eager"].astype(bool)]
-    is_there = {
+    actual = {
         (str(row.type), int(row.source_line))
         for row in on_host.itertuples()
         if row.type != "VarHandleOp"  # a handle, which is no data
     }
-    assert predicted == is_there
-    assert {op for op, _ in is_there} >= {"AddV2", "Sum"}
+    assert predicted == actual
+    assert {op for op, _ in actual} >= {"AddV2", "Sum"}
+
+
+@pytest.mark.slow
+def test_every_node_of_datasets_functions_is_predicted() -> None:
+    program = _PROGRAMS / "dataset_functions.py"
+    truth: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for function in _capture_file(program, 1).functions:
+        for instance in function.instances:
+            for name, device in zip(instance.input.names, instance.assigned, strict=True):
+                truth[function.name, name].add(device)
+    capture_file = _capture_file(program, 0)
+    placed = place_program(capture_file, with_gpus(machine_of(capture_file)))
+    predicted = [
+        (name, node, device)
+        for name in functions_of_datasets(capture_file)
+        for instance in placed.functions[name]
+        for node, device in zip(
+            instance.placement.nodes.graph.names, instance.placement.devices, strict=True
+        )
+    ]
+    assert not [(f, node, device) for f, node, device in predicted if device not in truth[f, node]]
+    assert len(predicted) >= 200
+
+
+def _capture_file(program: Path, gpus: int) -> CaptureFile:
+    found = captured(program, gpus).capture_file
+    assert found is not None
+    return found

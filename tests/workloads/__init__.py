@@ -1,9 +1,7 @@
-"""Programs that the placer replay is scored on: none was at hand when its rules were written.
+"""Programs that the placer replay is scored on, written before the replay was run on any of them.
 
-Each is a small model or tool as a user writes it: a file with a `main`, run as a script, of a few
-seconds, that draws the same numbers at every run. They were written, and run under TensorFlow,
-before the replay saw any of them; the rules owe nothing to them. A fault that they show is mended
-in the rules, never here.
+Each is a small model or tool as a user writes it: a script of a few seconds that draws the same
+numbers at every run. A fault that one shows is fixed in the replay, never here.
 """
 
 from __future__ import annotations
@@ -12,53 +10,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-__all__ = ["FAST", "WORKLOADS", "Workload", "named"]
-
 _FOLDER: Final = Path(__file__).parent
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One program.
+    """One program."""
 
-    Attributes:
-        name: The file's stem.
-        gpus: On how many GPUs it is placed.
-        stops: What an emulated GPU cannot compute, by the op's type: there the program ends with
-            an error, once TensorFlow has placed the function in question. "" for nothing.
-    """
-
-    name: str
+    name: str  #: the file's stem
     gpus: int = 1
+    #: The op type that an emulated GPU cannot compute: once TensorFlow has placed its function, the
+    #: program ends with an error. "" for none.
     stops: str = ""
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """The program's file."""
         return _FOLDER / f"{self.name}.py"
 
 
-_PARTICULAR: Final = {
-    "mirrored_gpus": Workload("mirrored_gpus", gpus=2),
-    "towers_on_two_gpus": Workload("towers_on_two_gpus", gpus=2),
-    "recurrent_as_it_comes": Workload("recurrent_as_it_comes", stops="CudnnRNNV3"),
-}
-_NAMES: Final = sorted(path.stem for path in _FOLDER.glob("*.py") if path != Path(__file__))
+_GPUS: Final = {"mirrored_gpus": 2, "towers_on_two_gpus": 2}
+_STOPS: Final = {"recurrent_as_it_comes": "CudnnRNNV3"}
 
-WORKLOADS: Final = tuple(_PARTICULAR.get(name, Workload(name)) for name in _NAMES)
-"""All of them, by name."""
-
+WORKLOADS: Final = tuple(
+    Workload(path.stem, _GPUS.get(path.stem, 1), _STOPS.get(path.stem, ""))
+    for path in sorted(_FOLDER.glob("[!_]*.py"))
+)
+#: The names of those that every test run places.
 FAST: Final = ("colocation_v1",)
-"""Names of those that every test run places."""
-
-
-def named(name: str) -> Workload:
-    """Return the workload of that name.
-
-    Raises:
-        LookupError: There is none.
-    """
-    for workload in WORKLOADS:
-        if workload.name == name:
-            return workload
-    raise LookupError(name)

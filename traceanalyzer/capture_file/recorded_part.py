@@ -5,37 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traceanalyzer.units import NS_PER_S
-from traceanalyzer.wording import figure_text
+from traceanalyzer.format import duration_text
+from traceanalyzer.units import NS_PER_S, PS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile, Session
 
-__all__ = ["RecordedPart", "recorded_part"]
-
 _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPart:
-    """A part of a program's run.
+    """A part of a program's run."""
 
-    Attributes:
-        recorded_s: How long was recorded.
-        program_s: How long the program ran; None where it ended before that was written.
-        is_nearly_all: Whether hardly anything of its use of TensorFlow is missing.
-    """
-
-    recorded_s: float
+    recorded_s: float  #: how long was recorded
+    #: How long the program ran; None where it ended before that was written.
     program_s: float | None
-    is_nearly_all: bool
+    is_nearly_all: bool  #: whether hardly anything of its use of TensorFlow is missing
 
     def __str__(self) -> str:
         """Return `12 s of 50 s`, or `12 s`."""
-        of = "" if self.program_s is None else f" of {figure_text(self.program_s)} s"
-        return f"{figure_text(self.recorded_s)} s{of}"
+        of = "" if self.program_s is None else f" of {duration_text(self.program_s * PS_PER_S)}"
+        return f"{duration_text(self.recorded_s * PS_PER_S)}{of}"
 
 
 def recorded_part(capture_file: CaptureFile, session: int | None) -> RecordedPart | None:

@@ -1,59 +1,51 @@
-"""How fast a pipeline is, and how fast it would be if a stage took another time.
+"""How fast a pipeline is, and how fast it would be if a stage took longer or shorter.
 
-A pipeline works in sections. What a stage that makes elements ahead asks of its inputs, it asks on
-a thread of its own; all stages from there to the next such stage take turns on that thread, and so
-their work adds up. Sections work side by side: the slowest bounds the rate. The last section is the
-program's own thread: what its stages take, each step waits for in full.
+A pipeline works in sections. A stage that prepares elements in advance calls its inputs on a thread
+of its own; all stages from there to the next such stage take turns on that thread, so their work
+adds up. _Sections work in parallel: the slowest bounds the rate. The last section is the program's
+own thread: each step waits for all of its work.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.timeline.intervals import Intervals, common, inside_ps, union, without
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.pipeline_events import Spans
+    from traceanalyzer.tables.stage_events import Spans
 
-__all__ = ["Pipeline", "Section"]
-
-_HANDING_OVER_PS: Final = 200_000_000  # at most: waking a thread takes some ten microseconds
-Section = tuple[str, bool]  # the stage that asks ("" for the program), and whether it is calls
+_MAX_HANDOVER_PS: Final = 200 * PS_PER_US  # waking a thread takes some ten microseconds
+# The stage that asks ("" for the program), and whether these are calls of its function.
+_Section: TypeAlias = tuple[str, bool]
+PROGRAM: Final[_Section] = ("", False)
 
 
 @dataclass(frozen=True, eq=False)
 class Pipeline:
-    """One pipeline during the regular steps of a host.
+    """One pipeline during the regular steps of a host."""
 
-    Attributes:
-        stages: Its rows of the table of stages, by their place in the host's table.
-        work: When stages of the host were at work; rows are those places.
-        waiting: When the program waited.
-        begin_ps: From when each regular step's period lasts, int64.
-        end_ps: Until when, int64.
-        other_ps: What a step takes without the wait.
-        wait_ps: What it waits, the mean.
-    """
-
-    stages: Mapping[int, Mapping[str, Any]]
-    work: Spans
-    waiting: Intervals
-    begin_ps: NDArray[np.int64]
+    stages: Mapping[int, Mapping[str, Any]]  #: by row of the host's table of stages
+    work: Spans  #: when stages were busy, by the same rows
+    waiting: Intervals  #: when the program waited
+    begin_ps: NDArray[np.int64]  #: of each regular step
     end_ps: NDArray[np.int64]
-    other_ps: float
-    wait_ps: float
+    other_ps: float  #: duration of a step without its wait
+    wait_ps: float  #: mean wait of a step
 
     @cached_property
     def above(self) -> dict[int, int]:
-        """The row that takes each row's elements."""
+        """The row that consumes each row's elements."""
         rows = {str(stage["stage"]): k for k, stage in self.stages.items()}
         parents = {k: stage["parent"] for k, stage in self.stages.items()}
         return {k: rows[p] for k, p in parents.items() if isinstance(p, str) and p in rows}
@@ -66,71 +58,69 @@ class Pipeline:
         return found
 
     def below(self, row: int) -> list[int]:
-        """Return a stage and all that its elements are made from."""
+        """Return a stage and all stages that produce its elements."""
         return [k for k in self.stages if row in self.chain(k)]
 
-    def section(self, row: int) -> Section:
+    def section(self, row: int) -> _Section:
         """Return the section in which a stage works."""
         if self.stages[row]["is_async"]:
             return str(self.stages[row]["stage"]), True
         for k in self.chain(row)[1:]:
             if self.stages[k]["is_async"]:
                 return str(self.stages[k]["stage"]), False
-        return "", False
+        return PROGRAM
 
     @cached_property
-    def sections(self) -> dict[Section, list[int]]:
+    def sections(self) -> dict[_Section, list[int]]:
         """The rows of each section."""
-        found: dict[Section, list[int]] = {}
+        found: dict[_Section, list[int]] = {}
         for k in self.stages:
             found.setdefault(self.section(k), []).append(k)
         return found
 
     def spans(self, rows: Collection[int]) -> Intervals:
-        """Return when some of these stages were at work."""
-        each = [self._spans_of(row) for row in rows]
+        """Return when some of these stages were busy."""
+        each = [self._spans_of[row] for row in rows]
         start = np.concatenate([np.empty(0, np.int64), *(times.start_ps for times in each)])
         end = np.concatenate([np.empty(0, np.int64), *(times.end_ps for times in each)])
         return union(start, end - start)
 
-    def _spans_of(self, row: int) -> Intervals:
-        """Return when a stage was at work.
+    @cached_property
+    def _spans_of(self) -> dict[int, Intervals]:
+        """When each stage was busy.
 
-        Between two calls of one that makes elements ahead lies their handing over from thread to
-        thread, which is its work, too: unless its inputs were at work then.
+        Between two calls of a stage that prepares elements in advance, it hands them over from
+        thread to thread. That is its work too, unless its inputs were busy then.
         """
-        if row not in self._known:
+        found = {}
+        for row, stage in self.stages.items():
             own = self.recorded([row])
-            if self.stages[row]["is_async"]:
-                joined = union(own.start_ps, own.end_ps - own.start_ps + _HANDING_OVER_PS)
-                closed = Intervals(joined.start_ps, joined.end_ps - _HANDING_OVER_PS)
+            if stage["is_async"]:
+                joined = union(own.start_ps, own.end_ps - own.start_ps + _MAX_HANDOVER_PS)
+                closed = Intervals(joined.start_ps, joined.end_ps - _MAX_HANDOVER_PS)
                 inputs = self.recorded([k for k in self.below(row) if k != row])
                 between = without(without(closed, own), inputs)
                 start = np.concatenate([own.start_ps, between.start_ps])
                 own = union(start, np.concatenate([own.end_ps, between.end_ps]) - start)
-            self._known[row] = own
-        return self._known[row]
-
-    @cached_property
-    def _known(self) -> dict[int, Intervals]:
-        return {}
+            found[row] = own
+        return found
 
     def recorded(self, rows: Collection[int]) -> Intervals:
-        """Return when the trace shows some of these stages at work."""
+        """Return when the trace shows some of these stages busy."""
         mine = np.isin(self.work.row, np.array(list(rows), np.int64))
         start = self.work.start_ps[mine]
         return union(start, self.work.end_ps[mine] - start)
 
     def busy_ps(self, rows: Collection[int]) -> float:
-        """Return the time on the clock, per step, in which some of these stages were at work."""
+        """Return the time on the clock, per step, while some of these stages were busy."""
         return self._per_step(self.spans(rows))
 
     def calling_ps(self, row: int) -> float:
-        """Return the part of a stage's work, per step, in which calls of its function ran."""
+        """Return the time per step while calls of a stage's function ran."""
         return self._per_step(self.recorded([row]))
 
     def in_wait_ps(self, rows: Collection[int]) -> float:
-        """Return the part of it that fell into the wait."""
+        """Return the time per step while some of these stages were busy and the program waited."""
         return self._per_step(common(self.spans(rows), self.waiting))
 
     def _per_step(self, times: Intervals) -> float:
@@ -140,8 +130,8 @@ class Pipeline:
 
     @cached_property
     def own_ps(self) -> float:
-        """Work on the program's own thread, per step."""
-        return self.busy_ps(self.sections.get(("", False), []))
+        """Work on the program's thread, per step."""
+        return self.busy_ps(self.sections.get(PROGRAM, []))
 
     @cached_property
     def slowest_ps(self) -> float:
@@ -149,20 +139,20 @@ class Pipeline:
         return self.slowest_without(())
 
     def slowest_without(self, rows: Iterable[int]) -> float:
-        """Return what the busiest section but the program's would have to do without some rows."""
+        """Return the work of the busiest section but the program's, without some rows."""
         gone = set(rows)
         busy = [
-            self.busy_ps([k for k in held if k not in gone])
-            for section, held in self.sections.items()
-            if section != ("", False)
+            self.busy_ps([k for k in members if k not in gone])
+            for section, members in self.sections.items()
+            if section != PROGRAM
         ]
         return max(busy, default=0.0)
 
     def wait_if(self, own_ps: float, slowest_ps: float) -> float:
-        """Return what a step would wait.
-
-        Args:
-            own_ps: Work left on the program's thread, per step.
-            slowest_ps: Work of the busiest section beside it, per step.
-        """
+        """Return the wait per step, given the work of the program's and of the busiest section."""
         return own_ps + max(0.0, slowest_ps - self.other_ps - own_ps)
+
+
+def is_positive(value: Any) -> bool:  # noqa: ANN401 - a cell of a table
+    """Return whether a figure or flag is known, and above 0 or set."""
+    return not pd.isna(value) and value > 0

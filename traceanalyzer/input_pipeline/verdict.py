@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.input_pipeline.cells import is_positive
-from traceanalyzer.input_pipeline.cures import Setting, cures
-from traceanalyzer.input_pipeline.records import HostInput, InputUse, SlowStage
-from traceanalyzer.input_pipeline.throughput import Pipeline
+from traceanalyzer.input_pipeline.fixes import Setting, fixes
+from traceanalyzer.input_pipeline.throughput import Pipeline, is_positive
 from traceanalyzer.input_pipeline.waits import periods, requested, step_waits
 from traceanalyzer.timeline.intervals import inside_ps, union
 
@@ -19,79 +17,104 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from traceanalyzer.input_pipeline.records import StepWaits
-    from traceanalyzer.tables.stages import Pipelines
+    from traceanalyzer.input_pipeline.fixes import InputFix
+    from traceanalyzer.input_pipeline.waits import StepWaits
+    from traceanalyzer.model.resources import InputVerdict
+    from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 
-__all__ = ["FEWEST_STEPS", "host_input", "input_use"]
-
-FEWEST_STEPS: Final = 3
-"""The fewest steps for which a pipeline is judged."""
-
+_MIN_STEPS: Final = 3
 _TOO_LONG: Final = 0.05  # share of a step in which it waits
-# A pipeline that bounds the rate is at work nearly all the time, or makes the steps wait for work
-# on their own thread. Below this the wait is the handing over of elements that were ready.
-_AT_WORK: Final = 0.6
-_SLOW: Final = 0.3  # share of the wait during which the stage must have been at work
+# A pipeline that bounds the rate is busy nearly all the time, or makes the steps wait for work on
+# their own thread. Below this, elements were ready, and the wait is for handing them over.
+_BUSY: Final = 0.6
+_SLOW: Final = 0.3  # share of the wait during which the slow stage must have been busy
 _MOST_OF_THE_START: Final = 0.5
 
 
+@dataclass(frozen=True, kw_only=True)
+class SlowStage:
+    """The stage that bounds how fast a pipeline is."""
+
+    row: int  #: of the host's table of stages
+    stage: str  #: its path
+    type: str
+    busy_ps: float  #: per step, as time on the clock
+    in_wait_share: float  #: of the wait, while the stage was busy
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HostInput:
+    """The input pipelines of one host."""
+
+    host: str
+    verdict: InputVerdict
+    reason: str = ""  #: why the verdict is unknown
+    waits: StepWaits | None = None
+    slow: SlowStage | None = None
+    fixes: tuple[InputFix, ...] = ()  #: alternatives, the best first: their gains do not add up
+    startup_ps: int | None = None  #: the longest first request of an iterator
+    #: How long a shuffle took for its first element while it filled its buffer, if that is most of
+    #: the start.
+    fill_ps: float | None = None
+    fill_size: int | None = None  #: elements in that buffer
+    fills: int = 0  #: iterators of the shuffle: each filled it
+
+
+@dataclass(frozen=True, eq=False)
+class InputUse:
+    """The input pipelines of a run."""
+
+    hosts: tuple[HostInput, ...]
+    worst: HostInput  #: the host whose steps wait longest, as a share of their time
+
+
 def input_use(hosts: Sequence[HostInput]) -> InputUse | None:
-    """Return the pipelines of a run from those of its hosts; None where it has none."""
-    if not hosts:
-        return None
-    return InputUse(hosts=tuple(hosts), worst=max(hosts, key=_urgency))
+    """Return the pipelines of a run from those of its hosts; None if there are none."""
 
+    def urgency(host: HostInput) -> tuple[bool, float]:
+        return host.verdict != "unknown", host.waits.share if host.waits else 0.0
 
-def _urgency(host: HostInput) -> tuple[bool, float]:
-    return host.verdict != "unknown", host.waits.share if host.waits else 0.0
+    return InputUse(tuple(hosts), max(hosts, key=urgency)) if hosts else None
 
 
 def host_input(
     host: str, stages: pd.DataFrame, pipelines: Pipelines, steps: pd.DataFrame, *, has_gpu: bool
 ) -> HostInput | None:
-    """Judge the input pipelines of one host; None where its trace shows none.
-
-    Args:
-        host: Its name.
-        stages: Its rows of the table of stages.
-        pipelines: When they were asked, and when at work.
-        steps: Its rows of the table of steps.
-        has_gpu: Whether the steps compute on a GPU.
-    """
+    """Judge the input pipelines of one host; None if its trace shows none."""
     if stages.empty and not len(pipelines.requests.row):
         return None
     waiting = requested(pipelines.requests)
     waits = step_waits(steps, waiting)
-    plain = HostInput(
+    unknown = HostInput(
         host=host,
         verdict="unknown",
         reason=_too_little(waits, pipelines),
         waits=waits,
         **_startup(stages, pipelines),
     )
-    if waits is None or plain.reason:
-        return plain
+    if waits is None or unknown.reason:
+        return unknown
     if waits.share < _TOO_LONG:
-        return replace(plain, verdict="keeps_up")
+        return replace(unknown, verdict="keeps_up")
     pipeline = _pipeline(stages, pipelines, waiting, waits)
     if pipeline is None:
-        return replace(plain, reason="the trace does not tell what the pipeline did meanwhile")
+        return replace(unknown, reason="the trace does not show what the pipeline did meanwhile")
     whole = waits.mean_ps + waits.other_ps
-    if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _AT_WORK:
-        return replace(plain, verdict="keeps_up")
+    if max(pipeline.own_ps / waits.mean_ps, pipeline.slowest_ps / whole) < _BUSY:
+        return replace(unknown, verdict="keeps_up")
     slow = _slow_stage(pipeline)
     cpus = stages["cpu_budget"].max()
-    setting = Setting(cpus=int(cpus) if is_positive(cpus) else None, has_gpu=has_gpu)
-    helps = () if slow is None else cures(pipeline, slow.row, setting)
-    return replace(plain, verdict="too_slow", slow=slow, cures=helps)
+    setting = Setting(int(cpus) if is_positive(cpus) else None, has_gpu)
+    found = () if slow is None else fixes(pipeline, slow.row, setting)
+    return replace(unknown, verdict="too_slow", slow=slow, fixes=found)
 
 
 def _too_little(waits: StepWaits | None, pipelines: Pipelines) -> str:
     if waits is None:
-        return "nothing in the trace marks steps"
-    if waits.steps < FEWEST_STEPS:
-        return f"fewer than {FEWEST_STEPS} regular steps were recorded"
+        return "the trace does not mark steps"
+    if waits.steps < _MIN_STEPS:
+        return f"fewer than {_MIN_STEPS} regular steps were recorded"
     if not len(pipelines.requests.row):
         return "the trace does not show where the program waits for an element"
     return ""
@@ -128,7 +151,7 @@ def _pipeline(
 
 
 def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
-    """Return the stage that was at work longest while the steps waited."""
+    """Return the stage that was busy longest while the steps waited."""
     in_wait = {k: pipeline.in_wait_ps([k]) for k in pipeline.stages}
     row = max(in_wait, key=lambda k: in_wait[k])
     share = min(1.0, in_wait[row] / pipeline.wait_ps)
@@ -144,7 +167,7 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
-    """Return the longest start of an iterator, and what filling a shuffle's buffer was of it."""
+    """Return the longest start of an iterator, and how long a shuffle filled its buffer in it."""
     asked, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}

@@ -1,25 +1,41 @@
-"""How long each step of a host waited for input."""
+"""How long each step of a host waited for input. Times are picoseconds."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.input_pipeline.records import StepWaits
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR
+from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR, main_steps
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.pipeline_events import Spans
+    from traceanalyzer.tables.stage_events import Spans
 
-__all__ = ["periods", "requested", "step_waits"]
+_SIMILAR: Final = 2.0  # at most so many times the duration of a regular step without its wait
 
-_ALIKE: Final = 2.0  # times what a regular step takes without its wait
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StepWaits:
+    """How long one host's steps waited for input.
+
+    `table` has one row per step of the kind that took most time: `step`, `name`, `start_ps`,
+    `duration_ps`, `wait_ps` (within the step), `wait_before_ps` (after the step before it: a loop
+    may fetch its input outside of what it marks), `since_ps` (where that begins) and `counts`: true
+    for regular steps, and for outliers that are slow because they waited. The other figures cover
+    only these.
+    """
+
+    table: pd.DataFrame
+    steps: int
+    mean_ps: float  #: wait per step, including the wait before it
+    median_ps: float
+    share: float  #: of the steps' time, including the waits before them
+    other_ps: float  #: median duration of a step without its waits
 
 
 def requested(requests: Spans) -> Intervals:
@@ -28,12 +44,7 @@ def requested(requests: Spans) -> Intervals:
 
 
 def step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
-    """Return what one host's steps waited; None where it has none.
-
-    Args:
-        steps: The host's rows of the table of steps.
-        waiting: The times in which the program waited.
-    """
+    """Return how long one host's steps waited; None without steps."""
     if steps.empty:
         return None
     main = str(main_steps(steps)["name"].iloc[0])
@@ -41,8 +52,7 @@ def step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
     start = ordered["start_ps"].to_numpy(np.int64)
     end = start + ordered["duration_ps"].to_numpy(np.int64)
     # Whatever kind of step came before: validation between two epochs is no wait of training.
-    since = np.append(start[:1], np.maximum.accumulate(end)[:-1])
-    since = np.minimum(since, start)
+    since = np.minimum(np.append(start[:1], np.maximum.accumulate(end)[:-1]), start)
     mine = (ordered["name"].astype(str) == main).to_numpy()
     table = ordered[mine][["step", "name", "start_ps", "duration_ps"]].reset_index(drop=True)
     table["wait_ps"] = inside_ps(waiting, start, end)[mine]
@@ -64,23 +74,22 @@ def step_waits(steps: pd.DataFrame, waiting: Intervals) -> StepWaits | None:
 
 
 def _counts(table: pd.DataFrame, kind: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return which steps count: the regular ones, and those that only a wait makes outliers.
+    """Return which steps count: the regular ones, and those that are outliers only by their wait.
 
-    A slow pipeline makes some steps slow, and the others wait for nothing. What sets such a step
-    apart is its wait; without it, it takes about as long as the others. A step that is slow for
-    another reason, such as a checkpoint, says nothing about the pipeline.
+    Without its wait, such a step takes about as long as the others. A step that is slow for another
+    reason, such as a checkpoint, says nothing about the pipeline.
     """
     regular = kind == REGULAR
     wait = table["wait_ps"].to_numpy(np.float64)
     own = table["duration_ps"].to_numpy(np.float64) - wait
     usual = np.median(own[regular]) if regular.any() else 0.0
-    alike = (own <= _ALIKE * usual) | (own <= wait)
-    counts: NDArray[np.bool_] = regular | ((kind == OUTLIER) & alike)
+    is_similar = (own <= _SIMILAR * usual) | (own <= wait)
+    counts: NDArray[np.bool_] = regular | ((kind == OUTLIER) & is_similar)
     return counts
 
 
-def periods(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Return from when to when each step that counts had the program to itself, int64."""
+def periods(table: pd.DataFrame) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return begin and end of each step that counts, including the wait before it."""
     counted = table[table["counts"]]
     stop = (counted["start_ps"] + counted["duration_ps"]).to_numpy(np.int64)
     return counted["since_ps"].to_numpy(np.int64), stop

@@ -1,4 +1,4 @@
-"""What happened on each lane of a host: its steps, the streams of its devices, its threads."""
+"""The events of each lane of a host: its steps, the streams of its devices, its threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.report.text import copy_words, op_label
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import union
@@ -19,24 +19,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model import LaneKind
+    from traceanalyzer.model.times import LaneKind
     from traceanalyzer.run import Host
-    from traceanalyzer.tables.lanes import Lanes
+    from traceanalyzer.tables.thread_activity import ThreadActivity
 
-__all__ = ["KINDS", "HostLane", "Names", "host_lanes"]
-
-KINDS: Final = (*(doing.name.lower() for doing in Doing), "compute", "copy", "step")
+KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
 """What an event can be: what a thread did, a kernel, a copy, a step."""
 
 _COMPUTE: Final = KINDS.index("compute")
 _COPY: Final = KINDS.index("copy")
 _STEP: Final = KINDS.index("step")
-_WAITING: Final = (int(Doing.WAIT), int(Doing.CALL))
-_MOST_STEPS: Final = 20_000  # that bear their numbers
+_WAITING: Final = (int(ThreadState.WAIT), int(ThreadState.CALL))
+_MOST_STEPS: Final = 20_000  # that are numbered
 
 
 class _Name(NamedTuple):
-    """What an event can be."""
+    """A distinct event."""
 
     name: str | None
     kind: int
@@ -44,10 +42,10 @@ class _Name(NamedTuple):
 
 
 class Names:
-    """What the events of a run are; grows as lanes are gathered."""
+    """The distinct events of a run; grows as lanes are gathered."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start empty."""
         self.names: list[_Name] = []
 
     def add(self, found: Sequence[_Name]) -> int:
@@ -59,31 +57,18 @@ class Names:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostLane:
-    """A lane and its events, by start.
+    """A lane and its events, by start."""
 
-    Attributes:
-        name: Name of the thread, stream or kind of step.
-        kind: What it is a lane of.
-        start_ps: Starts, int64.
-        end_ps: Ends, int64, none before its start.
-        what: What each event is, a place in `Names`; int64.
-        busy_ps: How long something went on, waiting left out.
-        plane: The plane of the trace that it is on, or None.
-        device: The device whose it is, or None.
-        is_program: Whether it is the program's own thread.
-        shift_ps: What was added to its times.
-    """
-
-    name: str
+    name: str  # of the thread, stream, or kind of step
     kind: LaneKind
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    what: NDArray[np.int64]
-    busy_ps: int
+    what: NDArray[np.int64]  # each an index into `Names.names`
+    busy_ps: int  # waiting left out
     plane: str | None = None
     device: str | None = None
-    is_program: bool = False
-    shift_ps: int = 0
+    is_program: bool = False  # the program's own thread
+    shift_ps: int = 0  # added to its times
 
 
 def host_lanes(host: Host, names: Names) -> list[HostLane]:
@@ -159,7 +144,7 @@ def _is_out_of_order(line: NDArray[np.int64], start_ps: NDArray[np.int64]) -> bo
 
 
 def _device_events(host: Host, names: Names, lines: dict[tuple[str, str], int]) -> _DeviceEvents:
-    kernels, copies = host.tables.kernels, host.tables.copies
+    kernels, copies = host.tables.kernels, host.tables.transfers
     copies = copies[copies["device"].notna()]
     work = host.timeline.work
     if work is None:  # no kernel, so nothing was asked of the devices' clocks
@@ -216,8 +201,8 @@ def _named(
 
 
 def _loose_copies(host: Host, names: Names) -> Iterator[HostLane]:
-    """Yield the copies of which only the host tells: they are on no stream."""
-    copies = host.tables.copies
+    """Yield the copies that only the host recorded; they are on no stream."""
+    copies = host.tables.transfers
     copies = copies[copies["device"].isna()].sort_values("start_ps", kind="stable")
     if copies.empty:
         return
@@ -243,7 +228,7 @@ def _loose_copies(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _threads(host: Host, names: Names) -> Iterator[HostLane]:
-    lanes = host.tables.lanes
+    lanes = host.tables.threads
     if lanes is None or not len(lanes.start_ps):
         return
     begin, start, end, doing, row = _stretches(lanes)
@@ -267,7 +252,7 @@ def _threads(host: Host, names: Names) -> Iterator[HostLane]:
 
 
 def _stretches(
-    lanes: Lanes,
+    lanes: ThreadActivity,
 ) -> tuple[
     NDArray[np.int64],
     NDArray[np.int64],
@@ -275,14 +260,11 @@ def _stretches(
     NDArray[np.uint8],
     NDArray[np.int32],
 ]:
-    """Return the segments, those as one that follow on each other without change.
+    """Return the segments, merged if they continue unchanged, as around launches.
 
-    Such as an op's on a device, which its launches cut.
-
-    Returns:
-        First of each lane, one longer; start, end, `Doing` and row of each.
+    First of each lane and their number; start, end, `ThreadState`, and row of each.
     """
-    goes_on = (lanes.doing[1:] == lanes.doing[:-1]) & (lanes.row[1:] == lanes.row[:-1])
+    goes_on = (lanes.state[1:] == lanes.state[:-1]) & (lanes.row[1:] == lanes.row[:-1])
     goes_on &= lanes.start_ps[1:] == lanes.end_ps[:-1]
     inner = lanes.begin[(lanes.begin > 0) & (lanes.begin < len(lanes.start_ps))]
     goes_on[inner - 1] = False
@@ -293,7 +275,7 @@ def _stretches(
         np.searchsorted(first, lanes.begin),
         start,
         np.maximum(lanes.end_ps[last], start),
-        lanes.doing[first],
+        lanes.state[first],
         lanes.row[first],
     )
 
@@ -302,12 +284,12 @@ def _things(
     host: Host, doing: NDArray[np.uint8], row: NDArray[np.int32], names: Names
 ) -> NDArray[np.int64]:
     ops = host.tables.ops
-    key = (row.astype(np.int64) + 1) * len(Doing) + doing
-    is_used = np.zeros((len(ops) + 1) * len(Doing), np.bool_)
+    key = (row.astype(np.int64) + 1) * len(ThreadState) + doing
+    is_used = np.zeros((len(ops) + 1) * len(ThreadState), np.bool_)
     is_used[key] = True
     used = np.flatnonzero(is_used)
     place = np.cumsum(is_used) - 1
-    op, kind = used // len(Doing) - 1, (used % len(Doing)).tolist()
+    op, kind = used // len(ThreadState) - 1, (used % len(ThreadState)).tolist()
     shown = ops.iloc[op.clip(0)] if len(ops) else None
     labels = ids = [""] * len(used)
     if shown is not None:

@@ -10,18 +10,6 @@ import pandas as pd
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "ALLOCATIONS",
-    "COPIES",
-    "KERNELS",
-    "OPS",
-    "SCHEMAS",
-    "STAGES",
-    "STEPS",
-    "Column",
-    "Schema",
-]
-
 
 @dataclass(frozen=True)
 class Column:
@@ -142,8 +130,8 @@ KERNELS = Schema(
     },
 )
 
-COPIES = Schema(
-    "copies",
+TRANSFERS = Schema(
+    "transfers",
     {
         "host": Column("text", "host"),
         "device": Column("text", "device whose stream copied; null where only the host tells"),
@@ -269,4 +257,4 @@ STAGES = Schema(
     },
 )
 
-SCHEMAS = (OPS, KERNELS, COPIES, ALLOCATIONS, STEPS, STAGES)
+SCHEMAS = (OPS, KERNELS, TRANSFERS, ALLOCATIONS, STEPS, STAGES)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import networkx as nx
 import numpy as np
 
-from traceanalyzer.tables.lanes import Launches
+from traceanalyzer.tables.thread_activity import Launches
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import Spans, lanes_of_steps, walk_back, walk_through_devices
 
@@ -42,10 +42,10 @@ def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFram
     start = steps["start_ps"].to_numpy(np.int64)
     end = start + steps["duration_ps"].to_numpy(np.int64).clip(0)
     itself = np.ones(len(start), np.bool_)
-    spans = Spans(start, end, Launches(lanes_of_steps(tables.lanes, start), end, end, itself))
+    spans = Spans(start, end, Launches(lanes_of_steps(tables.threads, start), end, end, itself))
     if timeline.work is None:
-        return walk_back(spans, tables.lanes, None)
-    return walk_through_devices(spans, tables.lanes, timeline.work)
+        return walk_back(spans, tables.threads, None)
+    return walk_through_devices(spans, tables.threads, timeline.work)
 
 
 def path_graph(path: Parts, ops: pd.DataFrame) -> nx.DiGraph[int]:

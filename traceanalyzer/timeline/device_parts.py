@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.native.walk import busy_and_idle
-from traceanalyzer.tables.lanes import DEVICE_LANE, Launches
+from traceanalyzer.tables.thread_activity import Launches
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.tables.lanes import Lanes
+    from traceanalyzer.tables.thread_activity import ThreadActivity
     from traceanalyzer.timeline.device_work import DeviceWork
 
 __all__ = ["DeviceParts", "HostTimeline", "host_timeline"]
@@ -89,8 +90,8 @@ def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
         busy, (work.start_ps[copied], work.end_ps[copied]), (from_ps, to_ps)
     )
     gap = phase == Phase.UNATTRIBUTED
-    spans = Spans(start[gap], end[gap], _ended_by(end[gap], own, work, tables.lanes))
-    walked = walk_back(spans, tables.lanes, work)
+    spans = Spans(start[gap], end[gap], _ended_by(end[gap], own, work, tables.threads))
+    walked = walk_back(spans, tables.threads, work)
     event = np.append(copied, -1)[copy[~gap]]  # of the host's device work; the last is none
     return Parts(
         start_ps=np.concatenate([start[~gap], walked.start_ps]),
@@ -103,7 +104,10 @@ def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
 
 
 def _ended_by(
-    end_ps: NDArray[np.int64], own: NDArray[np.int64], work: DeviceWork, lanes: Lanes | None
+    end_ps: NDArray[np.int64],
+    own: NDArray[np.int64],
+    work: DeviceWork,
+    lanes: ThreadActivity | None,
 ) -> Launches:
     """Return the launch of what ended each gap of a device.
 
@@ -126,7 +130,7 @@ def _ended_by(
 
 def _program_parts(tables: HostTables) -> Parts | None:
     """Cut the time of the program's own thread, back from where it ended."""
-    lanes = tables.lanes
+    lanes = tables.threads
     lane = program_lane(lanes)
     if lanes is None or lane == DEVICE_LANE:
         return None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.lanes import DEVICE_LANE, Launches
+from traceanalyzer.tables.thread_activity import Launches
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class DeviceWork:
 
 def device_work(tables: HostTables) -> DeviceWork:
     """Gather what ran on a host's devices."""
-    kernels, copies = tables.kernels, tables.copies
+    kernels, copies = tables.kernels, tables.transfers
     on_device = np.flatnonzero(copies["device"].notna().to_numpy())
     devices = [str(device) for device in kernels["device"].unique()]
     every = _names(tables, "device")  # those that only copied come last
@@ -71,7 +72,7 @@ def device_work(tables: HostTables) -> DeviceWork:
     stream = _numbers(tables, on_device, "stream", streams)
     start_ps = np.concatenate([_starts(kernels), _starts(copies)[on_device]])
     took = np.concatenate([durations(kernels), durations(copies)[on_device]]).clip(0)
-    lanes = tables.lanes
+    lanes = tables.threads
     shift_ps = np.zeros(len(start_ps), np.int64) if lanes is None else lanes.early_ps
     start_ps = start_ps + shift_ps
     shifts_ps = np.zeros(len(every), np.int64)
@@ -101,7 +102,7 @@ def _unknown(n: int) -> Launches:
 
 def _names(tables: HostTables, column: str) -> list[str]:
     """Return what a column of the kernels, and then of the copies, holds."""
-    found = (tables.kernels[column], tables.copies[column].dropna())
+    found = (tables.kernels[column], tables.transfers[column].dropna())
     return list(dict.fromkeys(str(name) for values in found for name in values.unique()))
 
 
@@ -109,7 +110,7 @@ def _numbers(
     tables: HostTables, on_device: NDArray[np.int64], column: str, names: Sequence[str]
 ) -> NDArray[np.int64]:
     """Number what a column holds, of the kernels and of copies on devices."""
-    of_copies = _codes(tables.copies[column], names)[on_device]
+    of_copies = _codes(tables.transfers[column], names)[on_device]
     return np.concatenate([_codes(tables.kernels[column], names), of_copies])
 
 
@@ -131,7 +132,7 @@ def _rows(tables: HostTables) -> NDArray[np.int32]:
 
 def _blamed(tables: HostTables) -> NDArray[np.int32]:
     """Return the op that each copy is made for: its end on the host; -1 where none is known."""
-    ops, copies = tables.ops, tables.copies
+    ops, copies = tables.ops, tables.transfers
     on_host = np.isin(ops["placement"].astype(object).to_numpy(), _ON_THE_HOST)
     role = ops["role"].astype(object).to_numpy()
     counts = (on_host & (role == Role.COMPUTE)) | (role == Role.INPUT_PIPELINE)

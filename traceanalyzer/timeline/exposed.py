@@ -48,18 +48,18 @@ def with_exposed(tables: HostTables, timeline: HostTimeline) -> HostTables:
     if not devices:
         return tables
     of_ops = np.zeros(len(tables.ops), np.int64)
-    of_copies = np.zeros(len(tables.copies), np.int64)
-    on_device = np.zeros(len(tables.copies), np.bool_)
+    of_copies = np.zeros(len(tables.transfers), np.int64)
+    on_device = np.zeros(len(tables.transfers), np.bool_)
     for device in devices:
         parts = device.parts
         row = np.where(is_exposed(parts), parts.row, -1).astype(np.int64)
         of_ops += sum_by(row, parts.duration_ps, len(of_ops))
         of_copies += sum_by(parts.copy, parts.duration_ps, len(of_copies))
-        on_device |= (tables.copies["device"] == device.device).to_numpy()
+        on_device |= (tables.transfers["device"] == device.device).to_numpy()
     is_unplaced = (tables.ops["placement"] == "unknown") & (tables.ops["role"] == Role.COMPUTE)
     exposed_ps = pd.arrays.IntegerArray(of_ops // len(devices), is_unplaced.to_numpy(np.bool_))
     return replace(
         tables,
         ops=tables.ops.assign(exposed_ps=exposed_ps),
-        copies=tables.copies.assign(exposed_ps=pd.arrays.IntegerArray(of_copies, ~on_device)),
+        transfers=tables.transfers.assign(exposed_ps=pd.arrays.IntegerArray(of_copies, ~on_device)),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.timeline.device_work import durations
 from traceanalyzer.timeline.intervals import NO_TIME, common, union
 from traceanalyzer.timeline.phase import Phase
@@ -34,11 +34,11 @@ def overlap_share(
         Of the time in which some op of the host or of the input pipeline ran, or a copy to or from
         the device, the part in which a kernel ran too; None where none of them did.
     """
-    lanes, copies = tables.lanes, tables.copies
+    lanes, copies = tables.threads, tables.transfers
     own = (copies["device"] == device.device).to_numpy()
     work = [(copies["start_ps"].to_numpy(np.int64)[own] + shift_ps, durations(copies)[own])]
     if lanes is not None:
-        busy = np.isin(lanes.doing, (Doing.HOST_OP, Doing.INPUT))
+        busy = np.isin(lanes.state, (ThreadState.HOST_OP, ThreadState.INPUT))
         work.append((lanes.start_ps[busy], (lanes.end_ps - lanes.start_ps)[busy]))
     starts, lengths = (np.concatenate(column) for column in zip(*work, strict=True))
     beside = common(union(starts, lengths), within) if len(starts) else NO_TIME

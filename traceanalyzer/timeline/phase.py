@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from traceanalyzer.tables.lanes import Doing
+from traceanalyzer.tables.thread_activity import ThreadState
 
 __all__ = ["Phase"]
 
 
 class Phase(IntEnum):
-    """What a device did, or waited for; those of `Doing` mean the same."""
+    """What a device did, or waited for; those of `ThreadState` mean the same."""
 
-    HOST_OP = Doing.HOST_OP
-    INPUT = Doing.INPUT
-    LAUNCH = Doing.LAUNCH
-    RUNTIME = Doing.RUNTIME
-    PROGRAM = Doing.PROGRAM
-    UNPLACED = Doing.UNPLACED
+    HOST_OP = ThreadState.HOST_OP
+    INPUT = ThreadState.INPUT
+    LAUNCH = ThreadState.LAUNCH
+    RUNTIME = ThreadState.RUNTIME
+    PROGRAM = ThreadState.PROGRAM
+    UNPLACED = ThreadState.UNPLACED
     COMPUTE = 8
     """Some kernel ran."""
     COPY = 9

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.session_graphs import is_session_graph
+from traceanalyzer.tables.functions import is_session_graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.host_tables import HostTables
-    from traceanalyzer.tables.lanes import Lanes
+    from traceanalyzer.tables.thread_activity import ThreadActivity
 
 __all__ = ["Recurring", "recurring"]
 
@@ -41,7 +41,7 @@ class Recurring(NamedTuple):
 
 def recurring(tables: HostTables) -> Recurring:
     """Find the ops of a host that are not part of each step; none where steps are unknown."""
-    ops, lanes = tables.ops, tables.lanes
+    ops, lanes = tables.ops, tables.threads
     steps = tables.steps.sort_values("start_ps", kind="stable")
     none = np.zeros(len(ops), np.bool_)
     if len(steps) < _FEWEST_STEPS or lanes is None or ops.empty:
@@ -64,7 +64,7 @@ def recurring(tables: HostTables) -> Recurring:
     return Recurring(is_rare, is_rare & (inside == 0)[of_row])
 
 
-def _of_session(ops: pd.DataFrame, lanes: Lanes) -> NDArray[np.bool_]:
+def _of_session(ops: pd.DataFrame, lanes: ThreadActivity) -> NDArray[np.bool_]:
     """Tell which ops ran in a session: in a call of no function, and not eagerly."""
     in_call = np.zeros(len(ops), np.bool_)
     in_call[lanes.row[(lanes.row >= 0) & (lanes.call != 0)]] = True
@@ -75,7 +75,7 @@ def _of_session(ops: pd.DataFrame, lanes: Lanes) -> NDArray[np.bool_]:
 
 
 def _in_regular_runs(
-    of_session: NDArray[np.bool_], lanes: Lanes, is_rare: NDArray[np.bool_]
+    of_session: NDArray[np.bool_], lanes: ThreadActivity, is_rare: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Tell which ops of sessions are seen in a run of which half of the ops and more recur."""
     shown = (lanes.call != 0) & np.append(of_session, np.False_)[lanes.row]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from traceanalyzer.native import walk as native
-from traceanalyzer.tables.lanes import DEVICE_LANE
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.lanes import Lanes, Launches
+    from traceanalyzer.tables.thread_activity import Launches, ThreadActivity
     from traceanalyzer.timeline.device_work import DeviceWork
 
 __all__ = ["Parts", "Spans", "lanes_of_steps", "program_lane", "walk_back", "walk_through_devices"]
@@ -78,7 +78,7 @@ class Parts(NamedTuple):
         )
 
 
-def program_lane(lanes: Lanes | None) -> int:
+def program_lane(lanes: ThreadActivity | None) -> int:
     """Return the program's thread that marked most steps or else did most, -1 where none is known.
 
     A thread of which nothing is recorded does not tell when the program waited, so it is none: JAX
@@ -93,7 +93,7 @@ def program_lane(lanes: Lanes | None) -> int:
     return int(segments.argmax()) if segments.any() else DEVICE_LANE
 
 
-def lanes_of_steps(lanes: Lanes | None, start_ps: NDArray[np.int64]) -> NDArray[np.int32]:
+def lanes_of_steps(lanes: ThreadActivity | None, start_ps: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the thread that marked each step, by when it begins; else the program's."""
     program = np.full(len(start_ps), program_lane(lanes), np.int32)
     if lanes is None or not len(lanes.step_ps):
@@ -104,7 +104,7 @@ def lanes_of_steps(lanes: Lanes | None, start_ps: NDArray[np.int64]) -> NDArray[
     return np.where(is_told, lane, program).astype(np.int32)
 
 
-def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Parts:
+def walk_back(spans: Spans, lanes: ThreadActivity | None, work: DeviceWork | None) -> Parts:
     """Account for spans in which a device stood idle, or for those of the program.
 
     Args:
@@ -128,7 +128,7 @@ def walk_back(spans: Spans, lanes: Lanes | None, work: DeviceWork | None) -> Par
     return Parts(start, end, phase, row, np.full(len(event), -1, np.int64), proved).by_time()
 
 
-def walk_through_devices(spans: Spans, lanes: Lanes | None, work: DeviceWork) -> Parts:
+def walk_through_devices(spans: Spans, lanes: ThreadActivity | None, work: DeviceWork) -> Parts:
     """Account for spans, steps mostly, through threads and devices alike.
 
     Args:
@@ -170,12 +170,12 @@ def _before(work: DeviceWork, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     return before
 
 
-def _walked(spans: Spans, lanes: Lanes, *devices: NDArray[Any]) -> native.Walked:
+def _walked(spans: Spans, lanes: ThreadActivity, *devices: NDArray[Any]) -> native.Walked:
     links = lanes.links
     columns = native.WalkColumns(
         spans.start_ps, spans.end_ps, *spans.launch,
         lanes.begin, lanes.is_program,
-        lanes.start_ps, lanes.end_ps, lanes.doing, lanes.row, lanes.call,
+        lanes.start_ps, lanes.end_ps, lanes.state, lanes.row, lanes.call,
         links.begin, links.at_ps, links.from_lane, links.from_ps, links.is_proved,
         lanes.call_id, lanes.call_ps, lanes.call_lane, lanes.call_begins, lanes.call_ends,
         *devices,

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
+from traceanalyzer.format import counted
 from traceanalyzer.trace.printable import encodable, printable
-from traceanalyzer.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

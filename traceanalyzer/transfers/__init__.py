@@ -1,1 +1,1 @@
-"""Who copied what to whom, what that cost, and which ops the values go back and forth for."""
+"""Transfers between ops: who sent what to whom, what it cost, and what goes back and forth."""

@@ -2,154 +2,110 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import networkx as nx
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
 
-__all__ = ["Move", "Value", "cheapest_move"]
-
-_GPU: Final = ("side", "gpu")
-_CPU: Final = ("side", "cpu")
+_Node: TypeAlias = tuple[str, str | int]
+_GPU: Final[_Node] = ("side", "gpu")
+_CPU: Final[_Node] = ("side", "cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Value:
-    """What one op makes and others take: it is copied once if any of them is on the other side.
-
-    Attributes:
-        producer: The op that makes it.
-        consumers: Those that take it.
-        cost: What it costs to copy it, bytes or picoseconds; None where that is not known.
-    """
+    """What one op makes and others take: it is copied once if any of them is on the other side."""
 
     producer: str
     consumers: tuple[str, ...]
-    cost: int | None
+    cost: int | None  #: of a copy, bytes or picoseconds; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """The cheapest way to move ops.
-
-    Attributes:
-        to_gpu: Those to move from the CPU to the GPU, by name.
-        to_cpu: Those to move from the GPU to the CPU.
-        saved: How much less is copied: what is copied now and would not be any more, less what
-            would be copied in its place.
-        stays: How much is still copied, as far as it is known.
-        unknown_before: How many values of unknown cost are copied now.
-        unknown_after: How many of them still would be.
-    """
+    """The cheapest way to move ops, by name."""
 
     to_gpu: tuple[str, ...]
     to_cpu: tuple[str, ...]
-    saved: int
-    stays: int
-    unknown_before: int
-    unknown_after: int
+    saved: int  #: cost of what is no longer copied, less the cost of what is copied instead
+    stays: int  #: known cost of what is still copied
+    unknown_before: int  #: values of unknown cost that are copied now
+    unknown_after: int  #: how many of them are still copied
 
 
 def cheapest_move(
-    values: Iterable[Value],
-    on_cpu: Collection[str],
-    cannot_move: Callable[[str], bool] | Collection[str] = (),
+    values: Sequence[Value], on_cpu: Collection[str], cannot_move: Collection[str]
 ) -> Move | None:
     """Find the ops to move, either way, with which least is copied between CPU and GPU.
 
-    Moving all to one side is always possible on paper, so something must hold either side: those
-    that cannot move stay where they are. A value whose cost is not known is never copied anew; one
-    that is copied already counts for nothing, but that it is better gone. Of ways that copy as
-    little the one that moves fewest ops is taken.
+    A value of unknown cost is never newly copied; one that is copied already counts as zero, but
+    removing it is preferred. Of equally cheap ways, the one that moves fewest ops is taken.
 
     Args:
         values: What goes from which op to which; an op that is in none is not moved.
-        on_cpu: The ops that are on the CPU; all others are on the GPU.
-        cannot_move: The ops that stay where they are: one without a kernel for the other side, or
-            one whose work is worth more than the copies.
+        on_cpu: The ops on the CPU; all others are on the GPU.
+        cannot_move: Without such ops on either side, moving everything would always be cheapest.
 
     Returns:
-        The ops to move, or None where no way copies less.
+        None if no move copies less.
     """
-    known = tuple(values)
-    ops = list(dict.fromkeys(op for v in known for op in (v.producer, *v.consumers)))
-    stays = cannot_move if callable(cannot_move) else frozenset(cannot_move).__contains__
-    cpu = frozenset(on_cpu)
-    graph = _network(known, ops, cpu, stays)
-    _, (with_gpu, _) = nx.minimum_cut(graph, _GPU, _CPU)
+    ops = list(dict.fromkeys(op for v in values for op in (v.producer, *v.consumers)))
+    before = frozenset(on_cpu) & frozenset(ops)
+    network = _network(values, ops, before, frozenset(cannot_move))
+    _, (with_gpu, _) = nx.minimum_cut(network, _GPU, _CPU)
     after = frozenset(op for op in ops if ("op", op) not in with_gpu)
-    before = cpu & frozenset(ops)
-    copied = _copied(known, before), _copied(known, after)
-    move = Move(
-        to_gpu=tuple(op for op in ops if op in before and op not in after),
-        to_cpu=tuple(op for op in ops if op not in before and op in after),
-        saved=_cost(copied[0]) - _cost(copied[1]),
-        stays=_cost(copied[1]),
-        unknown_before=sum(v.cost is None for v in copied[0]),
-        unknown_after=sum(v.cost is None for v in copied[1]),
+    if before == after:
+        return None
+    copied_before, copied_after = (
+        [v for v in values if _is_copied(v, cpu)] for cpu in (before, after)
     )
-    return move if move.to_gpu or move.to_cpu else None
+    stays = sum(v.cost or 0 for v in copied_after)
+    return Move(
+        to_gpu=tuple(op for op in ops if op in before - after),
+        to_cpu=tuple(op for op in ops if op in after - before),
+        saved=sum(v.cost or 0 for v in copied_before) - stays,
+        stays=stays,
+        unknown_before=sum(v.cost is None for v in copied_before),
+        unknown_after=sum(v.cost is None for v in copied_after),
+    )
 
 
 def _network(
-    values: Sequence[Value], ops: Sequence[str], cpu: frozenset[str], stays: Callable[[str], bool]
-) -> nx.DiGraph[tuple[object, ...]]:
-    """Build the network whose minimum cut is the cheapest way.
+    values: Sequence[Value], ops: Sequence[str], cpu: frozenset[str], cannot_move: frozenset[str]
+) -> nx.DiGraph[_Node]:
+    """Build the network whose minimum cut is the cheapest move: the source's part is on the GPU.
 
-    What is left with the source is on the GPU. Costs count by more than there are ops, so that the
-    number of moved ops decides only between ways that cost the same; a value of unknown cost that
-    is copied counts as less than a single byte, and more than all moves.
+    Costs are scaled by more than the number of ops, so that the number of moved ops decides only
+    between moves of equal cost. Copying a value of unknown cost weighs less than a byte, and more
+    than moving all ops.
     """
-    graph: nx.DiGraph[tuple[object, ...]] = nx.DiGraph()
-    graph.add_nodes_from((_GPU, _CPU))
+    network: nx.DiGraph[_Node] = nx.DiGraph()
+    network.add_nodes_from((_GPU, _CPU))
     of_unknown = len(ops) + 1
     unit = of_unknown * (sum(v.cost is None for v in values) + 1)
     for op in ops:
         own = (("op", op), _CPU) if op in cpu else (_GPU, ("op", op))
-        if stays(op):
-            graph.add_edge(*own)  # without a capacity: it is never cut
-        else:
-            graph.add_edge(*own, capacity=1)
+        network.add_edge(*own, capacity=math.inf if op in cannot_move else 1)
     for number, value in enumerate(values):
-        capacity: int | None = None
         if value.cost is not None:
-            capacity = value.cost * unit
-        elif _is_copied(value, cpu):
-            capacity = of_unknown
-        # One node for what leaves the GPU and one for what comes to it: the value is copied once,
-        # however many take it.
+            capacity: float = value.cost * unit
+        else:
+            capacity = of_unknown if _is_copied(value, cpu) else math.inf
+        # One node for what leaves the GPU and one for what reaches it: the value is copied once,
+        # however many ops take it.
         producer = ("op", value.producer)
         leaves, comes = ("leaves", number), ("comes", number)
-        _add(graph, producer, leaves, capacity)
-        _add(graph, comes, producer, capacity)
+        network.add_edge(producer, leaves, capacity=capacity)
+        network.add_edge(comes, producer, capacity=capacity)
         for consumer in value.consumers:
-            graph.add_edge(leaves, ("op", consumer))
-            graph.add_edge(("op", consumer), comes)
-    return graph
-
-
-def _add(
-    graph: nx.DiGraph[tuple[object, ...]],
-    source: tuple[object, ...],
-    target: tuple[object, ...],
-    capacity: int | None,
-) -> None:
-    if capacity is None:
-        graph.add_edge(source, target)
-    else:
-        graph.add_edge(source, target, capacity=capacity)
+            network.add_edge(leaves, ("op", consumer), capacity=math.inf)
+            network.add_edge(("op", consumer), comes, capacity=math.inf)
+    return network
 
 
 def _is_copied(value: Value, cpu: frozenset[str]) -> bool:
     return any((op in cpu) != (value.producer in cpu) for op in value.consumers)
-
-
-def _copied(values: Sequence[Value], cpu: frozenset[str]) -> list[Value]:
-    return [value for value in values if _is_copied(value, cpu)]
-
-
-def _cost(values: Sequence[Value]) -> int:
-    return sum(value.cost or 0 for value in values)

@@ -1,4 +1,4 @@
-"""All that is found about the copies of a run, host by host."""
+"""What the transfers of a run cost, host by host."""
 
 from __future__ import annotations
 
@@ -8,127 +8,101 @@ from typing import TYPE_CHECKING
 from traceanalyzer.timeline.device_parts import HostTimeline
 from traceanalyzer.timeline.intervals import Intervals
 from traceanalyzer.timeline.phase import Phase
-from traceanalyzer.transfers.dataflow import Recorded, node_types
-from traceanalyzer.transfers.islands import islands
-from traceanalyzer.transfers.links import told_links
-from traceanalyzer.transfers.occasions import occasions
-from traceanalyzer.transfers.read_backs import read_backs
-from traceanalyzer.transfers.storms import storms
-from traceanalyzer.transfers.traffic import traffic
+from traceanalyzer.transfers.device_to_host_syncs import device_to_host_syncs
+from traceanalyzer.transfers.host_transfers import HostTransfers
+from traceanalyzer.transfers.measured_round_trips import measured_round_trips
+from traceanalyzer.transfers.recorded_graphs import RecordedGraphs, node_types
+from traceanalyzer.transfers.recorded_round_trips import recorded_round_trips
+from traceanalyzer.transfers.small_transfers import small_transfers
+from traceanalyzer.transfers.traffic import hardware_links, traffic
+from traceanalyzer.transfers.transfer_steps import transfer_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     import pandas as pd
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.tables.joined import Joined
-    from traceanalyzer.timeline.walk import Parts
-    from traceanalyzer.transfers.island import Island
-    from traceanalyzer.transfers.read_backs import ReadBack
-    from traceanalyzer.transfers.storms import Storm
+    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
+    from traceanalyzer.transfers.round_trips import RoundTrip
+    from traceanalyzer.transfers.small_transfers import SmallTransfers
     from traceanalyzer.transfers.traffic import Traffic
-
-__all__ = ["CopyCosts", "HostFacts", "copy_costs", "run_traffic"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostFacts:
-    """What is known of a host beside its tables.
-
-    Attributes:
-        name: Its name.
-        device_properties: The properties that each accelerator's plane states.
-        capture_file: What a capture recorded, or None.
-        joined: What that tells of its op table, or None.
-        timeline: What its devices did at each moment.
-    """
+    """What is known of a host beside its tables."""
 
     name: str
-    device_properties: Mapping[str, Mapping[str, str]]
+    device_properties: Mapping[str, Mapping[str, str]]  #: by device plane
     capture_file: CaptureFile | None
-    joined: Joined | None
+    joined: Joined | None  #: its op table, joined with the capture file
     timeline: HostTimeline = field(default_factory=HostTimeline)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class CopyCosts:
-    """What there is to say about copies, beside the graph.
+class TransferCosts:
+    """What the transfers of a run cost, each the most expensive first."""
 
-    Attributes:
-        storms: Many small copies, those that take longest first.
-        read_backs: Scalars that are read back each step, the longest waits first.
-        islands: Ops on the CPU that values come to from a GPU and leave for it again, those that
-            copy most first.
-    """
-
-    storms: tuple[Storm, ...]
-    read_backs: tuple[ReadBack, ...]
-    islands: tuple[Island, ...]
+    small_transfers: tuple[SmallTransfers, ...]
+    device_to_host_syncs: tuple[DeviceToHostSync, ...]
+    round_trips: tuple[RoundTrip, ...]
 
 
-def run_traffic(copies: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[HostFacts]) -> Traffic:
-    """Measure the copies of a run against what is known of its hosts' links."""
-    told = {
-        (host.name, device, direction): link
-        for host in hosts
-        for (device, direction), link in told_links(
-            host.device_properties, host.capture_file.gpus if host.capture_file else ()
-        ).items()
-    }
-    ran = {
-        (host.name, device.device): _kernel_times(
-            device.parts, host.timeline.shifts_ps[device.device]
-        )
-        for host in hosts
-        for device in host.timeline.devices
-    }
-    return traffic(copies, kernels, told, ran)
+def run_traffic(
+    transfers: pd.DataFrame, kernels: pd.DataFrame, hosts: Sequence[HostFacts]
+) -> Traffic:
+    """Measure the transfers of a run against what is known of its hosts' links."""
+    links, kernel_times = {}, {}
+    for host in hosts:
+        gpus = host.capture_file.gpus if host.capture_file else ()
+        for (device, direction), link in hardware_links(host.device_properties, gpus).items():
+            links[host.name, device, direction] = link
+        for device_parts in host.timeline.devices:
+            parts, device = device_parts.parts, device_parts.device
+            ran = parts.phase == Phase.COMPUTE
+            shift_ps = host.timeline.shifts_ps[device]  # tables keep the device's own clock
+            kernel_times[host.name, device] = Intervals(
+                parts.start_ps[ran] - shift_ps, parts.end_ps[ran] - shift_ps
+            )
+    return traffic(transfers, kernels, links, kernel_times)
 
 
-def _kernel_times(parts: Parts, shift_ps: int) -> Intervals:
-    """Return when some kernel of a device ran, by the device's clock as in the tables."""
-    ran = parts.phase == Phase.COMPUTE
-    return Intervals(parts.start_ps[ran] - shift_ps, parts.end_ps[ran] - shift_ps)
-
-
-def copy_costs(
-    copies: pd.DataFrame,
+def transfer_costs(
+    transfers: pd.DataFrame,
     ops: pd.DataFrame,
     steps: pd.DataFrame,
     measured: Traffic,
     hosts: Sequence[HostFacts],
-) -> CopyCosts:
-    """Find what there is to say about the copies of a run.
-
-    Args:
-        copies: Its copy table.
-        ops: Its op table.
-        steps: Its step table.
-        measured: What `run_traffic` tells of the copies.
-        hosts: Its hosts.
-    """
-    when = occasions(copies, steps)
-    takers = [str(name) for name in copies["consumer_name"].cat.categories]
+) -> TransferCosts:
+    """Find what the transfers of a run cost; `measured` is as from `run_traffic`."""
+    in_steps = transfer_steps(transfers, steps)
+    takers = [str(name) for name in transfers["consumer_name"].cat.categories]
     types: dict[str, str] = {}
     for host in hosts:
         if host.capture_file is not None and takers:
             types |= node_types(host.capture_file, takers)
-    return CopyCosts(
-        storms=storms(copies, measured, when),
-        read_backs=read_backs(copies, ops, measured, when, types),
-        islands=tuple(island for host in hosts for island in _islands(copies, ops, host)),
+    return TransferCosts(
+        small_transfers=small_transfers(transfers, measured, in_steps),
+        device_to_host_syncs=device_to_host_syncs(transfers, ops, measured, in_steps, types),
+        round_trips=tuple(r for host in hosts for r in _round_trips(transfers, ops, host)),
     )
 
 
-def _islands(copies: pd.DataFrame, ops: pd.DataFrame, host: HostFacts) -> Iterator[Island]:
-    own = copies[copies["host"] == host.name]
-    if own.empty:
-        return
+def _round_trips(transfers: pd.DataFrame, ops: pd.DataFrame, host: HostFacts) -> list[RoundTrip]:
+    """Find the round trips of a host: by the graphs of a capture, if any, and by transfers."""
     rows = ops[ops["host"] == host.name]
-    recorded = None
+    own = HostTransfers(transfers[transfers["host"] == host.name], rows)
+    if not len(own.leaving):
+        return []
+    found: list[RoundTrip] = []
+    has_graphs = host.capture_file is not None and host.joined is not None
     if host.capture_file is not None and host.joined is not None:
         functions = rows["function"].astype(object)
         labels = functions.where(functions.notna(), None).tolist()
-        recorded = Recorded(host.capture_file, host.joined.records, labels)
-    yield from islands(own, rows, recorded)
+        graphs = RecordedGraphs(host.capture_file, host.joined.records, labels)
+        found += recorded_round_trips(own, graphs)
+    op_ids = {op.op_id for round_trip in found for op in round_trip.ops}
+    found += measured_round_trips(own, op_ids, guess=not has_graphs)
+    return sorted(found, key=lambda round_trip: round_trip.order)

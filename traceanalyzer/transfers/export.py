@@ -1,4 +1,4 @@
-"""The copy graph as a file: GraphML for programs that draw graphs, JSON for all others."""
+"""The transfer graph as a file: GraphML for programs that draw graphs, JSON for all others."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ import networkx as nx
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["FORMATS", "as_graphml", "as_json"]
-
 # What XML 1.0 cannot hold (section 2.2), and what its readers change: line ends and tabs.
 _NOT_IN_XML = re.compile("[^\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def as_graphml(graph: nx.MultiDiGraph[str]) -> str:
-    r"""Return a copy graph as GraphML.
+    r"""Return a transfer graph as GraphML.
 
     Nodes and edges are numbered; a node's own name is its attribute `node`, an edge's key its
-    attribute `direction`. What is unknown is left out. Characters that XML cannot hold are written
+    attribute `direction`. Unknown values are left out. Characters that XML cannot hold are written
     as in Python, `\x07`.
     """
     plain: nx.MultiDiGraph[str] = nx.MultiDiGraph()
@@ -31,17 +29,17 @@ def as_graphml(graph: nx.MultiDiGraph[str]) -> str:
         plain.add_node(number[node], **_known({"node": node, **attributes}))
     edges = graph.edges(keys=True, data=True)
     for k, (source, target, direction, attributes) in enumerate(edges):
-        told = _known({"direction": direction, **attributes})
-        plain.add_edge(number[source], number[target], key=f"e{k}", edge=f"e{k}", **told)
+        known = _known({"direction": direction, **attributes})
+        plain.add_edge(number[source], number[target], key=f"e{k}", edge=f"e{k}", **known)
     stream = io.BytesIO()
     nx.write_graphml_xml(plain, stream, named_key_ids=True, edge_id_from_attribute="edge")
     return stream.getvalue().decode("utf-8") + "\n"
 
 
 def as_json(graph: nx.MultiDiGraph[str]) -> str:
-    """Return a copy graph as JSON: what `networkx.node_link_graph(data, edges="edges")` reads.
+    """Return a transfer graph as JSON: what `networkx.node_link_graph(data, edges="edges")` reads.
 
-    Keys of edges are the attributes of `copy_graph.graph.copy_graph`, unknown values null.
+    Keys of edges are the attributes of `transfer_graph`, unknown values null.
     """
     plain = {
         "directed": True,
@@ -60,7 +58,7 @@ FORMATS: Mapping[str, Callable[[nx.MultiDiGraph[str]], str]] = {
     ".graphml": as_graphml,
     ".json": as_json,
 }
-"""How each ending of a file's name is written."""
+"""Writers by the ending of the file name."""
 
 
 def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:

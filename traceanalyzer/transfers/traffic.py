@@ -1,4 +1,4 @@
-"""What is known of each copy beside its size: how much of it compute hid, and what it went over."""
+"""How much of each transfer compute hid, and what its link could carry."""
 
 from __future__ import annotations
 
@@ -9,119 +9,123 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.timeline.intervals import inside_ps, union
-from traceanalyzer.transfers.grouping import codes_of
-from traceanalyzer.transfers.links import Link
+from traceanalyzer.transfers.ends import codes_of
 from traceanalyzer.units import PS_PER_S
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.model.transfers import LinkSource
     from traceanalyzer.timeline.intervals import Intervals
 
-__all__ = ["LARGE_BYTES", "Traffic", "rows_of_devices", "traffic"]
-
-LARGE_BYTES: Final = 128 * 1024
-"""Size from which what it takes to set a copy off matters little: a tenth at 10 GB/s."""
-
+# From this size on, setting a transfer off matters little: a tenth of its time at 10 GB/s.
+_LARGE_BYTES: Final = 128 * 1024
 _TOLERANCE: Final = 1.05  # clocks of devices tick in steps
+# Bytes per second that one lane carries one way, after line coding: transfers per second times
+# 8b/10b (generations 1 and 2), 128b/130b (3 to 5), 242/256 (6, in flits).
+_LANE_BYTES_PER_S: Final = {
+    1: 2.5e9 * 8 / 10 / 8,
+    2: 5e9 * 8 / 10 / 8,
+    3: 8e9 * 128 / 130 / 8,
+    4: 16e9 * 128 / 130 / 8,
+    5: 32e9 * 128 / 130 / 8,
+    6: 64e9 * 242 / 256 / 8,
+}
+_MAX_LANES: Final = 32
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Traffic:
-    """What is known of each row of the copy table.
+@dataclass(frozen=True)
+class Link:
+    """What transfers of one direction could reach on a device.
 
-    Attributes:
-        hidden_ps: Of its time, that in which a kernel of its device ran; null where the device or
-            its time is not known.
-        link: Index into `links`, -1 where none is known; int64.
-        links: The links.
-        kernels: When some kernel ran, by host and device; of the devices that copies are known of.
+    The source of the rate is PCI Express, the device's own memory, or the fastest large transfer
+    in that direction in the trace (`seen`: then it is a lower bound).
     """
 
-    hidden_ps: pd.arrays.IntegerArray
-    link: NDArray[np.int64]
+    bytes_per_s: float  #: one way
+    source: LinkSource
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """What is known of each row of the transfer table beside its size and time."""
+
+    hidden_ps: pd.arrays.IntegerArray  #: of its time, while a kernel of its device ran
+    link: NDArray[np.int64]  #: index into `links`, -1 for unknown
     links: tuple[Link, ...]
-    kernels: Mapping[tuple[str, str], Intervals]
+    kernels: Mapping[tuple[str, str], Intervals]  #: when a kernel ran, by host and device
 
 
 def traffic(
-    copies: pd.DataFrame,
+    transfers: pd.DataFrame,
     kernels: pd.DataFrame,
-    told: Mapping[tuple[str, str, str], Link] | None = None,
-    kernel_times: Mapping[tuple[str, str], Intervals] | None = None,
+    links: Mapping[tuple[str, str, str], Link],
+    kernel_times: Mapping[tuple[str, str], Intervals],
 ) -> Traffic:
-    """Measure copies.
+    """Measure transfers.
 
     Args:
-        copies: The copy table.
+        transfers: The transfer table.
         kernels: The kernel table.
-        told: The links that are known, by host, device and direction. One that a copy outran is
-            not the link it took. Where none is known, the fastest large copy of that direction in
-            the trace stands in.
-        kernel_times: When some kernel ran, by host and device; what is not there is looked up.
+        links: The known links, by host, device and direction. One that a transfer outran is not
+            the link it took. If none is known, the fastest large transfer in that direction counts.
+        kernel_times: When a kernel ran, by host and device; computed for devices that lack it.
     """
-    seen = _fastest(copies)
-    codes = [codes_of(copies[c]) for c in ("host", "device", "direction")]
-    texts = [[*map(str, copies[c].cat.categories), ""] for c in ("host", "device", "direction")]
-    sizes = [len(t) for t in texts]
-    packed = ((codes[0] + 1) * sizes[1] + codes[1] + 1) * sizes[2] + codes[2] + 1
-    distinct, inverse = np.unique(packed, return_inverse=True)
+    fastest = _fastest(transfers)
+    columns = [transfers[c] for c in ("host", "device", "direction")]
+    texts = [[*map(str, column.cat.categories), ""] for column in columns]
+    shape = tuple(map(len, texts))
+    codes = [codes_of(c) % n for c, n in zip(columns, shape, strict=True)]  # null is the last
+    distinct, inverse = np.unique(np.ravel_multi_index(tuple(codes), shape), return_inverse=True)
     numbers: dict[Link, int] = {}
     chosen = []
-    for code in distinct.tolist():
-        rest, direction = divmod(code, sizes[2])
-        host, device = divmod(rest, sizes[1])
-        key = (texts[0][host - 1], texts[1][device - 1], texts[2][direction - 1])
-        link = _link(key, told or {}, seen)
+    for place in zip(*(c.tolist() for c in np.unravel_index(distinct, shape)), strict=True):
+        host, device, direction = (names[k] for names, k in zip(texts, place, strict=True))
+        link = _link(links.get((host, device, direction)), fastest.get(direction))
         chosen.append(-1 if link is None else numbers.setdefault(link, len(numbers)))
-    rows = rows_of_devices(copies)
-    known = kernel_times or {}
-    times = {d: known[d] if d in known else _kernel_times(kernels, *d) for d in rows}
+    rows = rows_of_devices(transfers)
+    times = {
+        device: kernel_times[device] if device in kernel_times else _kernel_times(kernels, *device)
+        for device in rows
+    }
     return Traffic(
-        hidden_ps=_hidden_ps(copies, rows, times),
+        hidden_ps=_hidden_ps(transfers, rows, times),
         link=np.array(chosen, np.int64)[inverse.reshape(-1)],
         links=tuple(numbers),
         kernels=times,
     )
 
 
-def _link(
-    key: tuple[str, str, str], told: Mapping[tuple[str, str, str], Link], seen: Mapping[str, float]
-) -> Link | None:
-    fastest = seen.get(key[2])
-    known = told.get(key)
+def _link(known: Link | None, fastest: float | None) -> Link | None:
     if known is not None and (fastest is None or fastest <= known.bytes_per_s * _TOLERANCE):
         return known
-    return None if fastest is None else Link(bytes_per_s=fastest, source="seen")
+    return None if fastest is None else Link(fastest, "seen")
 
 
-def _fastest(copies: pd.DataFrame) -> dict[str, float]:
-    """Return the highest rate of the large copies of each direction, bytes a second."""
-    size = copies["bytes"].fillna(0).to_numpy(np.int64)
-    took = copies["duration_ps"].fillna(0).to_numpy(np.int64)
-    code = copies["direction"].cat.codes.to_numpy()
-    found = {}
-    large = (size >= LARGE_BYTES) & (took > 0)
-    for k, direction in enumerate(copies["direction"].cat.categories):
-        of_it = large & (code == k)
-        if of_it.any():
-            found[str(direction)] = float((size[of_it] / took[of_it]).max() * PS_PER_S)
-    return found
+def _fastest(transfers: pd.DataFrame) -> dict[str, float]:
+    """Return the highest rate of the large transfers of each direction, bytes per second."""
+    size = transfers["bytes"].fillna(0).to_numpy(np.int64)
+    took = transfers["duration_ps"].fillna(0).to_numpy(np.int64)
+    large = np.flatnonzero((size >= _LARGE_BYTES) & (took > 0))
+    rate = pd.Series(size[large] / took[large] * PS_PER_S)
+    direction = transfers["direction"].astype(object).to_numpy()[large]
+    return {str(name): float(most) for name, most in rate.groupby(direction).max().items()}
 
 
 def _hidden_ps(
-    copies: pd.DataFrame,
+    transfers: pd.DataFrame,
     rows: Mapping[tuple[str, str], NDArray[np.int64]],
     kernels: Mapping[tuple[str, str], Intervals],
 ) -> pd.arrays.IntegerArray:
-    """Return how much of each copy's time some kernel of its device ran, null where unknown."""
-    took = copies["duration_ps"]
-    start = copies["start_ps"].to_numpy(np.int64)
+    """Return how much of each transfer's time a kernel of its device ran, null where unknown."""
+    took = transfers["duration_ps"]
+    start = transfers["start_ps"].to_numpy(np.int64)
     end = start + took.fillna(0).to_numpy(np.int64)
-    hidden = np.zeros(len(copies), np.int64)
-    is_known = np.zeros(len(copies), np.bool_)
+    hidden = np.zeros(len(transfers), np.int64)
+    is_known = np.zeros(len(transfers), np.bool_)
     for device, chosen in rows.items():
         hidden[chosen] = inside_ps(kernels[device], start[chosen], end[chosen])
         is_known[chosen] = True
@@ -130,7 +134,6 @@ def _hidden_ps(
 
 
 def _kernel_times(kernels: pd.DataFrame, host: str, device: str) -> Intervals:
-    """Return when some kernel of a device ran."""
     chosen = ((kernels["host"] == host) & (kernels["device"] == device)).to_numpy()
     return union(
         kernels["start_ps"].to_numpy(np.int64)[chosen],
@@ -138,13 +141,47 @@ def _kernel_times(kernels: pd.DataFrame, host: str, device: str) -> Intervals:
     )
 
 
-def rows_of_devices(copies: pd.DataFrame) -> dict[tuple[str, str], NDArray[np.int64]]:
-    """Return the rows of the copies of each host and device that are known."""
-    host, device = (codes_of(copies[c]) for c in ("host", "device"))
-    hosts, devices = (copies[c].cat.categories for c in ("host", "device"))
+def rows_of_devices(transfers: pd.DataFrame) -> dict[tuple[str, str], NDArray[np.int64]]:
+    """Return the rows of each known host and device."""
+    host, device = (codes_of(transfers[c]) for c in ("host", "device"))
+    hosts, devices = (transfers[c].cat.categories for c in ("host", "device"))
     packed = np.where((host >= 0) & (device >= 0), host * len(devices) + device, -1)
     return {
         (str(hosts[p // len(devices)]), str(devices[p % len(devices)])): np.flatnonzero(packed == p)
         for p in np.unique(packed).tolist()
         if p >= 0
     }
+
+
+def hardware_links(
+    device_properties: Mapping[str, Mapping[str, str]], gpus: Sequence[Mapping[str, Json]]
+) -> dict[tuple[str, str], Link]:
+    """Return the links that the hardware's properties define, by device plane and direction.
+
+    Between host and device, what PCI Express carries; within a device, half of its memory
+    bandwidth, since a copy reads and writes.
+
+    Args:
+        device_properties: The properties that each device's plane states (cupti_collector.cc,
+            GetDeviceCapabilities; `memory_bandwidth` in bytes per second).
+        gpus: What NVML says of the GPUs. Their order need not be TensorFlow's, so the link counts
+            only if it is the same for all.
+    """
+    links: dict[tuple[str, str], Link] = {}
+    buses = {(gpu.get("pcie_generation"), gpu.get("pcie_width")) for gpu in gpus}
+    bus = pcie_bytes_per_s(*buses.pop()) if len(buses) == 1 else None
+    for device, properties in device_properties.items():
+        if bus is not None:
+            links |= {(device, direction): Link(bus, "pcie") for direction in ("h2d", "d2h")}
+        bandwidth = properties.get("memory_bandwidth", "")
+        if bandwidth.isascii() and bandwidth.isdecimal() and int(bandwidth):
+            links[device, "d2d"] = Link(int(bandwidth) / 2, "memory")
+    return links
+
+
+def pcie_bytes_per_s(generation: Json, width: Json) -> float | None:
+    """Return what a PCI Express link carries one way, None if there is no such link."""
+    if not isinstance(generation, int) or not isinstance(width, int):
+        return None
+    lane = _LANE_BYTES_PER_S.get(generation)
+    return None if lane is None or not 0 < width <= _MAX_LANES else lane * width

@@ -6,12 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
-from traceanalyzer.report import text
+from traceanalyzer.format import duration, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-__all__ = ["MEASURES", "Amount", "Copied", "Measure", "amount", "copies_of", "known_measures"]
 
 MeasureId: TypeAlias = Literal["bytes", "time", "count"]
 
@@ -41,7 +39,7 @@ class Measure:
     caption: str
 
     def of(self, copied: Copied) -> float | None:
-        """Returns how much copies have of it; None where that is not known."""
+        """Return how much copies have of it; None where that is not known."""
         value = {"bytes": copied.bytes, "time": copied.total_us, "count": copied.count}[self.id]
         # Time may be anything in a broken trace; nothing is less wide than nothing.
         return None if value is None or not math.isfinite(value) else max(0.0, float(value))
@@ -55,7 +53,7 @@ MEASURES: Final = (
 
 
 def known_measures(copied: Sequence[Copied]) -> tuple[Measure, ...]:
-    """Returns the measures that are known of any of these copies; of some copies, at least one."""
+    """Return the measures that are known of any of these copies; of some copies, at least one."""
     return tuple(m for m in MEASURES if any(m.of(one) is not None for one in copied))
 
 
@@ -73,12 +71,12 @@ class Amount:
         """The bytes, in words."""
         if self.bytes is None:
             return "size unknown"
-        return f"{'≥ ' if self.unsized else ''}{text.size(self.bytes)}"
+        return f"{'≥ ' if self.unsized else ''}{size(self.bytes)}"
 
     @property
     def time(self) -> str:
         """The time, in words."""
-        return "time unknown" if self.total_us is None else str(text.duration(self.total_us))
+        return "time unknown" if self.total_us is None else str(duration(self.total_us))
 
     @property
     def copies(self) -> str:
@@ -89,27 +87,22 @@ class Amount:
     def words(self) -> str:
         """All of it, exact."""
         if self.bytes is None:
-            size = self.size
+            how_much = self.size
         else:
-            size = f"{'at least ' if self.unsized else ''}{text.size(self.bytes).exact}"
-        return f"{size}, {text.count(self.count)} {_plural(self.count)}, copy {self._long_time}"
+            how_much = f"{'at least ' if self.unsized else ''}{size(self.bytes).exact}"
+        return f"{how_much}, {self.count:,} {_plural(self.count)}, copy {self._long_time}"
 
     @property
     def _long_time(self) -> str:
         return self.time if self.total_us is None else f"time {self.time}"
 
     def told(self, measure: Measure) -> str:
-        """Returns what a measure says of it."""
+        """Return what a measure says of it."""
         return {"bytes": self.size, "time": self.time, "count": self.copies}[measure.id]
 
 
 def amount(copied: Iterable[Copied], unsized: int | None = None) -> Amount:
-    """Returns the sums over copies.
-
-    Args:
-        copied: The copies.
-        unsized: How many of them have no size; without it, all those of which no byte is known.
-    """
+    """Return the sums over copies."""
     every = tuple(copied)
     sizes = [one.bytes for one in every if one.bytes is not None]
     times = [one.total_us for one in every if one.total_us is not None]
@@ -123,11 +116,11 @@ def amount(copied: Iterable[Copied], unsized: int | None = None) -> Amount:
 
 
 def copies_of(count: int) -> str:
-    """Returns a number of copies in few characters."""
+    """Return a number of copies in few characters."""
     for unit, factor in (("T", 10**12), ("G", 10**9), ("M", 10**6)):
         if count >= factor:
             return f"{count // factor:,} {unit} copies"
-    return f"{text.count(count)} {_plural(count)}"
+    return f"{count:,} {_plural(count)}"
 
 
 def _plural(count: int) -> str:

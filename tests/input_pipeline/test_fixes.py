@@ -1,0 +1,105 @@
+"""What helps against a slow stage, and the bounds of what a step gains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.input_pipeline.paced import MS, found, from_source, made_ahead, on_own_thread
+
+if TYPE_CHECKING:
+    from traceanalyzer.input_pipeline.verdict import HostInput
+
+
+def bounds(use: HostInput) -> dict[str, tuple[float, float]]:
+    """Low and high bound of each fix, in milliseconds to the second decimal."""
+    return {c.kind: (round(c.low_ps / MS, 2), round(c.high_ps / MS, 2)) for c in use.fixes}
+
+
+def test_a_map_on_the_steps_own_thread_is_made_ahead_or_made_by_several() -> None:
+    # 6 ms of work and 4 ms of step: beside it, 2 ms are left to wait for; on 4 CPUs none.
+    use = found(on_own_thread(10_000, 6_000))
+    assert bounds(use) == {"parallel": (6.0, 6.0), "prefetch": (4.0, 4.0)}
+    assert use.fixes[0].kind == "parallel"
+    assert "num_parallel_calls=tf.data.AUTOTUNE" in use.fixes[0].code
+
+
+def test_steps_without_a_gpu_may_need_the_cpus_themselves() -> None:
+    use = found(on_own_thread(10_000, 4_000), has_gpu=False)
+    assert bounds(use)["prefetch"] == (3.0, 4.0)  # the work, shared by 4 CPUs, is still to be done
+
+
+def test_calls_in_turn_become_several() -> None:
+    # 10 ms of calls a step, of which the step's own 4 ms hide some already.
+    use = found(*made_ahead(10_000, 6_000, 10_000))
+    assert bounds(use)["parallel"] == (pytest.approx(5.0, abs=0.1), 6.0)
+
+
+def test_a_python_function_may_hold_its_lock() -> None:
+    use = found(*made_ahead(10_000, 6_000, 10_000, python=True))
+    low, high = bounds(use)["parallel"]
+    assert low == pytest.approx(0.0, abs=0.1)
+    assert high == 6.0
+
+
+def test_what_tf_data_tunes_itself_is_not_advised() -> None:
+    use = found(*made_ahead(10_000, 6_000, 10_000, parallelism=4, autotune="true"))
+    assert "parallel" not in bounds(use)
+
+
+def test_a_cache_needs_a_second_epoch() -> None:
+    assert "cache" not in bounds(found(*made_ahead(10_000, 6_000, 10_000)))
+    use = found(*made_ahead(10_000, 6_000, 10_000, epochs=2, autotune="true"))
+    low, high = bounds(use)["cache"]
+    assert high == 6.0
+    assert low == pytest.approx(3.0, abs=0.1)  # the first of two epochs gains nothing
+
+
+def test_a_cache_of_what_python_makes_may_be_wrong() -> None:
+    use = found(*made_ahead(10_000, 6_000, 10_000, epochs=2, python=True, autotune="true"))
+    assert bounds(use)["cache"] == (0.0, 6.0)
+    assert "the same for the same element" in use.fixes[0].text
+
+
+def test_many_short_calls_are_better_made_for_a_batch() -> None:
+    use = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=10, batch=100))
+    low, high = bounds(use)["vectorise"]
+    assert (low, high) == (pytest.approx(4.46, abs=0.05), 6.0)
+    fix = next(f for f in use.fixes if f.kind == "vectorise")
+    assert "batch(100)" in fix.code
+    long_ops = found(*made_ahead(10_000, 6_000, 10_000, calls=100, op_time=90, batch=100))
+    assert "vectorise" not in bounds(long_ops)
+
+
+def test_of_a_generator_in_python_several_may_give_elements() -> None:
+    use = found(*from_source(10_000, 6_000, 10_000, "Generator", python=True))
+    assert use.slow is not None
+    assert use.slow.stage == "Root::Prefetch::Generator"
+    assert bounds(use) == {"generator": (0.0, 6.0)}  # Python may do one after the other
+    assert "cycle_length=4" in use.fixes[0].code
+
+
+@given(
+    period=st.integers(1_000, 20_000),
+    share=st.integers(6, 95),
+    ahead=st.booleans(),
+    python=st.booleans(),
+    epochs=st.integers(1, 3),
+    has_gpu=st.booleans(),
+)
+def test_no_gain_is_above_the_wait(  # noqa: PLR0913 - what hypothesis varies
+    *, period: int, share: int, ahead: bool, python: bool, epochs: int, has_gpu: bool
+) -> None:
+    wait = period * share // 100
+    threads = (
+        made_ahead(period, wait, period, python=python, epochs=epochs)
+        if ahead
+        else [on_own_thread(period, wait, epochs=epochs)]
+    )
+    use = found(*threads, has_gpu=has_gpu)
+    assert use.waits is not None
+    for fix in use.fixes:
+        assert 0 <= fix.low_ps <= fix.high_ps <= use.waits.mean_ps

@@ -1,0 +1,178 @@
+"""Scalars read back each step: whose they are, how often, and what waits for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.corpus import CORPUS, needs_corpus
+from tests.traces import (
+    executor,
+    gpu,
+    host,
+    kernel,
+    launch,
+    old_copy,
+    old_kernel,
+    op,
+    step,
+    stream,
+    thread,
+    us,
+)
+from tests.transfers.made import GPU, made, recorded
+from traceanalyzer.run import load
+
+if TYPE_CHECKING:
+    from tests.traces import Event
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.transfers.device_to_host_syncs import DeviceToHostSync
+
+US = 10**6
+
+
+def found(
+    copies: list[Event],
+    *,
+    steps: int = 2,
+    pool: tuple[Event, ...] = (),
+    capture_file: CaptureFile | None = None,
+) -> tuple[DeviceToHostSync, ...]:
+    marks = [step(k, us(1000 * k, 1000)) for k in range(steps)]
+    run = made(
+        host(thread("python", 1)(*marks), thread("tf_Compute", 2)(*pool)),
+        gpu(0)(stream(9)(*copies)),
+        capture_file=capture_file,
+    )
+    return run.costs.device_to_host_syncs
+
+
+def predicate(at: int, size: int = 1, consumer: str = "cond/x/_6") -> Event:
+    return old_copy(
+        "D2H", size, us(at, 2), "p/_1:_HostRecv", producer="p", consumer=consumer, correlation=at
+    )
+
+
+class TestReader:
+    def test_the_predicate_of_a_conditional_by_the_name_of_what_stands_in_for_it(self) -> None:
+        (back,) = found([predicate(100), predicate(1100)])
+
+        assert (back.reader, back.certainty) == ("predicate", "likely")
+        assert (back.source_name, back.consumer_name) == ("p", "cond/x/_6")
+        assert (back.count, back.count_per_step, back.bytes_each) == (2, 1.0, 1.0)
+        assert back.time_ps == 4 * US
+
+    def test_a_capture_tells_that_it_is_control_flow(self) -> None:
+        capture_file = recorded(
+            "f", ("p", "Less", GPU, ()), ("my_choice/x/_6", "_SwitchN", GPU, ("p",))
+        )
+        copies = [predicate(k, 4, "my_choice/x/_6") for k in (100, 1100)]
+
+        (back,) = found(copies, capture_file=capture_file)
+        assert (back.reader, back.certainty) == ("predicate", "certain")
+
+    def test_an_op_on_the_cpu(self) -> None:
+        copies = [
+            old_copy("D2H", 4, us(k, 2), "a/_1:_Send", producer="a", consumer="b")
+            for k in (100, 1100)
+        ]
+
+        (back,) = found(copies, pool=(executor(us(50, 90))(op("b", "AsString", us(105, 9))),))
+        assert (back.reader, back.certainty) == ("cpu_op", "certain")
+
+    def test_the_program_itself(self) -> None:
+        """The value of a tensor of which nothing tells what made it."""
+        (back,) = found([old_copy("D2H", 4, us(k, 2)) for k in (100, 1100)])
+
+        assert (back.reader, back.certainty) == ("python", "certain")
+        assert (back.source, back.source_name, back.consumer_name) == ("gpu:0", None, None)
+
+
+class TestHowOften:
+    def test_in_half_of_the_steps_at_least(self) -> None:
+        copies = [old_copy("D2H", 4, us(1000 * k, 2)) for k in (1, 2)]
+
+        assert len(found(copies, steps=4)) == 1
+        assert found(copies, steps=5) == ()
+
+    def test_what_comes_after_a_step_belongs_to_it(self) -> None:
+        marks = [step(k, us(1000 * k, 400)) for k in range(3)]
+        run = made(
+            host(thread("python", 1)(*marks)),
+            gpu(0)(stream(9)(*(old_copy("D2H", 4, us(1000 * k + 500, 2)) for k in range(3)))),
+        )
+
+        (back,) = run.costs.device_to_host_syncs
+        assert back.count_per_step == 1.0
+
+    def test_more_than_a_scalar_is_none(self) -> None:
+        assert len(found([old_copy("D2H", 16, us(k, 2)) for k in (100, 1100)])) == 1
+        assert found([old_copy("D2H", 17, us(k, 2)) for k in (100, 1100)]) == ()
+
+    def test_without_steps_three_are_a_habit(self) -> None:
+        copies = [old_copy("D2H", 4, us(k, 2)) for k in (100, 200, 300)]
+
+        (back,) = found(copies, steps=0)
+        assert (back.count, back.count_per_step) == (3, None)
+        assert found(copies[:2], steps=0) == ()
+
+
+class TestWaiting:
+    def test_from_the_asking_to_the_end_of_the_copy(self) -> None:
+        """Asked for at 50 and 1070, there at 102 and 1102: 52 + 32."""
+        (back,) = found(
+            [predicate(100), predicate(1100)],
+            pool=(launch(us(50, 1), 100), launch(us(1070, 1), 1100)),
+        )
+
+        assert back.wait_ps == 84 * US
+
+    def test_is_unknown_where_no_asking_is_or_the_clocks_disagree(self) -> None:
+        (unasked,) = found([predicate(100), predicate(1100)])
+        assert unasked.wait_ps is None
+
+        (late,) = found(
+            [predicate(100), predicate(1100)],
+            pool=(launch(us(110, 1), 100), launch(us(1110, 1), 1100)),
+        )
+        assert late.wait_ps is None
+
+    def test_the_device_does_nothing_until_something_runs_on_it(self) -> None:
+        """102 to 130; after the second a kernel runs already: nothing. The last one has no end."""
+        copies = [
+            predicate(100),
+            old_kernel("k", us(130, 5), "a:Neg"),
+            predicate(1100),
+            kernel("k", us(1101, 50)),
+        ]
+        (back,) = found(copies)
+        assert back.idle_ps == 28 * US
+
+        (last,) = found([predicate(100), predicate(1100)])
+        assert last.idle_ps == (1100 - 102) * US  # up to the second, after which nothing is known
+
+
+@pytest.mark.slow
+@needs_corpus
+def test_predicates_of_a_recorded_program_are_found_costed_and_named() -> None:
+    """Loss scaling asks twice in each step whether all gradients are finite.
+
+    Its trace has 21 steps of mixed precision; nothing on the CPU is to blame.
+    """
+    run = load(CORPUS / "tfgpu-fatma-cnn-sandor", "2021_02_02_12_57_01")
+
+    syncs = run.transfer_costs.device_to_host_syncs
+    predicates = {sync.source_name: sync for sync in syncs if sync.reader == "predicate"}
+    assert sorted(predicates) == ["All_10", "cond/then/_0/cond/GreaterEqual"]
+    for back in predicates.values():
+        assert (back.count, back.count_per_step, back.bytes_each) == (21, 1.0, 1.0)
+        assert back.device == "/device:GPU:0"
+        assert 0 < (back.time_ps or 0) < (back.wait_ps or 0)
+        assert (back.idle_ps or 0) > 0
+        assert run.transfer_graph.nodes[back.source]["label"].startswith(f"{back.source_name}:")
+    assert predicates["All_10"].time_ps == 27_071_000
+    assert predicates["All_10"].consumer_name == "cond/readvariableop_resource/_6"
+
+    (own,) = (sync for sync in syncs if sync.reader == "python")
+    assert (own.count, own.count_per_step) == (41, 2.0)

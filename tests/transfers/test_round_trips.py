@@ -1,0 +1,174 @@
+"""Round trips: what goes from a GPU to ops on the CPU and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.traces import (
+    call,
+    executor,
+    gpu,
+    host,
+    kernel,
+    old_copy,
+    op,
+    stream,
+    thread,
+    us,
+)
+from tests.transfers.made import CPU, GPU, made, recorded
+from traceanalyzer.transfers.host_transfers import TransferTotals
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from tests.traces import Event
+    from tests.transfers.made import Made
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.transfers.round_trips import RoundTrip
+
+US = 10**6
+
+
+def off(producer: str, consumer: str, size: int, at: int) -> Event:
+    """A copy off the GPU."""
+    return old_copy(
+        "D2H", size, us(at, 2), f"{producer}/_1:_Send", producer=producer, consumer=consumer
+    )
+
+
+def onto(producer: str, consumer: str, size: int, at: int) -> Event:
+    """A copy onto the GPU."""
+    return old_copy(
+        "H2D", size, us(at, 2), f"{producer}/_2:_Send", producer=producer, consumer=consumer
+    )
+
+
+def run(ops: list[Event], on_gpu: list[Event], capture_file: CaptureFile | None = None) -> Made:
+    """A call of the function `f`, whose ops on the CPU run on a thread of the pool."""
+    return made(
+        host(
+            thread("python", 1)(call("__inference_f_1", us(0, 1000), step=5)),
+            thread("tf_Compute", 2)(executor(us(1, 998), step=5)(*ops)),
+        ),
+        gpu(0)(stream(9)(*on_gpu)),
+        capture_file=capture_file,
+    )
+
+
+def names(trip: RoundTrip) -> list[str]:
+    return [op.name for op in trip.ops]
+
+
+def moved(trip: RoundTrip, held: Collection[str] = ()) -> tuple[list[str], list[str], int, int]:
+    """What moves to the GPU and to the CPU, by name; what that saves, and what stays."""
+    move = trip.cheapest_move(lambda op: op.name in held)
+    assert move is not None
+    return (
+        [trip.op_of_key[key].name for key in move.to_gpu],
+        [trip.op_of_key[key].name for key in move.to_cpu],
+        move.saved,
+        move.stays,
+    )
+
+
+class TestByCopiesAlone:
+    def test_an_op_that_takes_from_the_gpu_and_gives_back_is_one(self) -> None:
+        found = run(
+            [op("a", "Unique", us(20, 10))],
+            [
+                kernel("k", us(2, 3), "x:Neg"),
+                off("x", "a", 100, 10),
+                onto("a", "y", 40, 40),
+                onto("a", "z", 40, 50),
+                kernel("k", us(60, 3), "y:Abs"),
+            ],
+        )
+
+        (trip,) = found.costs.round_trips
+        assert names(trip) == ["a"]
+        assert trip.certainty == "likely"  # as is, in a trace without a capture, where `a` ran
+        assert trip.function == "f"
+        assert (trip.host, trip.between) == ("worker-0", ())
+        assert trip.arriving == TransferTotals(count=1, bytes=100, time_ps=2 * US, exposed_ps=None)
+        assert trip.leaving == TransferTotals(count=2, bytes=80, time_ps=4 * US, exposed_ps=None)
+        assert moved(trip) == (["a"], [], 180, 0)
+
+    def test_what_leaves_before_anything_comes_does_not_go_round(self) -> None:
+        found = run(
+            [op("a", "Unique", us(20, 5)), op("c", "Unique", us(32, 5))],
+            [onto("c", "y", 40, 5), off("x", "a", 100, 10)],
+        )
+
+        assert found.costs.round_trips == ()
+
+
+class TestInARecordedGraph:
+    def test_all_ops_on_the_way_are_in_it_in_order(self) -> None:
+        """x on the GPU; a, b and c on the CPU, b unseen; y on the GPU. d leads nowhere."""
+        capture_file = recorded(
+            "__inference_f_1",
+            ("x", "Neg", GPU, ()),
+            ("c", "Unique", CPU, ("b",)),
+            ("b", "Reshape", CPU, ("a", "^x")),
+            ("a", "Unique", CPU, ("x",)),
+            ("d", "Where", CPU, ("a",)),
+            ("y", "Abs", GPU, ("c:1",)),
+        )
+        found = run(
+            [
+                op("a", "Unique", us(20, 5)),
+                op("d", "Where", us(26, 5)),
+                op("c", "Unique", us(32, 5)),
+            ],
+            [off("x", "a", 100, 10), onto("c", "y", 40, 40)],
+            capture_file,
+        )
+
+        (trip,) = found.costs.round_trips
+        assert names(trip) == ["a", "b", "c"]
+        assert [op.op_id for op in trip.ops] == [found.op_id("a"), None, found.op_id("c")]
+        assert (trip.certainty, trip.function) == ("certain", "f")
+        assert (trip.arriving.bytes, trip.leaving.bytes) == (100, 40)
+        # d goes along: how much it takes of a is not known, so nothing is copied to it anew.
+        to_gpu, *rest = moved(trip)
+        assert (sorted(to_gpu), rest) == (["a", "b", "c", "d"], [[], 140, 0])
+
+    def test_an_op_whose_kernels_take_longer_than_the_copies_stays(self) -> None:
+        capture_file = recorded(
+            "__inference_f_1",
+            ("x", "Neg", GPU, ()),
+            ("text", "StringToNumber", CPU, ("x",)),
+            ("big", "MatMul", GPU, ("text",)),
+            ("use", "AsString", CPU, ("big",)),
+        )
+        found = run(
+            [op("text", "StringToNumber", us(20, 5)), op("use", "AsString", us(960, 5))],
+            [
+                off("x", "text", 16, 10),
+                onto("text", "big", 1000, 30),
+                kernel("gemm", us(40, 900), "big:MatMul"),
+                off("big", "use", 4, 950),
+            ],
+            capture_file,
+        )
+
+        (trip,) = found.costs.round_trips
+        assert trip.cheapest_move(lambda op: op.name in {"text", "use"}) is None
+
+    def test_nothing_is_guessed(self) -> None:
+        """a and c are of one function, but the graph does not connect them."""
+        capture_file = recorded(
+            "__inference_f_1",
+            ("x", "Neg", GPU, ()),
+            ("a", "Unique", CPU, ("x",)),
+            ("c", "Unique", CPU, ()),
+            ("y", "Abs", GPU, ("c",)),
+        )
+        found = run(
+            [op("a", "Unique", us(20, 5)), op("c", "Unique", us(32, 5))],
+            [off("x", "a", 100, 10), onto("c", "y", 40, 40)],
+            capture_file,
+        )
+
+        assert found.costs.round_trips == ()

@@ -1,0 +1,196 @@
+"""How much memory each GPU has, how much of it TensorFlow had in use, and who else was there.
+
+A trace tells it by the events of TensorFlow's allocators, a capture by `get_memory_info`, by
+TensorFlow's log and by what the driver says.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.format import size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.run import Host
+
+__all__ = ["GpuMemory", "OtherProcess", "device_resources", "driver_gpus", "gpu_memory"]
+
+# `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) names them so.
+_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
+_DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
+# `BaseGPUDeviceFactory::CreateGPUDevice` (gpu_device.cc); its MB are of 2**20 bytes.
+_CREATED: Final = re.compile(r"Created device \S*/device:GPU:(\d+) with (\d+) MB memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherProcess:
+    """A process on a GPU that is not the program's.
+
+    Attributes:
+        name: Its name, "" where not known.
+        bytes: Memory of the GPU that it held, or None.
+    """
+
+    name: str
+    bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuMemory:
+    """The memory of one GPU of a host; None for what is not known.
+
+    Attributes:
+        number: TensorFlow's number of the GPU.
+        peak_bytes: The most that TensorFlow had in use. Not what it had taken from the driver,
+            which is nearly all there is, unless memory growth is on.
+        limit_bytes: How much TensorFlow may use.
+        total_bytes: How much the GPU has.
+        others: Other processes on it.
+    """
+
+    number: int
+    peak_bytes: int | None = None
+    limit_bytes: int | None = None
+    total_bytes: int | None = None
+    others: tuple[OtherProcess, ...] = ()
+
+    @property
+    def room_bytes(self) -> int | None:
+        """What TensorFlow can use at most: its limit, or all that the GPU has."""
+        return self.total_bytes if self.limit_bytes is None else self.limit_bytes
+
+    def room_words(self, name: str) -> str:
+        """Return how much there is, and of whom: TensorFlow's limit is not what the card has.
+
+        Args:
+            name: What the GPU is called.
+        """
+        if self.limit_bytes is None:
+            return f"the {size_text(self.total_bytes or 0)} that {name} has"
+        words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
+        return f"{words}, which has {size_text(self.total_bytes)}" if self.total_bytes else words
+
+    @property
+    def others_bytes(self) -> int:
+        """What other processes are known to have held."""
+        return sum(other.bytes or 0 for other in self.others)
+
+
+def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
+    """Return what is known of the memory of each of TensorFlow's GPUs, by their numbers."""
+    peaks: dict[int, int] = {}
+    limits: dict[int, int] = {}
+    totals = dict(_stated_totals(host.device_properties))
+    others: dict[int, tuple[OtherProcess, ...]] = {}
+    if host.capture_file is not None:
+        limits.update(_logged_limits(host.capture_file.log))
+        _add_memory_info(host.capture_file, peaks, limits)
+        _add_driver(host.capture_file, totals, others, {*peaks, *limits, *totals})
+    _add_allocations(host, peaks, limits)
+    return tuple(
+        GpuMemory(
+            number=number,
+            peak_bytes=peaks.get(number),
+            limit_bytes=limits.get(number),
+            total_bytes=totals.get(number),
+            others=others.get(number, ()),
+        )
+        for number in sorted({*peaks, *limits, *totals})
+    )
+
+
+def driver_gpus(
+    capture_file: CaptureFile,
+) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
+    """Walk what the driver said of each GPU, with the other processes on it."""
+    for gpu in capture_file.gpus:
+        told = gpu.get("other_processes")
+        processes = told if isinstance(told, list) else []
+        yield (
+            gpu,
+            tuple(
+                OtherProcess(name=str(p.get("name") or ""), bytes=_count(p.get("memory_bytes")))
+                for p in processes
+                if isinstance(p, dict)
+            ),
+        )
+
+
+def device_resources(capture_file: CaptureFile, number: int) -> int:
+    """Return how many bytes of variables and other resources are known to be on a GPU."""
+    ends = f"/device:GPU:{number}"
+    return sum(r.bytes or 0 for r in capture_file.resources if r.device.endswith(ends))
+
+
+def _stated_totals(properties: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[int, int]]:
+    for plane, stats in properties.items():
+        device, size = _DEVICE.search(plane), stats.get("memory_size", "")
+        if device is not None and size.isdecimal() and int(size):
+            yield int(device[1]), int(size)
+
+
+def _logged_limits(log: Sequence[str]) -> Iterator[tuple[int, int]]:
+    for line in log:
+        created = _CREATED.search(line)
+        if created is not None and int(created[2]):
+            yield int(created[1]), int(created[2]) << 20
+
+
+def _add_memory_info(
+    capture_file: CaptureFile, peaks: dict[int, int], limits: dict[int, int]
+) -> None:
+    """Add what TensorFlow said of its allocators at the program's end."""
+    devices = capture_file.devices or {}
+    told, allowed = devices.get("memory"), devices.get("memory_limit")
+    for name, info in (told if isinstance(told, dict) else {}).items():
+        device = _DEVICE.search(name)
+        peak = _count(info.get("peak")) if isinstance(info, dict) else None
+        if device is not None and peak:
+            peaks[int(device[1])] = peak
+    for name, size in (allowed if isinstance(allowed, dict) else {}).items():
+        device, limit = _DEVICE.search(name), _count(size)
+        if device is not None and limit:
+            limits[int(device[1])] = limit
+
+
+def _add_driver(
+    capture_file: CaptureFile,
+    totals: dict[int, int],
+    others: dict[int, tuple[OtherProcess, ...]],
+    known: set[int],
+) -> None:
+    """Add what the driver says, as far as it is clear which GPU it speaks of.
+
+    The driver numbers by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses: of
+    several GPUs only a size that all of them have is told.
+    """
+    seen = list(driver_gpus(capture_file))
+    sizes = {_count(gpu.get("memory_total_bytes")) for gpu, _ in seen}
+    size = sizes.pop() if len(sizes) == 1 else None
+    if size:
+        for number in known or {0}:
+            totals.setdefault(number, size)
+    if len(seen) == 1 and known <= {0}:
+        others[0] = seen[0][1]
+
+
+def _add_allocations(host: Host, peaks: dict[int, int], limits: dict[int, int]) -> None:
+    """Add what the records of TensorFlow's allocators say."""
+    for use in host.memory:
+        match = _ALLOCATOR.fullmatch(use.allocator)
+        if match is None:
+            continue
+        number = int(match[1])
+        if use.highest_bytes is not None:
+            peaks[number] = max(peaks.get(number, 0), use.highest_bytes)
+        if use.limit_bytes is not None:
+            limits[number] = use.limit_bytes
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

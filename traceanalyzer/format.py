@@ -1,0 +1,129 @@
+"""Numbers, durations, sizes, shares and lists as people read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_IRREGULAR: Final = {
+    "copy": "copies",
+    "directory": "directories",
+    "more": "more",
+    "other process": "other processes",
+}
+_MAX_LISTED: Final = 5
+_DURATION_UNITS: Final = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
+_SIZE_UNITS: Final = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
+_THOUSANDTH: Final = 0.001
+_ROUNDING_ERROR: Final = 1e-9  # of a sum of shares
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure of three digits and its unit, and the exact value with its unit."""
+
+    figure: str
+    unit: str
+    exact: str
+
+    def __str__(self) -> str:
+        """Return figure and unit, joined by a no-break space."""
+        return f"{self.figure}\N{NO-BREAK SPACE}{self.unit}" if self.unit else self.figure
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 op`, `2,500 ops`."""
+    return f"{number:,} {noun if number == 1 else _IRREGULAR.get(noun, f'{noun}s')}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many more there are."""
+    shown = ", ".join(names[:_MAX_LISTED])
+    rest = len(names) - _MAX_LISTED
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def duration(us: float) -> Quantity:
+    """Return microseconds in the unit that suits their size."""
+    decimals = 3 if abs(us) >= _THOUSANDTH else 6  # the trace counts picoseconds
+    exact = _fixed(us, decimals).rstrip("0").rstrip(".") if us else "0"
+    return _scaled(us, _DURATION_UNITS, f"{exact} µs")
+
+
+def duration_text(ps: float) -> str:
+    """Return picoseconds for a sentence: `12.3 ms`."""
+    shown = duration(ps / PS_PER_US)
+    return f"{shown.figure} {shown.unit}"
+
+
+def size(size_bytes: float) -> Quantity:
+    """Return bytes in decimal units: 1 kB is 1000 bytes."""
+    exact = _fixed(size_bytes, 0)
+    if size_bytes < _SIZE_UNITS[1][1]:
+        return Quantity(exact, "B", f"{exact} bytes")
+    return _scaled(size_bytes, _SIZE_UNITS, f"{exact} bytes")
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a size for a sentence: `2.00 MB`, `512 bytes`."""
+    shown = size(size_bytes)
+    if shown.unit == "B":
+        return counted(round(size_bytes), "byte")
+    return f"{shown.figure} {shown.unit}"
+
+
+def share(part: float) -> Quantity:
+    """Return a fraction in percent with one decimal; only 0 is 0 % and only 1 is 100 %."""
+    percent = part * 100
+    exact = _fixed(percent, 4).rstrip("0").rstrip(".") + " %"
+    if percent in (0, 100):
+        figure = _fixed(percent, 0)
+    elif 0 < percent < 0.05:  # noqa: PLR2004 - would be rounded to 0.0
+        figure = "<0.1"
+    elif 99.95 <= percent < 100:  # noqa: PLR2004 - would be rounded to 100.0
+        figure = ">99.9"
+    else:
+        figure = _fixed(percent, 1)
+    return Quantity(figure, "%", exact)
+
+
+def percent_text(part: float) -> str:
+    """Return a fraction in whole percent for a sentence; only 0 is `0 %` and only 1 `100 %`."""
+    if 0 < part < 0.01:  # noqa: PLR2004 - would read as 0 or 1
+        return "less than 1 %"
+    if 0.99 < part < 1 - _ROUNDING_ERROR:  # noqa: PLR2004 - would read as 99 or 100
+        return "more than 99 %"
+    return f"{part:.0%}".replace("%", " %")
+
+
+def _scaled(value: float, units: tuple[tuple[str, float], ...], exact: str) -> Quantity:
+    """Return three digits in the first unit in which the figure stays below 1,000."""
+    for unit, factor in units[:-1]:
+        if round(abs(value) / factor) < 1_000:  # noqa: PLR2004 - 999.6 µs reads as 1.00 ms
+            return Quantity(_three_digits(value / factor), unit, exact)
+    unit, factor = units[-1]
+    return Quantity(_three_digits(value / factor), unit, exact)
+
+
+def _three_digits(value: float) -> str:
+    magnitude = abs(value)
+    if magnitude == 0:
+        return "0"
+    if 0 < value < _THOUSANDTH / 2:
+        return "<0.001"
+    # Compared as they will be rounded.
+    for below, decimals in ((0.9995, 3), (9.995, 2), (99.95, 1)):
+        if magnitude < below:
+            return _fixed(value, decimals)
+    return _fixed(value, 0)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    """Return a number with so many decimals and thousands separators; zero is never `-0`."""
+    figure = f"{value:,.{decimals}f}"
+    return figure if figure.strip("-0.,") else figure.lstrip("-")
