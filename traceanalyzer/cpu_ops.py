@@ -19,7 +19,11 @@ from traceanalyzer.placement.explanations import (
 )
 from traceanalyzer.placement.failure import gpus_required
 from traceanalyzer.placement.free_choices import FreeChoices
-from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.gpu_differences import (
+    doubt_on_a_gpu,
+    gone_on_a_gpu,
+    hidden_in_a_session,
+)
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.functions import TF_DATA
@@ -145,7 +149,9 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             found = analysis.on_host
             on_cpu = None if unsure is None else unsure.of(str(row.type), record)
             explanation = explanations.on_host(record)
-            if on_cpu is not None:
+            if why := hidden_in_a_session(capture_file, record.function):
+                analysis.unsure[row.op_id] = why
+            elif on_cpu is not None:
                 analysis.unsure[row.op_id] = choices.why_unsure(on_cpu)
             elif explanation is None and _may_be_pinned(capture_file, row, record):
                 analysis.unsure[row.op_id] = _MAY_BE_PINNED
