@@ -74,6 +74,19 @@ def test_what_tensorflow_says_of_a_missing_gpu_is_known(message: str) -> None:
     assert not failure(replace(ended(message), errors=()))
 
 
+def test_of_a_failed_function_the_error_is_said_and_not_where_its_node_was_made() -> None:
+    """As TensorFlow writes it since 2.9."""
+    found = failure(
+        ended(
+            "Graph execution error:\n\nDetected at node MatrixInverse defined at (most recent call "
+            'last):\n  File "/project/train.py", line 7, in f\n\nInput is not invertible.\n'
+            "\t [[{{node MatrixInverse}}]] [Op:__inference_f_67]"
+        )
+    )
+    assert found is not None
+    assert found.said == "Input is not invertible."
+
+
 @pytest.mark.parametrize(
     ("message", "there"),
     [

@@ -110,6 +110,12 @@ def _is_told_to_have_none(config: SessionConfig) -> bool:
     return config.is_own and config.is_local and config.device_count.get("GPU") == 0
 
 
+def only_some_sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
+    """Return whether the program wants some of its sessions without a GPU, but not all of them."""
+    told = [_is_told_to_have_none(config) for config in capture_file.session_configs]
+    return any(told) and not all(told)
+
+
 def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
     """Return what kept TensorFlow from seeing a GPU, the most decisive first."""
     return tuple(_obstacles(capture_file))
