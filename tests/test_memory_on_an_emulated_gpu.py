@@ -74,7 +74,7 @@ def test_a_table_that_does_not_fit_is_likely_there_for_that(report: Report) -> N
     assert found.modifiers == ("memory_pressure",)
     text = " ".join(e.text for e in found.evidence)
     assert "table is 5.12 MB, GPU:0 has 4.19 MB for TensorFlow" in text
-    assert "it does not fit, and likely" in text
+    assert "it does not fit, which is likely" in text
 
 
 def test_of_a_small_one_memory_is_ruled_out(report: Report) -> None:

@@ -31,7 +31,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.colocating_lines import asked_by
+from traceanalyzer.causes.knowledge.colocating_lines import colocation_request
 from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     blocker_scope,
@@ -46,11 +46,11 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.colocating_lines import Way
+    from traceanalyzer.causes.knowledge.colocating_lines import Form
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
-_WITHOUT: Final[dict[Way, tuple[str, str]]] = {
+_WITHOUT: Final[dict[Form, tuple[str, str]]] = {
     "scope": (
         "Create these ops outside `colocate_with` ({}).",
         "with tf.compat.v1.colocate_with(None, ignore_existing=True): ...",
@@ -110,10 +110,10 @@ def _fixes(members: Members) -> tuple[Fix, ...]:
     """Return how to remove the colocations that the program's own lines request."""
     made = {(op.file, op.line, op.name) for op, _ in members}
     made |= {(b.frame.file, b.frame.line, b.name) for _, b in members if b.frame is not None}
-    requested = [found for each in made if (found := asked_by(*each)) is not None]
+    requested = [found for each in made if (found := colocation_request(*each)) is not None]
     fixes = []
-    for way, (text, code) in _WITHOUT.items():
-        lines = sorted({(each.file, each.line) for each in requested if each.way == way})
+    for form, (text, code) in _WITHOUT.items():
+        lines = sorted({(each.file, each.line) for each in requested if each.form == form})
         if lines:
             at = listed([f"{PurePosixPath(file).name}:{line}" for file, line in lines])
             fixes.append(Fix(text=text.format(at), code=code))
