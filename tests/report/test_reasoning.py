@@ -154,9 +154,7 @@ def test_a_cause_with_a_closer_name_is_told_once() -> None:
     assert [r.tie for r in found.on_a_gpu.reasons] == [""]  # the title names the resource
     assert found.on_a_gpu.is_complete
     assert found.on_a_gpu.said == "It would be on the CPU there too."
-    assert found.on_a_gpu.assumed == (
-        "the same program, on a machine with 1 GPU with enough memory"
-    )
+    assert found.on_a_gpu.assumed == ("the same program, on a machine with 1 GPU and enough memory")
 
 
 def test_what_is_only_possible_on_a_gpu_is_said_to_be_no_more() -> None:
