@@ -20,7 +20,7 @@ from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.schema import SCHEMAS
 from traceanalyzer.timeline.critical_path import critical_path

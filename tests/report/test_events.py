@@ -32,14 +32,15 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
 from traceanalyzer.report.packed import unpack
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.timeline_link import timeline_place
 
 if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from traceanalyzer.model import EventTimeline, Report
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.times import EventTimeline
 
 
 def report_of(folder: Path, *planes: Any) -> Report:  # noqa: ANN401

@@ -164,7 +164,7 @@ def test_the_terminal_begins_with_what_costs_most(
 
 
 def test_what_is_by_design_is_never_named_first_by_the_verdict(tmp_path: Path) -> None:
-    """However much it costs: there is nothing to mend."""
+    """However much it costs: there is nothing to fix."""
     costs = dict.fromkeys(types(), 10) | {STRINGS: 5000, DATASET: 9000, DEAREST: 20}
     report = assemble(diagnose(made(tmp_path, costs).run))
 
@@ -173,7 +173,7 @@ def test_what_is_by_design_is_never_named_first_by_the_verdict(tmp_path: Path) -
         [STRINGS],
     ]
     assert {f.harm for f in report.findings[-2:]} == {"by_design"}
-    assert f"first of all: {DEAREST} " in report.summary.verdict
+    assert f"Start with: {DEAREST} " in report.summary.verdict
 
 
 def order(run: Run, rules: Sequence[Cause] | None = None) -> list[tuple[str, str]]:

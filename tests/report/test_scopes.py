@@ -24,7 +24,8 @@ from traceanalyzer.report.scopes import scopes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.model import Cell, Scopes
+    from traceanalyzer.model import Cell
+    from traceanalyzer.model.times import Scopes
 
 
 def at(found: Scopes | None) -> dict[str, dict[str, Cell]]:

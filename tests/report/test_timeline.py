@@ -25,8 +25,8 @@ from tests.traces import (
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.page import render_page
-from traceanalyzer.report.step_phases import step_phases
+from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.run import load
 
@@ -112,7 +112,7 @@ def test_there_is_no_path_through_a_program_of_which_nothing_is_recorded() -> No
 
 
 def test_of_several_devices_the_one_that_computed_least_is_told(run: Run) -> None:
-    found = step_phases(run)
+    found = steps_of(run).phases
 
     assert found is not None
     assert found.device == "/device:GPU:0"
@@ -126,7 +126,7 @@ def test_without_a_device_it_is_the_programs_own_thread() -> None:
     python = line("python")(
         *(training(k, 100 * k, eager("Eig", us(100 * k + 30, 40))) for k in range(3))
     )
-    found = step_phases(run_of(host(python)))
+    found = steps_of(run_of(host(python))).phases
 
     assert found is not None
     assert found.device is None
@@ -138,7 +138,7 @@ def test_a_host_without_a_device_hides_no_device_of_another(run: Run) -> None:
         *(training(k, 100 * k, eager("Eig", us(100 * k + 30, 40))) for k in range(3))
     )
     of_programs = replace(run_of(host(python)).hosts[0], name="worker")
-    found = step_phases(replace(run, hosts=(of_programs, *run.hosts)))
+    found = steps_of(replace(run, hosts=(of_programs, *run.hosts))).phases
 
     assert found is not None
     assert (found.host, found.device) == (run.hosts[0].name, "/device:GPU:0")

@@ -15,17 +15,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.costs import Costs, GainBounds
 
-__all__ = ["copies_of_unknown_size", "gain", "joint_cost", "op_cost", "path_us"]
-
 
 def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> Cost:
-    """Return what several ops cost together: a copy from one of them to another counts once.
-
-    Args:
-        rows: Their rows of the op table.
-        copies: The copy table.
-        costs: What ops cost per step; None for what did not run like this.
-    """
+    """Return what several ops cost together: a copy from one of them to another counts once."""
     touched = copies[
         copies["producer"].isin(rows["op_id"]) | copies["consumer"].isin(rows["op_id"])
     ]
@@ -41,13 +33,7 @@ def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) ->
 
 
 def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None) -> Cost:
-    """Return what one op costs.
-
-    Args:
-        row: Its row of the op table.
-        unmeasured: The ops with copies of unknown size: none of these copies is 0 bytes.
-        costs: As for `joint_cost`.
-    """
+    """Return what one op costs."""
     size = int(row["h2d_bytes"].sum() + row["d2h_bytes"].sum())
     copy_ps = int(row["copy_ps"].sum())
     is_unknown = row["op_id"].iloc[0] in unmeasured

@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model import LaneKind
+    from traceanalyzer.model.times import LaneKind
     from traceanalyzer.run import Host
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
-__all__ = ["KINDS", "HostLane", "Names", "host_lanes"]
-
-KINDS: Final = (*(doing.name.lower() for doing in ThreadState), "compute", "copy", "step")
+KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
 """What an event can be: what a thread did, a kernel, a copy, a step."""
 
 _COMPUTE: Final = KINDS.index("compute")
@@ -59,31 +57,18 @@ class Names:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostLane:
-    """A lane and its events, by start.
+    """A lane and its events, by start."""
 
-    Attributes:
-        name: Name of the thread, stream or kind of step.
-        kind: What it is a lane of.
-        start_ps: Starts, int64.
-        end_ps: Ends, int64, none before its start.
-        what: What each event is, a place in `Names`; int64.
-        busy_ps: How long something went on, waiting left out.
-        plane: The plane of the trace that it is on, or None.
-        device: The device whose it is, or None.
-        is_program: Whether it is the program's own thread.
-        shift_ps: What was added to its times.
-    """
-
-    name: str
+    name: str  # of the thread, stream, or kind of step
     kind: LaneKind
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    what: NDArray[np.int64]
-    busy_ps: int
+    what: NDArray[np.int64]  # each an index into `Names.names`
+    busy_ps: int  # waiting left out
     plane: str | None = None
     device: str | None = None
-    is_program: bool = False
-    shift_ps: int = 0
+    is_program: bool = False  # the program's own thread
+    shift_ps: int = 0  # added to its times
 
 
 def host_lanes(host: Host, names: Names) -> list[HostLane]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.model import EventLane, EventTimeline
+from traceanalyzer.model.times import EventLane, EventTimeline
 from traceanalyzer.report.event_lanes import KINDS, HostLane, Names, host_lanes
 from traceanalyzer.report.idle_gaps import idle_gaps
 from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Host
-
-__all__ = ["event_timeline", "marked_findings"]
 
 _MOST_EVENTS: Final = 1_000_000
 _MOST_BYTES: Final = 1_900_000  # of base64, where the page has room for so many
@@ -59,12 +57,7 @@ class _Names(NamedTuple):
 
 
 def event_timeline(diagnosis: Diagnosis, most_bytes: int = _MOST_BYTES) -> EventTimeline | None:
-    """Return what happened when; None where nothing did.
-
-    Args:
-        diagnosis: Of the run.
-        most_bytes: How much room the page has left for events, as base64.
-    """
+    """Return what happened when; None where nothing did."""
     run = diagnosis.run
     names = Names()
     gathered = [_Found(host, lane) for host in run.hosts for lane in host_lanes(host, names)]

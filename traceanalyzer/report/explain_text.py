@@ -23,18 +23,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import Cause
 
-__all__ = [
-    "NoDocumentationError",
-    "UnknownCauseError",
-    "find_cause",
-    "list_json",
-    "page_json",
-    "print_cause",
-    "print_causes",
-    "print_terms",
-    "terms",
-]
-
 _SUGGESTED: Final = 3
 _LIKENESS: Final = 0.5
 _TEXT_WIDTH: Final = 100  # characters; longer lines are hard to read on wide terminals
@@ -53,11 +41,6 @@ class NoDocumentationError(TraceAnalyzerError):
 
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
     """Return a cause by its name.
-
-    Args:
-        name: The cause's id, as reports have it: in any case, with hyphens or underscores, with or
-            without its closer name (`no_gpu_visible/hidden_by_env`).
-        causes: All causes.
 
     Raises:
         UnknownCauseError: None is called so; the message names those that are called alike.
@@ -88,12 +71,7 @@ def page_json(cause: Cause) -> dict[str, Any]:
 
 
 def print_causes(causes: Sequence[Cause], console: Console) -> None:
-    """Print the list of causes with their titles.
-
-    Args:
-        causes: All causes.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print the list of causes with their titles."""
     words = Words(console)
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     grid.add_column("Cause", overflow="fold", no_wrap=console.width >= _TEXT_WIDTH // 2)
@@ -106,10 +84,6 @@ def print_causes(causes: Sequence[Cause], console: Console) -> None:
 
 def print_cause(cause: Cause, console: Console) -> None:
     """Print the page of a cause: what it detects, why it happens, what to do, how sure it is.
-
-    Args:
-        cause: The cause.
-        console: Where to print; its width decides how lines break.
 
     Raises:
         NoDocumentationError: Python runs without docstrings.
@@ -125,12 +99,7 @@ def terms() -> dict[str, str]:
 
 
 def print_terms(glossary: dict[str, str], console: Console) -> None:
-    """Print the glossary.
-
-    Args:
-        glossary: Each term with its meaning.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print the glossary."""
     words = Words(console)
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     grid.add_column(no_wrap=True, style="bold")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model import IdleGap
+from traceanalyzer.model.times import IdleGap
 from traceanalyzer.report.text import copy_words, op_label
 from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.thread_activity import DEVICE_LANE, ThreadState
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.device_work import DeviceWork
     from traceanalyzer.timeline.walk import Parts
-
-__all__ = ["idle_gaps"]
 
 _MAX_GAPS: Final = 50
 _LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
@@ -44,13 +42,7 @@ class _Found(NamedTuple):
 def idle_gaps(
     run: Run, origin_ps: int, finding_of: Mapping[str, str]
 ) -> tuple[tuple[IdleGap, ...], int]:
-    """Return the largest gaps, and how many there are.
-
-    Args:
-        run: The run.
-        origin_ps: Its first event.
-        finding_of: The finding that each op is part of, where one is marked.
-    """
+    """Return the largest gaps, and how many there are."""
     found: list[_Found] = []
     total = 0
     for host in run.hosts:
@@ -196,14 +188,7 @@ def _step_at(steps: _Steps, at_ps: int) -> str | None:
 
 
 class _Work(NamedTuple):
-    """What ran on a device, in two orders; indices into the host's device work.
-
-    Attributes:
-        by_start: By when it began.
-        start_ps: When that was, rising.
-        by_end: By when it ended.
-        end_ps: When that was, rising.
-    """
+    """What ran on a device, in two orders; indices into the host's device work."""
 
     by_start: NDArray[np.int64]
     start_ps: NDArray[np.int64]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pandas as pd
 
 from traceanalyzer.format import counted, duration_text, percent_text
-from traceanalyzer.model import Gain, InputCure, InputHost, InputPipeline, Table
+from traceanalyzer.model import Gain, Table
+from traceanalyzer.model.resources import InputCure, InputHost, InputPipeline
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.units import PS_PER_US
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.verdict import HostInput
     from traceanalyzer.run import Run
-
-__all__ = ["input_pipeline"]
 
 _MAX_STAGES: Final = 200
 _MAX_STEPS: Final = 500

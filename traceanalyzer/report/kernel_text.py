@@ -18,19 +18,12 @@ if TYPE_CHECKING:
     from traceanalyzer.kernel_answers import KernelAnswer
     from traceanalyzer.placement.support import Change, Extent, TypeSupport
 
-__all__ = ["print_answer"]
-
 _QUIET: Final = "dim"
 _SAID: Final[Mapping[Extent, str]] = {"all": "yes", "some": "depends", "none": "no"}
 
 
 def print_answer(answer: KernelAnswer, console: Console) -> None:
-    """Print which kernels an op has.
-
-    Args:
-        answer: What was found.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print which kernels an op has."""
     for part in _parts(answer):
         console.print(part)
 

@@ -1,4 +1,4 @@
-"""The ops of a run as two tables: the dearest to be read, and every op to be searched."""
+"""The ops of a run as two tables: the most expensive to read, and all to search."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Run
-
-__all__ = ["all_ops", "dearest_ops", "pack_ops"]
 
 _STEPS_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_OPS: Final = 500  # rows of each of the two halves of the table that is read
@@ -67,8 +65,8 @@ _DIGITS: Final = re.compile(r"\d+")
 # --- to be read ----------------------------------------------------------------------------
 
 
-def dearest_ops(run: Run) -> pd.DataFrame:
-    """Cut the op table to its dearest rows: those on the CPU by host time, the rest by any time."""
+def most_expensive_ops(run: Run) -> pd.DataFrame:
+    """Return the most expensive ops on the CPU, by host time, and of the others, by any time."""
     ops = run.ops
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     ranked = ops.loc[_time(ops).sort_values(ascending=False, kind="stable").index]
@@ -129,10 +127,6 @@ def pack_ops(frame: pd.DataFrame, total_rows: int) -> PackedTable:
 
     Where they take more, long texts are cut shorter; then of the last rows as many are left out as
     are too many.
-
-    Args:
-        frame: The columns that `all_ops` names, in any order; null where unknown.
-        total_rows: How many ops there are.
     """
     numbers = {name: (_plain(frame[name]), 1) for name in _COUNTS}
     numbers |= {name: (_plain(frame[name]), _STEPS_PER_US) for name in _TIMES}

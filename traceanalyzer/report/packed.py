@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Numbers", "Texts", "codes", "pack", "unpack"]
-
 _ALIGNMENT: Final = 8
 _LEVEL: Final = 7
 _EXACT: Final = 2**53  # whole numbers up to here are exact as floating-point ones
@@ -48,43 +46,25 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A column of numbers.
+    """A column of numbers."""
 
-    Attributes:
-        values: Of any numeric dtype; NaN stands for None.
-        per: How many steps make one, such as 1000 for microseconds with three decimals; values
-            between two steps are rounded.
-        delta: Whether values mostly rise by little, as times do.
-    """
-
-    values: NDArray[Any]
-    per: float = 1
-    delta: bool = False
+    values: NDArray[Any]  # NaN is None
+    per: float = 1  # steps of one unit, e.g. 1000 for three decimals; values are rounded to steps
+    delta: bool = False  # store differences: for values that mostly rise by little, as times do
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """A column of texts.
+    """A column of texts."""
 
-    Attributes:
-        codes: For each row the place of its text, below 0 for None.
-        texts: The texts.
-    """
-
-    codes: NDArray[Any]
+    codes: NDArray[Any]  # index of the text of each row; below 0 for None
     texts: Sequence[str]
 
 
 def pack(
     columns: Mapping[str, Numbers | Texts], total_rows: int, *, level: int = _LEVEL
 ) -> PackedTable:
-    """Returns columns of one length as a table of the document.
-
-    Args:
-        columns: The columns by name, in order.
-        total_rows: How many rows there are where these were cut from more.
-        level: How hard zlib tries: 5 takes half the time of 7 and 2 % more room.
-    """
+    """Return columns of one length as a table of the document."""
     heads, bodies, rows = [], [], 0
     for name, column in columns.items():
         raw, head = _texts(column) if isinstance(column, Texts) else _numbers(column)
@@ -100,7 +80,7 @@ def pack(
 
 
 def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Returns the columns of a packed table.
+    """Return the columns of a packed table.
 
     Raises:
         TraceFormatError: The data is damaged.
@@ -109,7 +89,7 @@ def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
 
 
 def codes(table: PackedTable) -> dict[str, NDArray[np.int64]]:
-    """Returns the columns of a packed table as whole numbers, quickly: texts by their places.
+    """Return the columns of a packed table as whole numbers, quickly: texts by their places.
 
     They are in steps (`Numbers.per`); none is unknown, but for texts, where that is -1.
 
@@ -209,5 +189,5 @@ def _floats(
 
 
 def _narrowest(count: int) -> np.dtype[Any]:
-    """Returns the type that tells `count` values and None apart."""
+    """Return the type that tells `count` values and None apart."""
     return next((k for k in _WHOLE if count <= np.iinfo(k).max), _WHOLE[-1])

@@ -15,7 +15,7 @@ from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
 from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
+from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere, TraceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text, machine_of
 from traceanalyzer.placement.kernel_types import python_name
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Certainty, Fix, Harm, RuledOut
     from traceanalyzer.placement.blocker import Blocker, Link
     from traceanalyzer.run import Host
-
-__all__ = ["NoSuchOpError", "OpReasoning", "Reason", "Reasoned", "View", "place_of", "reason"]
 
 _MOST: Final = 20  # ops that are shown
 _SUGGESTED: Final = 3
@@ -103,118 +101,66 @@ class NoSuchOpError(TraceAnalyzerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One thing that keeps an op from a GPU.
+    """One thing that keeps an op from a GPU."""
 
-    Attributes:
-        cause: Id of its cause; None if it is unknown.
-        certainty: How sure it is.
-        harm: Whether it hurts; None if it is unknown.
-        title: What it is, in a line.
-        why: How it comes to that, in a few sentences; "" if the cause is unknown.
-        tie: How it is tied to the op, "" for the op's own.
-        evidence: What shows it, files named as the program's author knows them.
-        fixes: What to change.
-    """
-
-    cause: str | None
+    cause: str | None  # None if unknown, as `harm`
     certainty: Certainty
     harm: Harm | None
     title: str
-    why: str
-    tie: str
+    why: str  # "" if the cause is unknown
+    tie: str  # how it is linked to the op, "" for the op's own
     evidence: tuple[Evidence, ...]
     fixes: tuple[Fix, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Why an op is where it is, on one machine.
+    """Why an op is where it is, on one machine."""
 
-    Attributes:
-        assumed: The machine, where it is not the run's own; "".
-        said: What is to be said where nothing keeps it from a GPU, or beside what does; "".
-        possible: The devices and kernels there are for it, a sentence each.
-        reasons: What keeps it from a GPU, in the order in which it bites.
-        is_complete: Whether nothing else does.
-        ruled_out: What was considered and does not hold.
-        doubts: Why this may be otherwise.
-        open: Causes that the evidence leaves open, each with what it is.
-        settled_by: What would tell, "" where nothing is open.
-    """
-
-    assumed: str = ""
-    said: str = ""
-    possible: tuple[str, ...] = ()
+    assumed: str = ""  # the machine, if it is not the run's own
+    said: str = ""  # what to say without reasons, or beside them
+    possible: tuple[str, ...] = ()  # devices and kernels there are, a sentence each
     reasons: tuple[Reason, ...] = ()
-    is_complete: bool = False
+    is_complete: bool = False  # the reasons are all there are
     ruled_out: tuple[RuledOut, ...] = ()
-    doubts: tuple[str, ...] = ()
-    open: tuple[tuple[str, str], ...] = ()
-    settled_by: str = ""
+    doubts: tuple[str, ...] = ()  # why this may be wrong
+    open: tuple[tuple[str, str], ...] = ()  # causes that are still possible, with their titles
+    settled_by: str = ""  # how to get a definite answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpReasoning:
-    """One op, and all that is known of its place.
-
-    Attributes:
-        name: Its name.
-        type: Its type.
-        stands_for: The type that the program has, where a rewrite made another of it; "".
-        function: The function it ran in, "" for none.
-        host: Its host, "" where the run has but one.
-        place: The user's file and line, "" where not known.
-        ran_on: The device, or what is known of it.
-        certainty: How sure that is.
-        witness: What it rests on.
-        requested: The device that was asked for, "" for none; None where not known.
-        input_types: Types of its inputs, as Python spells them; None where not known.
-        occurrences: How often it was seen.
-        host_us: Its time on host threads, in microseconds.
-        here: Why it was there.
-        on_a_gpu: Where it would be on a machine with a GPU, if the run's own had none; or None.
-    """
+    """One op, and all that is known of its place."""
 
     name: str
     type: str
-    stands_for: str
-    function: str
-    host: str
-    place: str
+    stands_for: str  # the type in the program, if a rewrite replaced it; or ""
+    function: str  # "" for none
+    host: str  # "" if the run has one host
+    place: str  # `file:line`, or ""
     ran_on: str
     certainty: str
-    witness: str
-    requested: str | None
-    input_types: tuple[str, ...] | None
+    witness: str  # what `certainty` rests on
+    requested: str | None  # "" for none, None if unknown
+    input_types: tuple[str, ...] | None  # as Python spells them
     occurrences: int
-    host_us: float
+    host_us: float  # on host threads
     here: View
     on_a_gpu: View | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoned:
-    """The ops that an expression matches.
+    """The ops that an expression matches."""
 
-    Attributes:
-        ops: Those that took most time on the host, what is on the CPU first.
-        total: How many match.
-    """
-
-    ops: tuple[OpReasoning, ...]
-    total: int
+    ops: tuple[OpReasoning, ...]  # CPU ops first, then by host time
+    total: int  # how many match
 
 
 def reason(
     diagnosis: Diagnosis, expression: re.Pattern[str], causes: Sequence[Cause] | None = None
 ) -> Reasoned:
     """Gather all that is known of the ops whose name or type an expression matches.
-
-    Args:
-        diagnosis: The run, and what was found of it.
-        expression: Looked for anywhere in the name, in the type, and in the type of what a rewrite
-            made another op of.
-        causes: The causes to look for. Default: all.
 
     Raises:
         NoSuchOpError: None matches; the message names types that are called alike.
@@ -499,6 +445,6 @@ def place_of(evidence: Evidence) -> str:
         return where.file if where.line is None else f"{where.file}:{where.line}"
     if isinstance(where, CaptureFileWhere):
         return f"capture file: {where.sidecar}"
-    if where is None:
-        return ""
-    return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
+    if isinstance(where, TraceWhere):
+        return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
+    return ""

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import RuledOut
     from traceanalyzer.report.reasoning import OpReasoning, Reason, Reasoned, View
 
-__all__ = ["print_reasonings"]
-
 _EVIDENCE_SHOWN: Final = 6
 _CODE_LINES: Final = 8
 _SOURCE_SHOWN: Final = 100  # characters of a line of the program
@@ -36,12 +34,7 @@ _ALL: Final = (
 
 
 def print_reasonings(reasoned: Reasoned, console: Console) -> None:
-    """Print all that is known of ops: where they ran, what was possible, what keeps them there.
-
-    Args:
-        reasoned: The ops.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print all that is known of ops: where they ran, what was possible, what keeps them there."""
     words = Words(console)
     for number, op in enumerate(reasoned.ops):
         if number:

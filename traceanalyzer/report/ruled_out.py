@@ -10,7 +10,7 @@ from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.report.beliefs import memory_peak
+from traceanalyzer.report.myths import memory_peak
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -19,18 +19,9 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Nearest
     from traceanalyzer.run import Host, Run
 
-__all__ = ["ruled_out"]
-
 
 def ruled_out(run: Run, host: Host, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Walk the causes that a fact excludes.
-
-    Args:
-        run: The run.
-        host: The host of the op.
-        cpu_op: The op.
-        causes: The causes that it has, with or without their closer names: they are not excluded.
-    """
+    """Yield the causes that a fact excludes, apart from those that the op has."""
     blocker = {cause.partition("/")[0] for cause in causes}
     version = None if run.version is None else run.version.value
     for cause, because in _excluded(run, host, cpu_op, nearest(version)):
@@ -47,7 +38,7 @@ def _excluded(run: Run, host: Host, cpu_op: CpuOp, kernels: Nearest) -> Iterator
 
 
 def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Walk why the program's own act was not for want of memory, where that is known."""
+    """Yield why the program did not move the op because of memory, if that is known."""
     note = memory_note(run, [(cpu_op, blocker) for blocker in cpu_op.explanation.blockers[:1]])
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
@@ -55,13 +46,13 @@ def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]
     errors = () if host.capture_file is None else host.capture_file.errors
     if host.capture_file is not None and not any(e.where == "resource_exhausted" for e in errors):
         peak = memory_peak(run)
-        text = "no error of exhausted memory was recorded; " + (f"{peak}; " if peak else "")
-        text += "and TensorFlow itself moves no op because memory is short or a GPU is busy"
+        text = "no out-of-memory error was recorded; " + (f"{peak}; " if peak else "")
+        text += "and TensorFlow moves no op because memory is short or a GPU is busy"
         yield "memory_pressure", text
 
 
 def _by_registry(cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
-    """Walk what the kernels exclude, where they are those of the program's TensorFlow."""
+    """Yield what the kernels of the program's TensorFlow version exclude."""
     explanation = cpu_op.explanation
     definition = kernels.registry.definition(explanation.type)
     if definition is None or not kernels.exact:
@@ -86,10 +77,14 @@ def _by_registry(cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
 
 
 def _by_request(cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Walk what the recorded request excludes."""
+    """Yield what the requested device excludes."""
     requested = cpu_op.requested_device
     if requested is None or asks_for_cpu(requested):
         return
-    text = f"{device_text(requested)} was asked for it" if requested else "no device was asked for"
+    text = (
+        f"the program requested {device_text(requested)}"
+        if requested
+        else "no device was requested"
+    )
     yield "explicit_cpu_placement", text
     yield "library_cpu_placement", text

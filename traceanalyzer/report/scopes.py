@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.model import Scopes, Table
+from traceanalyzer.model import Table
+from traceanalyzer.model.times import Scopes
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.run import Run
-
-__all__ = ["scopes"]
 
 _COLUMNS: Final = ("parent", "name", "kind", "cpu_us", "device_us", "launch_us", "ops")
 _MAX_NODES: Final = 2_000
@@ -118,21 +117,13 @@ def _roots(ops: pd.DataFrame, words: _Words, *, is_bare: NDArray[np.bool_]) -> N
 
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """Nodes, those of a level before those of the next.
+    """Nodes, those of a level before those of the next."""
 
-    Attributes:
-        parent: Number of the node above, -1 at the top.
-        word: Number of the node's word.
-        is_parent: Whether something is below it.
-        took_ps: Time in each of the three kinds, by node.
-        ops: Number of ops, by node.
-    """
-
-    parent: NDArray[np.int64]
-    word: NDArray[np.int64]
+    parent: NDArray[np.int64]  # -1 at the top
+    word: NDArray[np.int64]  # number of its word
     is_parent: NDArray[np.bool_]
-    took_ps: NDArray[np.float64]
-    ops: NDArray[np.int64]
+    took_ps: NDArray[np.float64]  # three kinds of time, by node
+    ops: NDArray[np.int64]  # number of ops, by node
 
 
 def _tree(paths: NDArray[np.int64], took: NDArray[np.float64]) -> _Tree:

@@ -16,17 +16,11 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
-__all__ = ["evidence_shown", "line_text", "line_texts", "shown_files"]
-
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
     """Name source files as seen from the folder of the program, or from where it was started.
 
     Files elsewhere keep their whole path: nothing shorter says which they are.
-
-    Args:
-        files: Paths as Python had them; null where unknown.
-        run: The run, whose capture files know both folders.
     """
     roots = _roots(run)
     known: dict[str, str] = {}
@@ -50,12 +44,7 @@ def _where_shown(where: SourceWhere, run: Run) -> SourceWhere:
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
-    """Return what stands on the line that made each op, as far as a capture kept it.
-
-    Args:
-        ops: Rows of the op table.
-        run: The run, whose capture files have the text.
-    """
+    """Return what stands on the line that made each op, as far as a capture kept it."""
     capture_files = {host.name: host.capture_file for host in run.hosts}
     columns = (ops["host"], ops["source_file"], ops["source_line"])
     return [
@@ -69,13 +58,7 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def line_text(file: str, line: int | None, run: Run) -> str | None:
-    """Return what stands on a line of the program, as far as a capture kept it.
-
-    Args:
-        file: Its path, as Python had it.
-        line: The line; None where unknown.
-        run: The run, whose capture files have the text.
-    """
+    """Return what stands on a line of the program, as far as a capture kept it."""
     if line is None:
         return None
     told = (host.capture_file.line_text(file, line) for host in run.hosts if host.capture_file)

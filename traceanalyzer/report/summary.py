@@ -11,7 +11,7 @@ from rich.text import Text
 
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.format import counted, share
-from traceanalyzer.report import text, views
+from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.reasoning import place_of
 from traceanalyzer.report.terminal import QUIET, Words, heading
 
@@ -20,17 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.model import (
-        Cell,
-        CopyGraph,
-        DeviceCopies,
-        Finding,
-        Fix,
-        Report,
-        UnexplainedOp,
-    )
-
-__all__ = ["print_summary"]
+    from traceanalyzer.model import Cell, Finding, Fix, Report, UnexplainedOp
+    from traceanalyzer.model.transfers import CopyGraph, DeviceCopies
 
 FINDINGS_SHOWN = 10
 OPS_SHOWN = 10
@@ -50,13 +41,9 @@ _HARM = {"harmful": "bold red", "harmless": "dim", "by_design": "dim"}
 
 
 def print_summary(report: Report, console: Console) -> None:
-    """Prints what a reader needs first; the page and the tables hold the rest.
+    """Print what a reader needs first; the page and the tables hold the rest.
 
     Names from the trace are never read as markup, and what does not show is made visible.
-
-    Args:
-        report: The document.
-        console: Where to print; its width decides what fits.
     """
     words = Words(console)
     for part in _parts(report, words, console.width):
@@ -207,7 +194,7 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
 
 
 def _blockers(finding: Finding, words: Words) -> Iterator[Text]:
-    """Says what all must change, where more than one cause keeps the ops."""
+    """Say what all must change, where more than one cause keeps the ops."""
     said = views.kept_by_several(finding)
     if not said:
         return
@@ -232,7 +219,7 @@ def _code(fix: Fix, words: Words) -> Iterator[Text]:
 
 
 def _source(finding: Finding, words: Words) -> Iterator[Text]:
-    """Names the first line of the program that is known, and says what stands on it."""
+    """Name the first line of the program that is known, and says what stands on it."""
     for op in finding.ops:
         place = _place(op.file, op.line)
         if place is not None:
@@ -249,7 +236,7 @@ def _place(file: Cell, line: Cell) -> str | None:
 
 
 def _table(*columns: str) -> Grid:
-    """Returns a table whose first column is a name and whose other columns are figures."""
+    """Return a table whose first column is a name and whose other columns are figures."""
     table = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         if index == 0:
@@ -261,7 +248,7 @@ def _table(*columns: str) -> Grid:
 
 
 def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
-    shown = views.cpu_ops_grid(report)
+    shown = grids.cpu_ops_grid(report)
     if not shown.rows:
         return
     yield heading(words, "CPU-placed ops")
@@ -291,7 +278,7 @@ def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableTyp
 
 
 def _causes(report: Report) -> dict[str, str]:
-    """Returns for each op the causes that findings give, or that there is none."""
+    """Return for each op the causes that findings give, or that there is none."""
     causes = {op.op_id: "unexplained" for op in report.unexplained.ops}
     for op_id, found in views.explanations(report).items():
         given = "; ".join(f"{e.finding.cause} ({e.finding.certainty})" for e in found)
@@ -323,7 +310,7 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
 
 
 def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
-    """Names the scalars for which a hundredth of the run or more was waited."""
+    """Name the scalars for which a hundredth of the run or more was waited."""
     for back in graph.read_backs[:READ_BACKS_SHOWN]:
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
@@ -337,7 +324,7 @@ def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text
 
 
 def _islands(report: Report, words: Words) -> Iterator[Text]:
-    """Says that values go from a GPU to ops on the CPU and back, and for which op most do."""
+    """Say that values go from a GPU to ops on the CPU and back, and for which op most do."""
     if not report.islands:
         return
     first = report.islands[0]

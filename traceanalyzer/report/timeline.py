@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.model import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
+from traceanalyzer.model.times import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
 from traceanalyzer.tables.main_steps import regular_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.intervals import Intervals, union
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import DeviceInfo
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
-
-__all__ = ["critical_paths", "idle_share", "timeline"]
 
 _MAX_OPS: Final = 50
 _RUNS: Final = ("compute", "copy")

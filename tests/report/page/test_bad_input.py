@@ -11,7 +11,7 @@ import pytest
 from tests.report.bad_input import HOSTILE_TEXTS, kinds_of_records, with_numbers, with_texts
 from tests.report.examples import EXAMPLES, gpu_run
 from tests.report.markup import Element, read
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.text import visible
 
 LARGEST = 5_000_000  # characters; the page's budget in bytes

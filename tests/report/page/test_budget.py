@@ -33,7 +33,8 @@ from traceanalyzer.report import document, events
 from traceanalyzer.report.events import event_timeline
 from traceanalyzer.report.ops import pack_ops
 from traceanalyzer.report.packed import Numbers, pack, unpack
-from traceanalyzer.report.page import fitting, render_page
+from traceanalyzer.report.page import fitting
+from traceanalyzer.report.page.render import render_page
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,13 +9,7 @@ import pytest
 
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
-from traceanalyzer.model import (
-    Cost,
-    Evidence,
-    Finding,
-    Gain,
-    OpRef,
-)
+from traceanalyzer.model import Cost, Evidence, Finding, Gain, OpRef
 from traceanalyzer.report import views
 from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.timeline_link import (

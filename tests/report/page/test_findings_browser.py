@@ -13,7 +13,7 @@ from tests.report.bad_input import HOSTILE
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
 from tests.report.page.browsing import Visit, reload_remembering, until
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

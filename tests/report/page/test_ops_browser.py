@@ -12,7 +12,7 @@ import pytest
 from tests.report.examples import CONV, CONV_ID, PY_FUNC, PY_FUNC_ID
 from tests.report.page.browsing import Visit, settle, until
 from tests.report.page.made_ops import made_rows, report_of
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -18,7 +18,7 @@ from tests.report.page.browsing import (
     Visit,
     until,
 )
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.report.examples import SCOPES_COLUMNS
 from tests.report.markup import read
 from tests.report.page.copies import copies, flow, group, with_copies
-from traceanalyzer.model import CopyGroups, GroupCopies, Scopes, Table
-from traceanalyzer.report.page import render_page
+from traceanalyzer.model import Table
+from traceanalyzer.model.times import Scopes
+from traceanalyzer.model.transfers import CopyGroups, GroupCopies
 from traceanalyzer.report.page.device_copies import device_pictures
 from traceanalyzer.report.page.fewer_groups import fewer_groups
 from traceanalyzer.report.page.group_copies import (
@@ -23,6 +24,7 @@ from traceanalyzer.report.page.group_copies import (
     group_rows,
 )
 from traceanalyzer.report.page.icicle import BOXES, LEVELS, ROW_HEIGHT, icicle
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.sankey import Flow, Layout, Shape, lay_out
 from traceanalyzer.report.page.svg_text import label
 

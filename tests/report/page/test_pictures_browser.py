@@ -10,8 +10,9 @@ import pytest
 from tests.report.examples import gpu_run
 from tests.report.page.browsing import PICTURE_FAULTS, Visit, until
 from tests.report.page.copies import copies, flow, group
-from traceanalyzer.model import CopyGraph, CopyGroups, Table
-from traceanalyzer.report.page import write_page
+from traceanalyzer.model import Table
+from traceanalyzer.model.transfers import CopyGraph, CopyGroups
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

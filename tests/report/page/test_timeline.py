@@ -7,7 +7,7 @@ from tests.report.made_timeline import Made, MadeLane, made_timeline
 from tests.report.markup import Element, read
 from traceanalyzer.model import Report, TraceWhere
 from traceanalyzer.report.packed import codes, unpack
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.timeline_link import timeline_place
 from traceanalyzer.report.page.timeline_picture import (
     finding_table,

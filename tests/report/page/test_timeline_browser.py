@@ -11,7 +11,7 @@ import pytest
 from tests.report.examples import gpu_run
 from tests.report.page.browsing import Visit, settle, until
 from traceanalyzer.model import Evidence, TraceWhere
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable

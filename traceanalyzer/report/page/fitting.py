@@ -12,19 +12,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.model import (
-    AllocatorMemory,
-    EventTimeline,
-    GroupCopies,
-    PackedTable,
-    Report,
-    Table,
-)
+from traceanalyzer.model import PackedTable, Report, Table
+from traceanalyzer.model.resources import AllocatorMemory
+from traceanalyzer.model.times import EventTimeline
+from traceanalyzer.model.transfers import GroupCopies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["LARGEST", "Shown", "rounds"]
 
 LARGEST: Final = 5_000_000
 """Bytes of a page, at most."""
@@ -51,19 +45,12 @@ _WORDS: Final = {
 
 @dataclass(frozen=True)
 class _Limits:
-    """What a round leaves.
+    """What a round leaves."""
 
-    Attributes:
-        entries: Of a list of the document itself.
-        inner: Of a list within these.
-        rows: Of a table.
-        characters: Of a text.
-    """
-
-    entries: int
-    inner: int
-    rows: int
-    characters: int
+    entries: int  # of a list of the document itself
+    inner: int  # of a list within these
+    rows: int  # of a table
+    characters: int  # of a text
 
 
 # With the first two there is room for what scripts read, as this tool packs it.
@@ -77,17 +64,11 @@ _OPS: Final = "the table of all ops that can be searched (the dearest are here)"
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page is made of.
-
-    Attributes:
-        report: The document, or what is left of it.
-        has_events: Whether the events of the timeline are in the page, for scripts.
-        left_out: What is not, in words.
-    """
+    """What a page is made of."""
 
     report: Report
-    has_events: bool = True
-    left_out: tuple[str, ...] = ()
+    has_events: bool = True  # the timeline has its events, for scripts
+    left_out: tuple[str, ...] = ()  # in words
 
 
 def rounds(report: Report) -> Iterator[Shown]:
@@ -134,7 +115,7 @@ class _Packed:
 
 
 class _Cutter:
-    """Cuts records, and counts what it left out of each of their lists."""
+    """Cut records, and counts what it left out of each of their lists."""
 
     def __init__(self, limits: _Limits) -> None:
         self.limits = limits

@@ -10,18 +10,7 @@ from traceanalyzer.format import duration, share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.model import DeviceTimeline, PhaseTime
-
-__all__ = [
-    "DEVICES_APART",
-    "Piece",
-    "known_phases",
-    "phase_meaning",
-    "phase_name",
-    "phases_seen",
-    "shares_by_phase",
-    "stacked",
-]
+    from traceanalyzer.model.times import DeviceTimeline, PhaseTime
 
 DEVICES_APART: Final = 3
 """Up to so many devices stand one below the other; more are compared in a table."""

@@ -11,7 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from traceanalyzer.format import duration, share, size
-from traceanalyzer.report import text, views
+from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.page import (
     assets,
     device_copies,
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Report
 
-__all__ = ["render_page", "write_page"]
-
 _PACKAGE = "traceanalyzer.report.page"
 _ALLOCATORS_SHOWN = 10
 _HOLDERS_SHOWN = 15
@@ -68,7 +66,7 @@ _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 
 
 def render_page(report: Report) -> str:
-    """Returns the report as one HTML page.
+    """Return the report as one HTML page.
 
     The page is complete in itself and readable without scripts: its style and scripts are inlined,
     and its Content Security Policy lets the browser run these and load nothing. It has at most
@@ -98,12 +96,12 @@ def _rendered(page_of: fitting.Shown) -> str:
 
 
 def write_page(report: Report, path: Path) -> None:
-    """Writes the report's page to a file."""
+    """Write the report's page to a file."""
     path.write_text(render_page(report), encoding="utf-8", newline="\n")
 
 
 def shown(value: object) -> object:
-    """Returns a value as the page shows it: the one place through which all text passes.
+    """Return a value as the page shows it: the one place through which all text passes.
 
     Jinja calls this on each expression before it escapes it. Markup was made by templates, whose
     own expressions have been here; an undefined name is left to raise its error.
@@ -116,7 +114,7 @@ def shown(value: object) -> object:
 
 
 def paragraphs(prose: str) -> list[str]:
-    """Returns prose as paragraphs, which an empty line sets apart."""
+    """Return prose as paragraphs, which an empty line sets apart."""
     return [text.one_line(part) for part in prose.split("\n\n") if part.strip()]
 
 
@@ -129,7 +127,7 @@ class Span:
 
 
 def spans(prose: str) -> list[Span]:
-    """Returns prose in stretches: what stands between two backticks is code."""
+    """Return prose in stretches: what stands between two backticks is code."""
     parts = prose.split("`")
     if len(parts) % 2 == 0:  # a backtick without its fellow is a character like any other
         return [Span(prose, is_code=False)]
@@ -137,18 +135,18 @@ def spans(prose: str) -> list[Span]:
 
 
 def code_lines(code: str) -> list[str]:
-    """Returns the lines of code, to be shown one below the other."""
+    """Return the lines of code, to be shown one below the other."""
     return code.expandtabs(4).strip("\r\n").replace("\r\n", "\n").split("\n")
 
 
 def breakable(name: str) -> list[str]:
-    """Returns a name in parts between which a line may break: after slashes and `::` within it."""
+    """Return a name in parts between which a line may break: after slashes and `::` within it."""
     return _PIECES.findall(name) or [name]
 
 
 @cache
 def environment() -> Environment:
-    """Returns the templates' environment: escaping on, unknown names an error."""
+    """Return the templates' environment: escaping on, unknown names an error."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -184,13 +182,13 @@ def environment() -> Environment:
         findings_shown=findings_shown,
         fragment=views.fragment,
         gap_lanes=gap_lanes,
-        grid=views.grid,
+        grid=grids.grid,
         health_in_short=views.health_in_short,
         group_pictures=group_copies.group_pictures,
         homes=views.homes,
         idle_of=views.idle_of,
         in_a_step=views.in_a_step,
-        is_cpu_op=views.is_cpu_op,
+        is_cpu_op=grids.is_cpu_op,
         kept_by_several=views.kept_by_several,
         node_labels=views.node_labels,
         numbered_findings=views.numbered_findings,
@@ -205,8 +203,8 @@ def environment() -> Environment:
         code_lines_shown=_CODE_LINES,
         paragraphs_shown=_PARAGRAPHS,
         findings_named=_FINDINGS_NAMED,
-        ops_grid=views.ops_grid,
-        rows_shown=views.ROWS_SHOWN,
+        ops_grid=grids.ops_grid,
+        rows_shown=grids.ROWS_SHOWN,
         libraries=vendored.packages(),
         round_trips=round_trips,
         source_places=views.source_places,

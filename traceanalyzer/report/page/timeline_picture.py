@@ -21,23 +21,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model import EventLane, EventTimeline, PackedTable, Report
+    from traceanalyzer.model import PackedTable, Report
+    from traceanalyzer.model.times import EventLane, EventTimeline
     from traceanalyzer.report.views import NumberedFinding
-
-__all__ = [
-    "HATCHES",
-    "KIND_WORDS",
-    "FindingMark",
-    "LanePath",
-    "LanePicture",
-    "TimelinePicture",
-    "finding_names",
-    "finding_table",
-    "gap_words",
-    "kind_height",
-    "lane_table",
-    "timeline_picture",
-]
 
 KIND_WORDS: Final = {
     "step": ("a step", "What is marked as one step of the program."),

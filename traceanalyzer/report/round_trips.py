@@ -1,14 +1,14 @@
-"""What the report says of islands: which ops values go back and forth for, and what to move."""
+"""Round trips in the report: ops on the CPU between ops on the device, and what to move."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.model import Island, IslandCopies, IslandMove, MovedOp
+from traceanalyzer.model.transfers import Island, IslandCopies, IslandMove, MovedOp
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.units import PS_PER_US
+from traceanalyzer.report.convert import to_record, us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from traceanalyzer.transfers.host_transfers import RoundTripOp, TransferTotals
     from traceanalyzer.transfers.round_trips import RoundTrip
 
-__all__ = ["MAX_ISLANDS", "islands"]
-
-MAX_ISLANDS: Final = 50
+MAX_ROUND_TRIPS: Final = 50
 _MAX_OPS: Final = 100  # of one
-# The causes that hold an op on the CPU whatever device the program asks for.
+# The causes that keep an op on the CPU whatever device the program requests.
 _CANNOT_MOVE: Final = frozenset(
     {
         *("no_gpu_kernel", "dtype_unsupported", "attr_unsupported", "python_callback"),
@@ -32,24 +30,18 @@ _CANNOT_MOVE: Final = frozenset(
 )
 
 
-def islands(
+def round_trips(
     diagnosis: Diagnosis, refs: Callable[[Sequence[str]], tuple[OpRef, ...]]
 ) -> tuple[Island, ...]:
-    """Return the islands of a run, those that copy most first.
-
-    Args:
-        diagnosis: The findings: ops that cannot run on a GPU stay on the CPU.
-        refs: Names ops of the op table by their ids.
-    """
+    """Return the round trips of a run, those that copy most first; `refs` names ops by id."""
     cannot_move = _cannot_move(diagnosis)
     return tuple(
-        _island(found, found.cheapest_move(cannot_move), refs)
-        for found in diagnosis.run.transfer_costs.round_trips[:MAX_ISLANDS]
+        _round_trip(found, found.cheapest_move(cannot_move), refs)
+        for found in diagnosis.run.transfer_costs.round_trips[:MAX_ROUND_TRIPS]
     )
 
 
 def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
-    """Return what tells of an op whether it has to stay on its side."""
     version = None if diagnosis.run.version is None else diagnosis.run.version.value
     registry = nearest(version).registry
     stuck = {
@@ -73,7 +65,7 @@ def _cannot_move(diagnosis: Diagnosis) -> Callable[[RoundTripOp], bool]:
     return cannot_move
 
 
-def _island(
+def _round_trip(
     found: RoundTrip,
     move: Move | None,
     refs: Callable[[Sequence[str]], tuple[OpRef, ...]],
@@ -95,30 +87,26 @@ def _island(
 
 
 def _copies(totals: TransferTotals) -> IslandCopies:
-    return IslandCopies(
-        count=totals.count,
-        bytes=totals.bytes,
-        total_us=None if totals.time_ps is None else totals.time_ps / PS_PER_US,
-        exposed_us=None if totals.exposed_ps is None else totals.exposed_ps / PS_PER_US,
-    )
+    return to_record(IslandCopies, totals, total_us=us(totals.time_ps))
 
 
 def _move(found: RoundTrip, move: Move) -> IslandMove:
-    by_bytes = found.basis == "bytes"
-    # Where nothing is known of what is copied now, there is no figure for what is saved.
-    is_known = move.saved > 0 or move.stays > 0
-    return IslandMove(
+    # If nothing is known of what is copied now, there is no figure for what is saved.
+    figures = (move.saved, move.stays) if move.saved > 0 or move.stays > 0 else (None, None)
+    in_bytes = found.basis == "bytes"
+    saved_bytes, stays_bytes = figures if in_bytes else (None, None)
+    saved_ps, stays_ps = (None, None) if in_bytes else figures
+    return to_record(
+        IslandMove,
+        move,
         to_gpu=_ops(found, move.to_gpu),
         to_cpu=_ops(found, move.to_cpu),
-        saved_bytes=move.saved if by_bytes and is_known else None,
-        stays_bytes=move.stays if by_bytes and is_known else None,
-        saved_us=None if by_bytes or not is_known else move.saved / PS_PER_US,
-        stays_us=None if by_bytes or not is_known else move.stays / PS_PER_US,
-        unknown_before=move.unknown_before,
-        unknown_after=move.unknown_after,
+        saved_bytes=saved_bytes,
+        stays_bytes=stays_bytes,
+        saved_us=us(saved_ps),
+        stays_us=us(stays_ps),
     )
 
 
 def _ops(found: RoundTrip, keys: Sequence[str]) -> tuple[MovedOp, ...]:
-    ops = (found.op_of_key[key] for key in keys)
-    return tuple(MovedOp(op_id=op.op_id, name=op.name, type=op.type) for op in ops)
+    return tuple(to_record(MovedOp, found.op_of_key[key]) for key in keys)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from traceanalyzer.model import number_in
 from traceanalyzer.report.text import DIRECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from traceanalyzer.model import Cell, Table
-
-__all__ = ["ROWS_SHOWN", "Column", "Grid", "grid"]
+    from traceanalyzer.model import Cell, Report, Table
 
 ROWS_SHOWN = 100
 
@@ -46,7 +45,7 @@ class Grid:
     folded: tuple[str, ...] = ()  # columns whose cells stand below the op's name
 
     def has(self, name: str) -> bool:
-        """Returns whether a column is shown."""
+        """Return whether a column is shown."""
         return any(column.name == name for column in self.columns)
 
 
@@ -121,7 +120,7 @@ def _is_folded(name: str, names: Sequence[str]) -> bool:
 
 
 def _op_column(names: Sequence[str]) -> str | None:
-    """Returns the column that names the op of ``op_id``: a kernel's own name is not its op's."""
+    """Return the column that names the op of ``op_id``: a kernel's own name is not its op's."""
     if "op_id" not in names:
         return None
     return "op" if "op" in names else "name"
@@ -133,7 +132,7 @@ def _heading(name: str) -> str:
 
 
 def _in_words(record: Mapping[str, Cell]) -> Mapping[str, Cell]:
-    """Returns a row with codes as people read them: the tables for programs keep these."""
+    """Return a row with codes as people read them: the tables for programs keep these."""
     direction = record.get("direction")
     if not isinstance(direction, str):
         return record
@@ -148,15 +147,7 @@ def grid(
     rows: Sequence[Mapping[str, Cell]] | None = None,
     total_rows: int | None = None,
 ) -> Grid:
-    """Returns a table as it is shown.
-
-    Args:
-        table: The table of the document.
-        names: The columns to show, in order; without it all of them.
-        limit: At most this many rows.
-        rows: A selection of the table's rows; without it all of them.
-        total_rows: What the selection was cut from; without it the table's own count.
-    """
+    """Return a table as it is shown."""
     records = table.records() if rows is None else rows
     chosen = [
         name
@@ -181,3 +172,80 @@ def grid(
         total_rows=max(total, len(records)),
         unknown=tuple(_heading(name) for name in chosen if name in empty),
     )
+
+
+OPS_SHOWN = 500
+_OTHER_OPS_SHOWN = 100  # at least, where so many CPU-placed ops come before them
+_CPU_OP_COLUMNS = (
+    "name",
+    "op_id",
+    "occurrences",
+    "host_self_us",
+    "exposed_us",
+    "h2d_bytes",
+    "d2h_bytes",
+    "copy_us",
+    "input_types",
+    "requested_device",
+)
+_OP_COLUMNS = (
+    "name",
+    "op_id",
+    "placement",
+    "occurrences",
+    "host_self_us",
+    "exposed_us",
+    "kernel_us",
+    "h2d_bytes",
+    "d2h_bytes",
+    "input_types",
+)
+
+
+def _figure(record: Mapping[str, Cell], name: str) -> float:
+    return number_in(record.get(name))
+
+
+def is_cpu_op(record: Mapping[str, Cell]) -> bool:
+    """Return whether an op needs a cause: those of the input pipeline and the runtime do not."""
+    if record.get("placement") != "cpu" or record.get("in_input_pipeline") is True:
+        return False
+    return record.get("role", "compute") == "compute"
+
+
+def cpu_ops_grid(report: Report) -> Grid:
+    """Return the CPU-placed ops, those that the GPU waits for longest first."""
+    table = report.tables.ops
+    rows = _cpu_ops(table)
+    return _with_causes(grid(table, _CPU_OP_COLUMNS, rows=rows, total_rows=report.summary.cpu_ops))
+
+
+def ops_grid(report: Report) -> Grid:
+    """Return the CPU-placed ops, as `cpu_ops_grid` has them, and then the other ops.
+
+    These by host and kernel time together. Some of them are shown however many ops are on the CPU.
+    """
+    table = report.tables.ops
+    first = _cpu_ops(table)
+    others = sorted(
+        (row for row in table.records() if not is_cpu_op(row)),
+        key=lambda row: -(_figure(row, "host_self_us") + _figure(row, "kernel_us")),
+    )
+    at_most = OPS_SHOWN - min(len(others), _OTHER_OPS_SHOWN)
+    rows = [*first[:at_most], *others]
+    return _with_causes(grid(table, _OP_COLUMNS, rows=rows, limit=OPS_SHOWN))
+
+
+def _cpu_ops(table: Table) -> list[dict[str, Cell]]:
+    return sorted(
+        filter(is_cpu_op, table.records()),
+        key=lambda row: (-_figure(row, "exposed_us"), -_figure(row, "host_self_us")),
+    )
+
+
+def _with_causes(shown: Grid) -> Grid:
+    columns = tuple(
+        Column("op_id", "Cause", "causes") if column.name == "op_id" else column
+        for column in shown.columns
+    )
+    return replace(shown, columns=columns, folded=("type", "source_file"))

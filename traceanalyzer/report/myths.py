@@ -1,8 +1,7 @@
-"""What many believe moves ops to the CPU, and what it did in this run: the figures, and that.
+"""What is often suspected of moving ops to the CPU, and what it did in this run.
 
-TensorFlow places ops by kernels, requests and what must stay together (placer.cc,
-colocation_graph.cc): memory, load and the cost of copies take no part in it. Who looks for such a
-reason finds the figures of the run here. What the run has no figures for is left out.
+TensorFlow places ops by kernels, requests, and colocation (placer.cc, colocation_graph.cc). Memory,
+load, and the cost of transfers play no part in it.
 """
 
 from __future__ import annotations
@@ -25,20 +24,18 @@ if TYPE_CHECKING:
     from traceanalyzer.causes.knowledge.gpu_memory import OtherProcess
     from traceanalyzer.run import Host, Run
 
-__all__ = ["beliefs", "memory_peak"]
-
 _ACROSS: Final = ("h2d", "d2h")
 _DOUBLE: Final = "double"
 _ALLOCATOR: Final = "TF_GPU_ALLOCATOR"
 
 
-def beliefs(run: Run) -> tuple[Belief, ...]:
-    """Answer what a run has figures for; nothing where TensorFlow used no GPU."""
+def myths(run: Run) -> tuple[Belief, ...]:
+    """Answer what the run has figures for; nothing if TensorFlow used no GPU."""
     return tuple(_answers(run)) if run.gpu_used else ()
 
 
 def memory_peak(run: Run) -> str:
-    """Return how full the fullest GPU of a run was, as a sentence's beginning; "" if not known."""
+    """Return how full the fullest GPU of a run was, as the start of a sentence; "" if unknown."""
     fullest = ""
     most = -1.0
     several = len(run.hosts) > 1
@@ -62,10 +59,10 @@ def _answers(run: Run) -> Iterator[Belief]:
     if peak:
         yield Belief(
             id="memory",
-            question="Was the GPU's memory too full?",
+            question="Was GPU memory full?",
             answer=(
-                f"{peak}. That moved no op to the CPU: TensorFlow raises ResourceExhausted "
-                f"instead{_raised(run)}."
+                f"{peak}. That moved no op to the CPU: out of memory, TensorFlow raises "
+                f"ResourceExhausted{_raised(run)}."
             ),
         )
     for host in run.hosts:
@@ -77,7 +74,7 @@ def _answers(run: Run) -> Iterator[Belief]:
 
 
 def _raised(run: Run) -> str:
-    """Return how often it did, where a capture tells."""
+    """Say how often it did, if a capture recorded it."""
     if all(host.capture_file is None for host in run.hosts):
         return ""
     errors = [
@@ -87,7 +84,7 @@ def _raised(run: Run) -> str:
         if e.where == "resource_exhausted" and exhaustion(e.message).is_of_memory
     ]
     times = "once" if len(errors) == 1 else counted(len(errors), "time")
-    return f", here {times}" if errors else ", and did not here"
+    return f" (here {times})" if errors else " (not here)"
 
 
 def _other_processes(host: Host) -> Iterator[Belief]:
@@ -109,8 +106,8 @@ def _other_processes(host: Host) -> Iterator[Belief]:
             id="other_processes",
             question="Were other processes on the GPU?",
             answer=(
-                f"{text}. That moved no op to the CPU: where an op runs is settled before, and on "
-                "a busy GPU it waits."
+                f"{text}. That moved no op to the CPU: placement does not depend on load. On a "
+                "busy GPU, an op waits."
             ),
         )
 
@@ -125,14 +122,13 @@ def _copies(copies: pd.DataFrame) -> Iterator[Belief]:
     if across.empty:
         return
     size = int(across["bytes"].sum())
-    sized = f", {size_text(size)} in all," if size else ""
+    sized = f" ({size_text(size)})" if size else ""
     yield Belief(
         id="transfer_cost",
-        question="Were copies to and from the GPU too dear?",
+        question="Were transfers too expensive?",
         answer=(
-            f"{counted(len(across), 'copy')}{sized} went between host and GPU. That moved no op to "
-            "the CPU: TensorFlow compares no cost of copies with a speed-up. Copies follow from "
-            "where ops are, and not the other way about."
+            f"{counted(len(across), 'transfer')}{sized} between host and GPU moved no op to the "
+            "CPU: TensorFlow does not weigh transfers when it places ops."
         ),
     )
 
@@ -146,15 +142,15 @@ def _float64(ops: pd.DataFrame) -> Iterator[Belief]:
     if on_gpu.empty:
         return
     types = on_gpu["type"].astype(str).drop_duplicates().tolist()
-    text = f"{counted(len(on_gpu), 'op')} on float64 ran on the GPU ({listed(types)})"
+    text = f"{counted(len(on_gpu), 'float64 op')} ran on the GPU ({listed(types)})"
     on_cpu = int((placement == "cpu").sum())
-    rest = f" {counted(on_cpu, 'op')} on float64 ran on the CPU, for the causes given with them."
+    rest = f" {counted(on_cpu, 'float64 op')} ran on the CPU, for the causes given there."
     yield Belief(
         id="float64",
         question="Was it float64?",
         answer=(
-            f"{text}. Nearly all ops that have a GPU kernel have one for float64: it can be slow "
-            f"on a GPU, and is not moved away for that.{rest if on_cpu else ''}"
+            f"{text}. Nearly all ops with a GPU kernel have one for float64. It can be slow on a "
+            f"GPU, but that does not move ops to the CPU.{rest if on_cpu else ''}"
         ),
     )
 
@@ -169,7 +165,7 @@ def _allocator(host: Host) -> Iterator[Belief]:
             id="gpu_allocator",
             question=f"Was it {_ALLOCATOR}?",
             answer=(
-                f"{_ALLOCATOR} is {chosen!r}. It says how memory is taken from the driver, and "
+                f"{_ALLOCATOR} is {chosen!r}. It sets how memory is requested from the driver, and "
                 "moved no op to the CPU."
             ),
         )
