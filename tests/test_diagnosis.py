@@ -37,13 +37,7 @@ def rule_of(
     check: Callable[[Run], Iterable[Finding]],
     not_applicable: Callable[[Run], str | None] = lambda _: None,
 ) -> Cause:
-    return Cause(
-        id=name,
-        title=name,
-        documentation="",
-        check=check,
-        not_applicable=not_applicable,
-    )
+    return Cause(name, name, "", check=check, not_applicable=not_applicable)
 
 
 def finding(cause: str, *op_ids: str, certainty: Certainty = "likely", scope: str = "") -> Finding:
@@ -88,13 +82,13 @@ class TestRules:
             message = "oh dear"
             raise KeyError(message)
 
-        def half_way(run: Run) -> Iterator[Finding]:
+        def after_one_finding(run: Run) -> Iterator[Finding]:
             yield finding("bad", "op0")
             fails(run)
 
         bad = {
             "check": rule_of("bad", fails),
-            "half way": rule_of("bad", half_way),
+            "half way": rule_of("bad", after_one_finding),
             "not_applicable": rule_of("bad", finds(finding("bad", "op0")), fails),
         }[where]
 

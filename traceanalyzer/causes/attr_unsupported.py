@@ -137,10 +137,4 @@ def _shown(value: Json) -> str:
     return "a value that was not recorded" if value is None else str(value)
 
 
-CAUSE = Cause(
-    id="attr_unsupported",
-    title="No GPU kernel for an attribute",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "No GPU kernel for an attribute", __doc__, match=match, describe=describe)

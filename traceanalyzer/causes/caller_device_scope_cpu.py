@@ -118,9 +118,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="caller_device_scope_cpu",
-    title="Function called inside a CPU scope",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "Function called inside a CPU scope", __doc__, match=match, describe=describe
 )

@@ -133,10 +133,4 @@ def _at_node(name: str, text: str) -> Evidence:
     return Evidence(kind="colocation", text=text, where=CaptureFileWhere(sidecar=f"node {name}"))
 
 
-CAUSE = Cause(
-    id="colocation_group",
-    title="Colocated with an op on the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Colocated with an op on the CPU", __doc__, match=match, describe=describe)

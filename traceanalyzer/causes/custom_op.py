@@ -149,9 +149,9 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="custom_op",
-    title="Op of another library",
-    documentation=__doc__,
+    __name__,
+    "Op of another library",
+    __doc__,
     not_applicable=not_applicable,
     check=check,
     match=match,

@@ -144,9 +144,5 @@ def _owner(blocker: Blocker) -> str:
 
 
 CAUSE = Cause(
-    id="distribution_strategy_cpu",
-    title="A distribution strategy requests the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "A distribution strategy requests the CPU", __doc__, match=match, describe=describe
 )

@@ -299,10 +299,4 @@ def _listed_dtypes(value: Json) -> list[str]:
     return [v for v in values if isinstance(v, str)]
 
 
-CAUSE = Cause(
-    id="dtype_unsupported",
-    title="No GPU kernel for the dtype",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "No GPU kernel for the dtype", __doc__, match=match, describe=describe)

@@ -100,10 +100,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    id="explicit_cpu_placement",
-    title="The program requests the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "The program requests the CPU", __doc__, match=match, describe=describe)

@@ -68,10 +68,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    id="follows_neighbour",
-    title="Follows a neighbor",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Follows a neighbor", __doc__, match=match, describe=describe)

@@ -157,9 +157,9 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
 
 
 CAUSE = Cause(
-    id="grappler_pin_to_host",
-    title="Moved to the host by a graph optimizer",
-    documentation=__doc__,
+    __name__,
+    "Moved to the host by a graph optimizer",
+    __doc__,
     check=check,
     not_applicable=not_applicable,
 )

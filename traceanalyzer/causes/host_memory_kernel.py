@@ -166,9 +166,9 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
 
 
 CAUSE = Cause(
-    id="host_memory_kernel",
-    title="Placed on the GPU, computed on the host",
-    documentation=__doc__,
+    __name__,
+    "Placed on the GPU, computed on the host",
+    __doc__,
     not_applicable=not_applicable,
     check=check,
     match=match,

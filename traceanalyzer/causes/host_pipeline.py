@@ -201,10 +201,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="host_pipeline",
-    title="Part of the input pipeline",
-    documentation=__doc__,
-    check=check,
-    match=match,
-    describe=describe,
+    __name__, "Part of the input pipeline", __doc__, check=check, match=match, describe=describe
 )

@@ -93,10 +93,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    id="inside_dataset",
-    title="Computed inside a dataset",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Computed inside a dataset", __doc__, match=match, describe=describe)

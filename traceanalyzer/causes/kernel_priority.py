@@ -93,9 +93,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="kernel_priority",
-    title="TensorFlow prefers the CPU kernel",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "TensorFlow prefers the CPU kernel", __doc__, match=match, describe=describe
 )

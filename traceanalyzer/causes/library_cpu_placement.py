@@ -158,9 +158,9 @@ def _named(members: Members) -> str:
 
 
 CAUSE = Cause(
-    id="library_cpu_placement",
-    title="A library requests the CPU",
-    documentation=__doc__,
+    __name__,
+    "A library requests the CPU",
+    __doc__,
     not_applicable=not_applicable,
     check=check,
     match=match,

@@ -284,9 +284,9 @@ def _message(error: CaughtError) -> str:
 
 
 CAUSE = Cause(
-    id="memory_pressure",
-    title="Moved to the CPU after memory ran out",
-    documentation=__doc__,
+    __name__,
+    "Moved to the CPU after memory ran out",
+    __doc__,
     check=check,
     not_applicable=not_applicable,
 )

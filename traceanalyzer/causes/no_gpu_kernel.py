@@ -116,10 +116,4 @@ def _fix(op: str, members: Members, work: HostWork | None) -> Fix:
     return Fix(text=first.fix, code=first.code, checked=checked)
 
 
-CAUSE = Cause(
-    id="no_gpu_kernel",
-    title="No GPU kernel",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "No GPU kernel", __doc__, match=match, describe=describe)

@@ -310,9 +310,5 @@ def _evidence(run: Run) -> Iterator[Evidence]:
 
 
 CAUSE = Cause(
-    id="no_gpu_visible",
-    title="TensorFlow used no GPU",
-    documentation=__doc__,
-    not_applicable=not_applicable,
-    check=check,
+    __name__, "TensorFlow used no GPU", __doc__, not_applicable=not_applicable, check=check
 )

@@ -128,10 +128,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="python_callback",
-    title="Python called from a graph",
-    documentation=__doc__,
-    check=check,
-    match=match,
-    describe=describe,
+    __name__, "Python called from a graph", __doc__, check=check, match=match, describe=describe
 )

@@ -124,9 +124,4 @@ def _task(device: str) -> str:
     return f"/job:{match[1]}/task:{match[2]}"
 
 
-CAUSE = Cause(
-    id="remote_host",
-    title="Placed on another task of the cluster",
-    documentation=__doc__,
-    check=check,
-)
+CAUSE = Cause(__name__, "Placed on another task of the cluster", __doc__, check=check)

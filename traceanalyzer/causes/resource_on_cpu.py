@@ -239,10 +239,4 @@ def _makes(op_type: str) -> bool:
     return "Handle" in op_type or op_type.startswith(("HashTable", "Anonymous", "Mutable"))
 
 
-CAUSE = Cause(
-    id="resource_on_cpu",
-    title="Uses a resource on the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Uses a resource on the CPU", __doc__, match=match, describe=describe)

@@ -65,9 +65,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="small_int_pinning",
-    title="Small integer ops kept on the host",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "Small integer ops kept on the host", __doc__, match=match, describe=describe
 )

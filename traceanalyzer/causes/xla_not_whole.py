@@ -179,9 +179,5 @@ def _first_line(error: CaughtError) -> str:
 
 
 CAUSE = Cause(
-    id="xla_not_whole",
-    title="XLA cannot compile a function",
-    documentation=__doc__,
-    check=check,
-    not_applicable=no_errors_known,
+    __name__, "XLA cannot compile a function", __doc__, check=check, not_applicable=no_errors_known
 )

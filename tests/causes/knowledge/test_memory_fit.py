@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_likely_the_reason_beside_the_scope() -> None:
     assert found.ruled_out == ()
     (size,) = (e.text for e in found.evidence if e.kind == "memory_size")
     assert size.startswith(
-        "table:0 is 12.0 GB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: it does "
+        "table:0 is 12.0 GB, GPU:0 has 8.00 GB, with 1.00 GB in use at the peak: it does "
         "not fit, which is likely why the program keeps it on the CPU"
     )
 
@@ -127,7 +127,7 @@ def test_what_would_fit_easily_rules_memory_out() -> None:
         (
             "memory_pressure",
             (
-                "table:0 is 2.00 MB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: "
+                "table:0 is 2.00 MB, GPU:0 has 8.00 GB, with 1.00 GB in use at the peak: "
                 "it would easily fit"
             ),
         )

@@ -98,7 +98,7 @@ def _walk(tree: ast.AST) -> Iterator[_Span]:
 
 
 def _mentions(value: ast.AST, named: set[str]) -> bool:
-    """Return whether `colocate_with` stands in an expression, or a name that stands for it."""
+    """Return whether an expression uses `colocate_with`, or a name for it."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == _SCOPE)
         or (isinstance(node, ast.Name) and (node.id == _SCOPE or node.id in named))

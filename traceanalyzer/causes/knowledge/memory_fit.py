@@ -120,7 +120,7 @@ def _sizes_text(kept: _Kept, gpu: GpuMemory) -> str:
     if gpu.limit_bytes is not None:
         text += " for TensorFlow"
     if gpu.peak_bytes is not None:
-        text += f", of which {size_text(gpu.peak_bytes)} were in use at the peak"
+        text += f", with {size_text(gpu.peak_bytes)} in use at the peak"
     if gpu.others_bytes:
         text += f"; other processes held {size_text(gpu.others_bytes)}"
     return text
