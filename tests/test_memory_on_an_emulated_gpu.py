@@ -62,7 +62,7 @@ def test_the_handler_and_its_scope_are_certain(report: Report) -> None:
     shown = {(e.kind, getattr(e.where, "line", None)) for e in found.evidence}
     assert {("error", 12), ("handler", 13), ("requested_device", 14)} <= shown
     figures = [e.text for e in found.evidence if e.kind == "allocator"]
-    assert "68.7 GB were asked for of GPU_0_bfc" in figures
+    assert "68.7 GB were requested from GPU_0_bfc" in figures
     limit = ", of the 4.19 MB that TensorFlow may use on it"
     assert any(f.startswith("GPU:0 had ") and f.endswith(limit) for f in figures)
 

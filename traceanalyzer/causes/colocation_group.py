@@ -37,11 +37,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
     blocker_scope,
     blocker_text,
     is_of_strategy,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -78,13 +78,13 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "class":
         return None
     text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
-    where = CaptureFileWhere(sidecar=f"node {blocker.name}") if blocker.name else None
+    where = f"node {blocker.name}" if blocker.name else ""
     frame = blocker.scope_frame or blocker.frame
     return CauseMatch(
         scope=blocker_scope(blocker),
         evidence=(
             _at_node(cpu_op.name, text),
-            line_evidence("blocker", blocker_text(blocker), frame, where),
+            observed("blocker", blocker_text(blocker), where, line=frame),
         ),
     )
 
@@ -130,7 +130,7 @@ def _is_copied(blocker: Blocker) -> bool:
 
 
 def _at_node(name: str, text: str) -> Evidence:
-    return Evidence(kind="colocation", text=text, where=CaptureFileWhere(sidecar=f"node {name}"))
+    return observed("colocation", text, f"node {name}")
 
 
 CAUSE = Cause(__name__, "Colocated with an op on the CPU", __doc__, match=match, describe=describe)

@@ -31,11 +31,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at, observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import Role
@@ -117,8 +117,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
     if blocker.attributes:
         text += f" for this {listed(sorted(blocker.attributes))}"
-    where = CaptureFileWhere(sidecar=f"kernels: {blocker.type}")
-    registered = Evidence(kind="registered_kernels", text=text, where=where)
+    where = f"kernels: {blocker.type}"
+    registered = observed("registered_kernels", text, where)
     return CauseMatch(
         scope=blocker.type, evidence=(_unknown(blocker.type), registered, *made_at(cpu_op))
     )
@@ -126,7 +126,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def _unknown(op_type: str) -> Evidence:
     text = f"no version of TensorFlow has an op {op_type}"
-    return Evidence(kind="kernel_registry", text=text)
+    return observed("kernel_registry", text)
 
 
 def describe(members: Members) -> FindingText:

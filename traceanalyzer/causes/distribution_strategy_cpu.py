@@ -42,7 +42,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     capitalized,
     is_of_strategy,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.model import Fix
@@ -113,7 +113,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     text = f"{owner} requests {device_text(blocker.requested_device)} here"
     return CauseMatch(
         scope=f"{owner} {same_place(frame)} {blocker.kind.value}",
-        evidence=(line_evidence("requested_device", text, frame),),
+        evidence=(observed("requested_device", text, line=frame),),
         sub_reason="variable" if blocker.kind is not BlockerKind.REQUEST else None,
     )
 

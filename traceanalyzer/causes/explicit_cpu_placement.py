@@ -35,11 +35,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,
     is_of_strategy,
     is_only_blocker,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -56,19 +56,19 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     device = device_text(blocker.scope or blocker.requested_device)
     name = blocker.name or blocker.type
-    where = CaptureFileWhere(sidecar=f"requested device of {name}")
+    where = f"requested device of {name}"
     if frame is None:
         text = f"{device} is requested for {name}; the line was not recorded"
         return CauseMatch(
             scope=f"{cpu_op.function} {device}",
-            evidence=(line_evidence("requested_device", text, None, where),),
+            evidence=(observed("requested_device", text, where),),
             certainty="likely",
             sub_reason="request_without_a_line",
         )
     text = f'tf.device("{device}") is entered here'
     return CauseMatch(
         scope=f"{same_place(frame)} {device}",
-        evidence=(line_evidence("requested_device", text, frame, where),),
+        evidence=(observed("requested_device", text, where, line=frame),),
         line=(frame.file, frame.line),
     )
 

@@ -51,14 +51,13 @@ from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     capitalized,
     is_of_strategy,
-    line_evidence,
     name_scope,
+    observed,
     ops_text,
 )
 from traceanalyzer.causes.knowledge.library_code import library_code, library_code_named
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import Evidence
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -104,7 +103,7 @@ def check(run: Run) -> Iterator[Finding]:
                 f"value there. {code.why}"
             ),
             op_ids=tuple(found["op_id"]),
-            evidence=(Evidence(kind="op_type", text=text),),
+            evidence=(observed("op_type", text),),
             fixes=code.fixes,
         )
 
@@ -121,7 +120,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     leads = code.id == "summary"
     return CauseMatch(
         scope=f"{library} {code.id}{'' if leads else f' {same_place(frame)}'}",
-        evidence=(line_evidence("requested_device", text, frame),),
+        evidence=(observed("requested_device", text, line=frame),),
         # It requests the device of another variable, which is another one on another machine.
         certainty="likely" if code.id == "optimizer_slot" else "certain",
         sub_reason=code.id,

@@ -43,11 +43,12 @@ from traceanalyzer.causes.knowledge.finding_text import (
     fallback,
     library_made,
     made_at,
+    observed,
 )
 from traceanalyzer.causes.knowledge.host_work import HostWork, host_work
 from traceanalyzer.causes.knowledge.library_code import around
 from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -73,7 +74,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     ):
         return None
     text = f"TensorFlow's kernel registry has no GPU kernel for {blocker.type}, for any dtype"
-    registry = Evidence(kind="kernel_registry", text=text)
+    registry = observed("kernel_registry", text)
     return CauseMatch(scope=blocker.type, evidence=(registry, *made_at(cpu_op)))
 
 

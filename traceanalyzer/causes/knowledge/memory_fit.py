@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
 from traceanalyzer.causes.knowledge.exhaustion import DTYPE_BYTES
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.causes.knowledge.gpu_memory import device_resources, gpu_memory
 from traceanalyzer.format import counted, listed, size_text
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, RuledOut
+from traceanalyzer.model import Evidence, Fix, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
 from traceanalyzer.placement.recorded_blockers import scopes_of_making
@@ -88,13 +89,13 @@ def _note(kept: _Kept, gpu: GpuMemory, capture_file: CaptureFile) -> MemoryNote:
     if kept.bytes * _WITH_SLOTS <= free:
         out = RuledOut(cause=_CAUSE, because=f"{sizes}: it would easily fit")
         return MemoryNote(ruled_out=(out,))
-    where = CaptureFileWhere(sidecar="resources and devices")
+    where = "resources and devices"
     if kept.bytes <= free:
         text = (
             f"{sizes}: it would fit, but not with its gradient and the slots of an optimizer such "
             "as Adam, which need three times as much in addition"
         )
-        return MemoryNote(evidence=(Evidence(kind="memory_size", text=text, where=where),))
+        return MemoryNote(evidence=(observed("memory_size", text, where),))
     certainty: Literal["likely", "possible"] = (
         "likely" if kept.bytes > (gpu.room_bytes or 0) else "possible"
     )
@@ -107,8 +108,8 @@ def _note(kept: _Kept, gpu: GpuMemory, capture_file: CaptureFile) -> MemoryNote:
     return MemoryNote(
         certainty=certainty,
         evidence=(
-            Evidence(kind="memory_size", text=text, where=where),
-            *(Evidence(kind="would_it_fit", text=each, where=where) for each in others),
+            observed("memory_size", text, where),
+            *(observed("would_it_fit", each, where) for each in others),
         ),
         fixes=tuple(_fixes(kept, gpu)),
     )
