@@ -21,8 +21,8 @@ from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.memory import memory
 from traceanalyzer.report.page.render import render_page
-from traceanalyzer.tables.main_steps import main_steps
 from traceanalyzer.tables.schema import SCHEMAS
+from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.transfers.graph import device_graph

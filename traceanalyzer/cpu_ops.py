@@ -22,7 +22,8 @@ from traceanalyzer.placement.free_choices import FreeChoices
 from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
-from traceanalyzer.tables.host_ops import TF_DATA, UNTOLD_TYPE
+from traceanalyzer.tables.functions import TF_DATA
+from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class CpuOp:
     name: str
     type: str  #: its type, as the trace has it
     function: str  #: the function it ran in, "" for none
-    file: str | None  #: the user's file that asked for it, or None
+    file: str | None  #: the user's file that made it, or None
     line: int | None  #: the line in it, or None
     host_self_ps: int  #: its time
-    requested_device: str | None  #: what was asked for it; None where not known
+    requested_device: str | None  #: None if unknown
     explanation: PlacementExplanation
-    #: The function that was instantiated, and its node; "" where a capture tells of none.
+    #: The function that was instantiated, and its node; "" if not captured.
     node: tuple[str, str] = ("", "")
     is_eager: bool = False  #: whether it ran eagerly
 
@@ -213,10 +214,10 @@ def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
     """Walk the op ids of the input pipeline of which a node may be on another device than a CPU."""
     nodes = {
-        way.placement.nodes.graph.names[at]
+        placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
-        for way in program.functions.get(function, ())
-        for at, device in enumerate(way.placement.devices)
+        for placed in program.functions.get(function, ())
+        for at, device in enumerate(placed.placement.devices)
         if device and parse_device(device).type != CPU
     }
     ops = host.tables.ops

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 JOURNAL: Final = "journal.jsonl"
 GRAPHS: Final = "graphs"
 
-# They stand where a record is damaged to which others point by number.
+# They replace damaged records to which others point by number.
 _NO_SESSION: Final[_Object] = {"method": "unknown", "start_ns": 0, "reason": "not recorded"}
 _NO_SIGNATURE: Final[_Object] = {
     "op": "",
@@ -81,7 +81,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     source: SourceLines | None = None,
     command: Sequence[str] | None = None,
 ) -> CaptureFile:
-    """Make the capture file of a capture; what is missing or broken is told in its notes.
+    """Make the capture file of a capture; its notes say what is missing or broken.
 
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.

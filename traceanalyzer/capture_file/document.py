@@ -61,7 +61,7 @@ NO_ATTRIBUTES: Final[Mapping[str, Json]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What an index may be: into which pool it points, and the lowest; -1 stands for none."""
+    """What an index may be: into which pool it points, and the lowest; -1 is none."""
 
     pool: str
     low: int = UNKNOWN
@@ -93,12 +93,12 @@ class Scope:
     """A `tf.device` scope."""
 
     device: str  #: the requested device; "" if the scope lifts an outer request
-    frame: int  #: the user's frame that entered it, or -1
+    frame: FrameIndex  #: the user's frame that entered it
     #: Whose device it is: the index of a resource, if the scope was given the resource's device;
     #: `OF_OP` less the index of the signature that made a tensor, for that of the tensor;
     #: `OF_ANOTHER` for that of something else; `OF_MACHINE` for the first device there is; None if
     #: the code spells the device out.
-    origin: int | None = None
+    origin: Annotated[int, Index("resources", OF_MACHINE)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,7 +282,7 @@ class Tensor:
     dtype: Text  #: "" if not recorded (a Python value)
     device: Text  #: the one it is on for TensorFlow
     backing_device: Text  #: the one that holds its memory: the CPU for an int32 "on" a GPU
-    resource: int | None  #: the index of a handle's resource
+    resource: Annotated[int, Index("resources", 0)] | None  #: of a handle
     shape: Shape  #: None also if not recorded
 
 
@@ -414,7 +414,7 @@ class CaptureFile:
         return None if index == UNKNOWN else self.frames[index]
 
     def line_text(self, file: str, line: int) -> str | None:
-        """Return what stands on a line of the program, or None where that is not known."""
+        """Return the text of a line of the program, or None if unknown."""
         if not self._texts:
             for frame in self.frames:
                 if frame.text is not None:
@@ -426,7 +426,7 @@ class CaptureFile:
         return NO_ATTRIBUTES if index == UNKNOWN else self.attributes[index]
 
     def resource_of(self, tensor: Tensor) -> Resource | None:
-        """Return the resource that a handle stands for, or None."""
+        """Return the resource of a handle, or None."""
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str) -> Frame | None:
@@ -445,7 +445,7 @@ class CaptureFile:
 
 
 def is_session(function: str) -> bool:
-    """Return whether a function's name stands for the graph of a session of TensorFlow 1."""
+    """Return whether this is the name of the graph of a session of TensorFlow 1."""
     return function == SESSION or function.startswith(f"{SESSION}#")
 
 

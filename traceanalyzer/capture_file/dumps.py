@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -58,7 +58,7 @@ _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 @dataclass(frozen=True, kw_only=True)
 class Dumped:
-    """What the dumps tell."""
+    """What was read from the dumps."""
 
     functions: tuple[Function, ...]  #: the functions, by name
     notes: tuple[Note, ...]  #: what could not be read
@@ -167,15 +167,7 @@ class _Reader:
             if instance not in found:
                 found.append(instance)
             counts[found.index(instance)] += 1
-        return tuple(
-            Instance(
-                input=each.input,
-                assigned=each.assigned,
-                partitions=each.partitions,
-                count=counts[at],
-            )
-            for at, each in enumerate(found)
-        )
+        return tuple(replace(each, count=counts[at]) for at, each in enumerate(found))
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None) -> Graph | None:
         try:

@@ -28,7 +28,7 @@ SUFFIX: Final = ".placement.json.gz"
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
-_AGAIN: Final = "record anew with `traceanalyzer capture`, or delete it to do without"
+_AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to do without it"
 
 
 def path_beside(trace: Path) -> Path:
@@ -51,7 +51,7 @@ def packed(document: bytes) -> bytes:
 
 
 def write(capture_file: CaptureFile, path: Path) -> None:
-    """Write a capture file: under its final name stands a whole file, or what stood there before.
+    """Write a capture file: its final name is a whole file, or what it was before.
 
     Raises:
         CaptureFileError: It cannot be written.
@@ -145,6 +145,6 @@ def _check_version(document: Json, name: str) -> None:
         stated = printable(json.dumps(version)[:20])
         msg = (
             f"{name}: its version is {stated}, and version {VERSION} is what can be read here; "
-            "use the traceanalyzer that recorded it, or record anew"
+            "use the traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)

@@ -2,7 +2,7 @@
 
 Many programs request the CPU only where they find no GPU. The answer is followed through
 assignments, arguments, returned values, attributes, and conditions around any of them. Functions
-and attributes are told apart by name alone.
+and attributes are distinguished by name alone.
 """
 
 from __future__ import annotations

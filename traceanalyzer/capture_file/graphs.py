@@ -120,7 +120,7 @@ class _Columns:
         self._origin_nodes.append(origin)
 
     def _origin(self, data: memoryview) -> tuple[str, str]:
-        """Return the function and node that stand first: of several, grappler merged them."""
+        """Return the first function and node: of several, grappler merged them."""
         node = function = ""
         for number, value, _ in fields(data):
             if number == _ORIGINAL_NODE and not node:
@@ -130,7 +130,7 @@ class _Columns:
         return function, node
 
     def _text(self, data: bytes) -> str:
-        """Decode a text, once for all nodes that bear it."""
+        """Decode a text, once for all nodes that have it."""
         known = self._texts.get(data)
         if known is None:
             known = self._texts[data] = str(data, "utf-8", "backslashreplace")

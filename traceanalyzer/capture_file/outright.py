@@ -1,6 +1,6 @@
 """How a line came to hide the GPUs, as far as the source shows: it may not do so everywhere.
 
-A line that stands under an `if` may depend on the GPUs there are, and so may what is computed. Only
+A line under an `if` may depend on the GPUs there are, and so may what is computed. Only
 what is spelt out, with nothing to decide around it and nothing in its file to undo it, is sure.
 """
 

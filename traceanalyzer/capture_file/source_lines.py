@@ -133,7 +133,7 @@ class _Reading:
             return None
 
     def _cell(self, file: str) -> list[str] | None:
-        """Return the lines of what an interactive session has told `linecache` of."""
+        """Return the lines of a notebook's cell, which are in `linecache`."""
         entry = linecache.cache.get(file) if self.of.of_this_process else None
         # One without a time never goes stale: it was not read from a file.
         if entry is None or len(entry) == 1 or entry[1] is not None:

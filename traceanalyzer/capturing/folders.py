@@ -19,8 +19,6 @@ from traceanalyzer.errors import TraceAnalyzerError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["host_name", "reserved_run", "work_folder"]
-
 _ANOTHER: Final = "give another with --logdir"
 _STAMP: Final = "%Y_%m_%d_%H_%M_%S"
 _YOUNG_S: Final = 60
@@ -34,7 +32,7 @@ def host_name() -> str:
 
 @contextlib.contextmanager
 def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
-    """Make the folder of a run, before the script starts; take away again what stayed empty.
+    """Make the folder of a run, before the script starts; remove it again if it stays empty.
 
     Args:
         logdir: Log directory, which may not exist.

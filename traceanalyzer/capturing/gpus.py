@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GpuWatch"]
-
 _EVERY_S: Final = 1.0
 _PATIENCE_S: Final = 3.0  # a driver in trouble can take for ever to answer
 
@@ -38,18 +36,13 @@ class GpuWatch:
     """Looks at the GPUs once a second, in a thread of its own."""
 
     def __init__(self) -> None:
-        """Set up; nothing is asked yet."""
         self._ended = threading.Event()
         self._gpus: list[_Gpu] = []
         self._script = 0
         self._thread = threading.Thread(target=self._run, name="gpus", daemon=True)
 
     def start(self, script: int) -> None:
-        """Begin.
-
-        Args:
-            script: The script's process id: it and its descendants are not the others.
-        """
+        """Begin to watch; other processes are those that are not the script or its descendants."""
         self._script = script
         self._thread.start()
 

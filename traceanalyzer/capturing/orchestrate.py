@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -130,9 +131,14 @@ class _Capture:
         if not command.obstacle(program.interpreter):
             variables = command.environment(os.environ, self._write_settings())
         watch = GpuWatch()
+
+        def started(pid: int) -> None:
+            watch.start(pid)
+            threading.Thread(target=_load_what_gathering_needs, daemon=True).start()
+
         self.started_s = time.time()
         try:
-            status = run(program.words, variables, self.mask, watch.start)
+            status = run(program.words, variables, self.mask, started)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             msg = f"{program.interpreter[0]}: this cannot be started ({reason})"
@@ -271,6 +277,11 @@ class _Capture:
         else:
             reason = reason_of(ended.stderr, ended.returncode)
             yield f"no report: {printable(reason)}; try {again}"
+
+
+def _load_what_gathering_needs() -> None:
+    """Import numpy and the like while the script runs: afterwards the user would wait for it."""
+    import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
 
 
 def _line_about(session: Recorded) -> str:

@@ -67,9 +67,6 @@ def run(
 
     Returns:
         Its exit code, or the negative number of the signal that killed it.
-
-    Raises:
-        OSError: It cannot be started.
     """
     script = subprocess.Popen(  # noqa: S603 - what the user named
         words,
@@ -126,11 +123,7 @@ def _prepared(mask: Collection[int]) -> Callable[[], None]:
 
 
 def end_like(status: int) -> int:
-    """End as a process did: by the same signal, where one killed it.
-
-    Returns:
-        The exit code to end with, of a process that was not killed.
-    """
+    """End as a process did: by the same signal, where one killed it; else return its exit code."""
     if status >= 0:
         return status
     number = -status

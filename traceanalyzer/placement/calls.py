@@ -52,16 +52,16 @@ def calls_of(graph: Graph, attributes: Sequence[Attributes]) -> Iterator[tuple[i
     by_set: dict[int, tuple[str, ...]] = {-1: ()}
     for node, at in enumerate(graph.attributes):
         if at not in by_set:
-            by_set[at] = tuple(_called(attributes[at].values()))
+            by_set[at] = tuple(called_in(attributes[at].values()))
         for name in by_set[at]:
             yield node, name
 
 
-def _called(values: Iterable[Json]) -> Iterator[str]:
+def called_in(values: Iterable[Json]) -> Iterator[str]:
     """Walk the functions that attributes name."""
     for value in values:
         if isinstance(value, list):
-            yield from _called(value)
+            yield from called_in(value)
         elif isinstance(value, dict) and isinstance(name := value.get("func"), str):
             yield name
 
@@ -136,7 +136,7 @@ def argument_nodes(graph: Graph, attributes: Sequence[Attributes]) -> dict[int, 
 def as_recorded(graph: Graph) -> dict[int, str]:
     """Return the devices of arguments and results on the machine that they were recorded on.
 
-    In a dump the device that a node is assigned to stands in the place of a request.
+    A dump shows the device of an assigned node in place of its request.
     """
     return {
         node: graph.devices[node]
@@ -181,7 +181,7 @@ def _maker(
 ) -> str | None:
     """Return where the node is that a result comes from, through Identity ops.
 
-    It is what that node is assigned to or asks for: "" if neither, None if no device is such.
+    It is assigned to that device or requests it: "" if neither, None if there is no such device.
     """
     for _ in range(len(graph)):
         data = [text for text in graph.inputs[node] if not text.startswith("^")]
@@ -192,10 +192,10 @@ def _maker(
             return assigned[source]
         if graph.devices[source]:
             try:
-                asked = parse_device(graph.devices[source])
+                requested = parse_device(graph.devices[source])
             except DeviceNameError:
                 return ""  # the placer refuses that node
-            matching = machine.matching(asked)
+            matching = machine.matching(requested)
             return matching[0] if matching else None
         if graph.ops[source] != "Identity":
             return ""

@@ -52,7 +52,7 @@ class DeviceConflictError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A device, or what is asked of one: a part that is None may be any."""
+    """A device, or a request for one: a part that is None may be any."""
 
     job: str | None = None  #: job of the cluster, `localhost` in a program of its own
     replica: int | None = None
@@ -61,7 +61,7 @@ class DeviceName:
     id: int | None = None
 
     def __str__(self) -> str:
-        """Return it as TensorFlow writes it; "" where nothing is asked."""
+        """Return it as TensorFlow writes it; "" if nothing is requested."""
         parts = [f"/{part}:{at}" for part, at in self._address() if at is not None]
         if self.type is not None or self.id is not None:
             number = "*" if self.id is None else self.id
@@ -72,7 +72,7 @@ class DeviceName:
         return (("job", self.job), ("replica", self.replica), ("task", self.task))
 
     def admits(self, device: DeviceName) -> bool:
-        """Return whether a device is one that is asked for."""
+        """Return whether a device meets this request."""
         return self is ANYWHERE or (
             self.type in {None, device.type}
             and self.id in {None, device.id}
@@ -82,7 +82,7 @@ class DeviceName:
         )
 
     def agrees(self, other: DeviceName) -> bool:
-        """Return whether no part is asked to be two things (`AreCompatibleDevNames`)."""
+        """Return whether no part differs (`AreCompatibleDevNames`)."""
         return all(
             mine is None or theirs is None or mine == theirs
             for mine, theirs in zip(_parts(self), _parts(other), strict=True)
@@ -120,7 +120,7 @@ class DeviceName:
         return replace(merged, id=_first(self.id, other.id))
 
     def overridden(self, other: DeviceName) -> DeviceName:
-        """Return this with all that another asks in its place (`EnsureSpecification`)."""
+        """Return this with the parts of another in place of its own (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
         return DeviceName(
@@ -132,7 +132,7 @@ class DeviceName:
         )
 
     def softened(self, *kept: DeviceName) -> DeviceName:
-        """Return this without type and number, but where one of `kept` holds them fast."""
+        """Return this without type and number, unless one of `kept` has them."""
         return replace(
             self,
             type=self.type if any(k.type is not None for k in kept) else None,
@@ -162,7 +162,7 @@ def parse_device(text: str) -> DeviceName:
 
     Args:
         text: `/job:localhost/replica:0/task:0/device:GPU:0`, a part of that, or `/gpu:0`;
-            "" asks for nothing.
+            "" requests nothing.
 
     Raises:
         DeviceNameError: It is none.
@@ -229,7 +229,7 @@ class Machine:
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine of these devices; XLA's and others that hold no ops are left out.
+        """Return the machine of these devices; XLA's and others that no ops run on are left out.
 
         Raises:
             DeviceNameError: One is no device.
@@ -252,14 +252,14 @@ class Machine:
 
     @property
     def host(self) -> str:
-        """Its first CPU, which holds what must be in host memory."""
+        """Its first CPU, for what must be in host memory."""
         return next(d for d in self.devices if parse_device(d).type == CPU)
 
-    def matching(self, asked: DeviceName) -> Sequence[str]:
-        """Return those of its devices that are asked for."""
-        if asked is ANYWHERE:
+    def matching(self, requested: DeviceName) -> Sequence[str]:
+        """Return those of its devices that are requested."""
+        if requested is ANYWHERE:
             return self.devices
-        return [d for d in self.devices if asked.admits(parse_device(d))]
+        return [d for d in self.devices if requested.admits(parse_device(d))]
 
 
 def _rank(device: str) -> tuple[int, str]:

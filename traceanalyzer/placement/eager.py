@@ -58,9 +58,9 @@ class EagerDecision(Enum):
     #: Its inputs are few integers on the CPU, and the program's environment has
     #: TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING set.
     SMALL_INPUTS = "small_inputs"
-    REQUEST = "request"  #: the scope it runs under asks for the device, or for its type
+    REQUEST = "request"  #: its scope requests the device, or the type of device
     FIRST = "first"  #: nothing decides but which kernels there are: the first device that has one
-    #: What the scope asks for cannot be had; soft placement gave up its type and number.
+    #: The scope's device cannot be had; soft placement gave up its type and number.
     SOFT = "soft"
     NONE = "none"  #: there is no device: TensorFlow raises an error
 
@@ -121,7 +121,7 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
         attributes: What the program gave, in the file's encoding: what follows from the inputs is
             filled in, and defaults are.
         inputs: Its inputs; where they are decides nothing, unless one is a resource.
-        scope: What the `tf.device` scope asks for, "" for nothing.
+        scope: The device that the `tf.device` scope requests, "" for none.
         has_kernels: Take it to have a kernel for every type of device, to see what would follow.
     """
     registry = setting.registry
@@ -144,15 +144,15 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
                 doubt=doubt,
             )
     try:
-        asked = parse_device(scope)
+        requested = parse_device(scope)
     except DeviceNameError as error:
         return EagerPlacement(
             device="", decision=EagerDecision.NONE, support=support, doubt=str(error)
         )
-    device = _best(asked, support, setting.machine)
-    decision = EagerDecision.FIRST if asked.type is None else EagerDecision.REQUEST
+    device = _best(requested, support, setting.machine)
+    decision = EagerDecision.FIRST if requested.type is None else EagerDecision.REQUEST
     if not device and setting.soft:
-        device = _best(asked.softened(), support, setting.machine)
+        device = _best(requested.softened(), support, setting.machine)
         decision = EagerDecision.SOFT
     return EagerPlacement(
         device=device,
@@ -218,13 +218,13 @@ def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
     )
 
 
-def _best(asked: DeviceName, support: SupportedTypes, machine: Machine) -> str:
+def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:
     """See `SelectBestMatchingDevice`: the kernel's priority counts before the device's."""
     return next(
         (
             device
             for kind, _ in support.types
-            for device in machine.matching(asked)
+            for device in machine.matching(requested)
             if parse_device(device).type == kind
         ),
         "",

@@ -82,7 +82,7 @@ def with_kept(
     Args:
         kept: Each such node, with the placement that gave it its device and its node there.
         recorded: The devices that the graph's nodes were recorded with; empty on another machine,
-            where the earlier replay tells.
+            where the earlier replay gives them.
     """
     assigned, guessed = {}, {}
     doubts: dict[int, Mapping[int, str]] = {}

@@ -52,7 +52,7 @@ class Neighbourhoods:
     def of(self, node: int) -> Neighbourhood:
         """Cut out what decides where a node is."""
         roots = frozenset(self._placement.roots[deciding] for deciding in self._deciding(node))
-        if self._last is None or self._last[0] != roots:  # members of a group are asked in turn
+        if self._last is None or self._last[0] != roots:  # members of a group are requests in turn
             self._last = (roots, self._of_groups(roots))
         return self._last[1]
 
@@ -65,7 +65,7 @@ class Neighbourhoods:
         setting, changes = placement.setting, placement.changes
         fixed = {number[at]: placement.devices[at] for at in around if placement.devices[at]}
         graph = placement.nodes.graph
-        asked = {at: changes.requests.get(at, setting.requested(graph, at)) for at in around}
+        requests = {at: changes.requests.get(at, setting.requested(graph, at)) for at in around}
         placed = place(
             self._cut(whole, number, inside),
             replace(
@@ -77,7 +77,7 @@ class Neighbourhoods:
             replace(
                 changes,
                 kernels=frozenset(number[at] for at in changes.kernels if at in number),
-                requests=_renumbered({**asked, **changes.requests}, number),
+                requests=_renumbered({**requests, **changes.requests}, number),
                 assigned=_renumbered(changes.assigned, number),
                 unbound=frozenset(number[at] for at in changes.unbound if at in number),
             ),

@@ -54,10 +54,10 @@ class Nodes:
     #: follow.
     followers: Mapping[int, int]
     metadata: frozenset[int]  #: those of the followers that ask for the shape of their input alone
-    #: Nodes without inputs, whose output is a resource or a reference: what is asked of them holds
-    #: for all that uses it.
+    #: Nodes without inputs, whose output is a resource or a reference: their request is
+    #: that of all that uses it.
     resource_makers: frozenset[int]
-    #: Nodes that take a list of strings or resources, which holds them to the CPU.
+    #: Nodes that take a list of strings or resources, which keeps them on the CPU.
     host_lists: frozenset[int]
     #: Where the outputs of generators and followers go, control edges included.
     consumers: Mapping[int, Sequence[int]]

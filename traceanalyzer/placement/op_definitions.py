@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Attributes, Json
 
 _REF: Final = "_ref"
-_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may hold any number
+_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may have any number
 _MOST_SPLITS: Final = 10_000  # ways to share inputs among arguments that are looked at
 
 
@@ -140,12 +140,12 @@ class OpDefinition:
             InputTypesError: This op cannot have inputs of these types.
         """
         common: dict[str, Json] | None = None
-        for ways, found in enumerate(self._readings(tuple(input_types))):
+        for count, found in enumerate(self._readings(tuple(input_types))):
             if common is None:
                 common = found
             else:
                 common = {k: v for k, v in common.items() if k in found and found[k] == v}
-            if ways >= _MOST_SPLITS:
+            if count >= _MOST_SPLITS:
                 common = {}
                 break
         if common is None:

@@ -66,7 +66,7 @@ class Setting:
     kept: frozenset[int] = frozenset()
 
     def requested(self, graph: Graph, node: int) -> str:
-        """Return what the program asks for a node (`Node::requested_device`).
+        """Return the device that the program requests for a node (`Node::requested_device`).
 
         A dump shows the device of an assigned node in place of the requested one.
         """
@@ -78,10 +78,10 @@ class Setting:
 class Changes:
     """What is taken to be otherwise, to see what would follow."""
 
-    #: Nodes that are taken to have a kernel for every type of device, whatever the lists that they
-    #: take hold.
+    #: Nodes that are taken to have a kernel for every type of device, whatever is in
+    #: the lists that they take.
     kernels: frozenset[int] = frozenset()
-    #: What is asked for nodes, in place of what the graph says; "" for nothing.
+    #: Requested devices in place of those in the graph; "" for none.
     requests: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
     #: Devices of nodes that have one before the placer runs, in place of the setting's.
     assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -102,11 +102,11 @@ class Placement:
     devices: Sequence[str]  #: full names; "" where TensorFlow would have found none
     decisions: Sequence[Decision]
     followed: Mapping[int, int]  #: the node that was followed, where one was
-    roots: Sequence[int]  #: the node that stands for each node's colocation group
+    roots: Sequence[int]  #: the node that represents each node's colocation group
     #: By root, the devices that the group could be on when its first node was placed, the preferred
     #: one first.
     candidates: Mapping[int, tuple[str, ...]]
-    #: Nodes that soft placement took out of a colocation group they asked for.
+    #: Nodes that soft placement took out of their colocation group.
     ignored: Sequence[tuple[int, str]]
     #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is not
     #: sure.
@@ -216,13 +216,13 @@ class _Run:
     def _join_classes(self) -> None:
         """See `ColocationGraph::ColocateAllNodes`: each node is in the group of its name too."""
         classes, names = self._nodes.classes, self._nodes.graph.names
-        wanted = {group for asked in classes.values() for group in asked}
+        wanted = {group for groups in classes.values() for group in groups}
         if not wanted:
             return
         first: dict[str, int] = {}
         for at, name in enumerate(names):
-            asked = () if at in self._changes.unbound else classes.get(at, ())
-            for group in (*asked, name):
+            groups = () if at in self._changes.unbound else classes.get(at, ())
+            for group in (*groups, name):
                 if group not in wanted:
                     continue
                 holder = first.setdefault(group, at)
@@ -291,14 +291,15 @@ class _Run:
         if candidates:
             self._settle(node, root, candidates[0], Decision.FIRST)
         else:
-            asked = self._groups.requested[root]
-            self._failures.append(Failure(node, f"no device meets {asked or 'what it needs'}"))
+            requested = self._groups.requested[root]
+            message = f"no device meets {requested or 'what it needs'}"
+            self._failures.append(Failure(node, message))
 
     def _settle(self, node: int, root: int, device: str, decision: Decision) -> None:
         self._devices[node] = device
         self._decisions[node] = decision
         if decision is Decision.ASSIGNED and self._groups.assigned[root] is ANYWHERE:
-            return  # no name of a device, which has been told
+            return  # no name of a device, which is a failure already
         try:
             self._groups.assign(root, device)
         except DeviceConflictError as error:

@@ -30,8 +30,8 @@ _CLASS, _GROUP = "_class", "loc:@"
 class ReadDevices:
     """Returns requests as they would be on another machine.
 
-    What is asked for by the device of a resource is asked for where that resource is; a device that
-    something else had is not asked for: whatever else decides, decides there, too.
+    A request for the device of a resource becomes one for the device where that resource is; a
+    request for the device of something else is dropped: whatever else decides, decides there, too.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class ReadDevices:
         self._places: dict[int, str] = {}  # of ops, by signature
 
     def of_eager(self, signature: Signature) -> str:
-        """Return the device that is asked for an eager op or a call."""
+        """Return the requested device of an eager op or a call."""
         scopes = (self._capture_file.scopes[number] for number in signature.scopes)
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
-        """Return a graph with the devices that are asked for on the machine.
+        """Return a graph with the requested devices on the machine.
 
         Args:
-            host: The CPU of the machine it was recorded on. What TensorFlow itself asks for names
+            host: The CPU of the machine it was recorded on. A request of TensorFlow's own names
                 that in full.
         """
         devices = list(graph.devices)

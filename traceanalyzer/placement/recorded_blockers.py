@@ -14,7 +14,7 @@ from traceanalyzer.placement.support import all_on_host
 from traceanalyzer.placement.variable_uses import VariableUses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import (
         Attributes,
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 _BY_REQUEST: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE})
-_WITHOUT_KERNEL: Final = "int32"  # variables of it are on the CPU alone; another type can stand in
+# The type whose variables are always on the CPU: the GPU may have a kernel for another.
+_WITHOUT_KERNEL: Final = "int32"
 
 
 class BlockerRecords:
-    """Tells of blockers what a capture file knows of them."""
+    """Adds to blockers what a capture file knows of them: lines, scopes, resources."""
 
     def __init__(self, capture_file: CaptureFile, registry: Registry) -> None:
-        """Take the capture file, and the kernels of the program's TensorFlow."""
         self._capture_file = capture_file
         self._registry = registry
         self._bound: dict[int, list[int]] = {}
@@ -47,27 +47,18 @@ class BlockerRecords:
         self._of_steps = functions_of_steps(capture_file)
 
     def of_eager(self, signature: Signature, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps an eager op from a GPU: each scope that asks for it by itself."""
+        """Walk what keeps an eager op off a GPU: each scope that requests the CPU by itself."""
+        capture_file = self._capture_file
         resource = None
         if blocker.input is not None:
-            resource = self._capture_file.resource_of(signature.inputs[blocker.input])
+            resource = capture_file.resource_of(signature.inputs[blocker.input])
         if blocker.kind is BlockerKind.REQUEST:
-            scopes = _scopes_of_eager(self._capture_file, signature, blocker.requested_device)
+            scopes = _scopes_of_eager(capture_file, signature, blocker.requested_device)
         else:
-            scopes = scopes_of_making(self._capture_file, resource)
-        for scope in scopes or (None,):
-            yield self._of_eager(signature, blocker, resource, scope)
-
-    def _of_eager(
-        self,
-        signature: Signature,
-        blocker: Blocker,
-        resource: Resource | None,
-        scope: Scope | None,
-    ) -> Blocker:
-        capture_file = self._capture_file
+            scopes = scopes_of_making(capture_file, resource)
         known = self._attributes_of(signature)
-        return replace(
+        made = resource or self._made_by(signature)
+        found = replace(
             blocker,
             input=None,
             link="own" if resource is None else "resource",
@@ -76,48 +67,22 @@ class BlockerRecords:
             given=known,
             frame=capture_file.frame(signature.frame),
             library=capture_file.frame(signature.library),
-            scope=None if scope is None else scope.device,
-            scope_frame=None if scope is None else capture_file.frame(scope.frame),
             resource=resource,
             made_at=self._line_of_making(resource),
-            made_in=self._library_of_making(resource or self._made_by(signature)),
-            types=self._types_of(resource or self._made_by(signature)),
+            made_in=self._library_of_making(made),
+            types=self._types_of(made),
         )
+        yield from self._in_scopes(found, [(scope, "") for scope in scopes])
 
     def of_node(self, placed: FunctionPlacement, node: int, blocker: Blocker) -> Iterator[Blocker]:
-        """Walk what keeps a node of a graph from a GPU: each scope that asks for it by itself."""
-        call = None if placed.call is None else self._capture_file.signatures[placed.call]
-        if blocker.kind is BlockerKind.DEFAULT_DEVICE and call is not None:
-            for scope in _scopes_of_eager(self._capture_file, call, call.scope):
-                yield self._of_node(placed, node, blocker, scope)
-            return
-        scopes: list[tuple[Scope, str]] = []
-        if blocker.kind is BlockerKind.ASSIGNED:
-            making = scopes_of_making(self._capture_file, self._resource(placed, blocker))
-            scopes = [(scope, "") for scope in making]
-        elif blocker.kind in _BY_REQUEST:
-            scopes = list(self._scopes(placed, blocker))
-        for scope, called in scopes:
-            yield self._of_node(placed, node, blocker, scope, called)
-        if not scopes:
-            yield self._of_node(placed, node, blocker)
-
-    def _of_node(
-        self,
-        placed: FunctionPlacement,
-        node: int,
-        blocker: Blocker,
-        asking: Scope | None = None,
-        called_in: str = "",
-    ) -> Blocker:
-        graph = placed.placement.nodes.graph
-        known = self._capture_file.attribute_set(graph.attributes[blocker.node])
-        scope, frame = None, None
-        if asking is not None:
-            scope, frame = asking.device, self._capture_file.frame(asking.frame)
-        call = None if placed.call is None else self._capture_file.signatures[placed.call]
+        """Walk what keeps a node off a GPU: each scope that requests the CPU by itself."""
+        capture_file, graph = self._capture_file, placed.placement.nodes.graph
+        known = capture_file.attribute_set(graph.attributes[blocker.node])
+        call = None
+        if blocker.kind is BlockerKind.DEFAULT_DEVICE and placed.call is not None:
+            call = capture_file.signatures[placed.call]
         resource = self._resource(placed, blocker)
-        return replace(
+        found = replace(
             blocker,
             node=UNKNOWN,
             link=self.link(placed, node, blocker.node),
@@ -126,19 +91,35 @@ class BlockerRecords:
             function=placed.function,
             attributes={name: known.get(name) for name in blocker.refused},
             given=known,
-            frame=self._frame(placed, blocker.node),
+            frame=capture_file.frame_of_node(*self._origin(placed, blocker.node)),
             library=self.library_of(placed, blocker.node),
-            scope=scope,
-            scope_frame=frame,
-            copied_from=self._copied_from(placed, blocker, scope),
             resource=resource,
             made_at=self._line_of_making(resource),
             made_in=self._library_of_making(resource),
             types=self._types_of(resource) or self._types_of_node(graph, blocker.node),
-            call=call if blocker.kind is BlockerKind.DEFAULT_DEVICE else None,
-            called_in=called_in,
+            call=call,
             for_step=placed.function in self._of_steps,
         )
+        scopes: list[tuple[Scope, str]] = []
+        if call is not None:
+            scopes = [(each, "") for each in _scopes_of_eager(capture_file, call, call.scope)]
+        elif blocker.kind is BlockerKind.ASSIGNED:
+            scopes = [(each, "") for each in scopes_of_making(capture_file, resource)]
+        elif blocker.kind in _BY_REQUEST:
+            scopes = list(self._scopes(placed, blocker))
+            if not scopes:
+                found = replace(found, copied_from=_copied_from(placed, blocker.node))
+        yield from self._in_scopes(found, scopes)
+
+    def _in_scopes(
+        self, blocker: Blocker, scopes: Sequence[tuple[Scope, str]]
+    ) -> Iterator[Blocker]:
+        """Walk a blocker once for each scope, with the function that was called in it."""
+        for scope, called_in in scopes:
+            frame = self._capture_file.frame(scope.frame)
+            yield replace(blocker, scope=scope.device, scope_frame=frame, called_in=called_in)
+        if not scopes:
+            yield blocker
 
     def in_host_memory_eager(self, signature: Signature, device: str) -> Blocker | None:
         """Return why the host computes an eager op that is on a GPU; None where it does not."""
@@ -158,7 +139,7 @@ class BlockerRecords:
             found,
             name=graph.names[node],
             function=placed.function,
-            frame=self._frame(placed, node),
+            frame=self._capture_file.frame_of_node(*self._origin(placed, node)),
         )
 
     def _in_host_memory(self, op: str, known: Attributes, device: str) -> Blocker | None:
@@ -227,13 +208,10 @@ class BlockerRecords:
         function = graph.origin_functions[node] or placed.function
         return function, graph.origin_nodes[node] or graph.names[node]
 
-    def _frame(self, placed: FunctionPlacement, node: int) -> Frame | None:
-        return self._capture_file.frame_of_node(*self._origin(placed, node))
-
     def _scopes(self, placed: FunctionPlacement, blocker: Blocker) -> Iterator[tuple[Scope, str]]:
-        """Walk the scopes that ask for the device a node is held to, the innermost first.
+        """Walk the scopes that request the device of a node, the innermost first.
 
-        Without the innermost the next one would hold it. What asks for no device itself has that of
+        Without the innermost the next one would decide. A node without a request has the device of
         the call that it was inlined from (`InlineFunctionBody`,
         core/common_runtime/inline_function_utils.cc).
 
@@ -252,29 +230,15 @@ class BlockerRecords:
             yield scope, function
 
     def _scopes_around(
-        self, function: str, node: str, asked: str
+        self, function: str, node: str, requested: str
     ) -> tuple[tuple[Scope, ...], bool]:
-        """Return the scopes around a node that ask for a device, and whether another ends them."""
+        """Return the scopes around a node that request a device, and whether another ends them."""
         definition = self._capture_file.definition(function)
         at = -1 if definition is None else definition.index(node)
         scopes = None if definition is None or at < 0 else definition.scopes[at]
-        return _asking([self._capture_file.scopes[number] for number in scopes or ()], asked)
-
-    def _copied_from(self, placed: FunctionPlacement, blocker: Blocker, scope: str | None) -> str:
-        """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
-        if blocker.kind not in _BY_REQUEST or scope is not None:
-            return ""
-        nodes = placed.placement.nodes
-        own = nodes.graph.names[blocker.node]
-        for group in nodes.classes.get(blocker.node, ()):
-            at = nodes.graph.index(group)
-            if (
-                group != own
-                and at >= 0
-                and nodes.graph.devices[at] == (nodes.graph.devices[blocker.node])
-            ):
-                return group
-        return ""
+        return _requesting(
+            [self._capture_file.scopes[number] for number in scopes or ()], requested
+        )
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
         """Return the resource that an argument of a function is bound to."""
@@ -287,31 +251,42 @@ class BlockerRecords:
             return self._capture_file.resource_of(bound[index])
         return None
 
-    def link(self, placed: FunctionPlacement, node: int, holder: int) -> Link:
+    def link(self, placed: FunctionPlacement, node: int, blocked: int) -> Link:
         """Return how a node is tied to the one that holds it."""
-        if holder == node:
+        if blocked == node:
             return "own"
         placement = placed.placement
-        if placement.roots[holder] != placement.roots[node]:
+        if placement.roots[blocked] != placement.roots[node]:
             return "follows"
         nodes = placement.nodes
         bound = self._bound.get(id(nodes))
         if bound is None:
             bound = self._bound[id(nodes)] = _components(len(nodes), nodes.bound)
-        return "resource" if bound[holder] == bound[node] else "class"
+        return "resource" if bound[blocked] == bound[node] else "class"
+
+
+def _copied_from(placed: FunctionPlacement, node: int) -> str:
+    """Return whose request a node has: `colocate_with` copies it, beside `_class`."""
+    nodes = placed.placement.nodes
+    devices = nodes.graph.devices
+    for group in nodes.classes.get(node, ()):
+        at = nodes.graph.index(group)
+        if at >= 0 and group != nodes.graph.names[node] and devices[at] == devices[node]:
+            return group
+    return ""
 
 
 def scopes_of_making(
     capture_file: CaptureFile, resource: Resource | None, below: int = LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes that a resource was made in, each of which asks for its device by itself.
+    """Return the scopes that a resource was made in, each of which requests its device by itself.
 
     Args:
         resource: The resource, or None.
         below: The number of a resource: what was made after it cannot have decided on its device.
 
     Returns:
-        The innermost first; none where no scope asks for it, or none is recorded.
+        The innermost first; none where no scope requests it, or none is recorded.
     """
     if resource is None or resource.signature < 0:
         return ()
@@ -322,15 +297,15 @@ def scopes_of_making(
 
 
 def _scopes_of_eager(
-    capture_file: CaptureFile, signature: Signature, asked: str, below: int = LARGEST
+    capture_file: CaptureFile, signature: Signature, requested: str, below: int = LARGEST
 ) -> tuple[Scope, ...]:
-    """Return the scopes that ask for the device of an eager op, or of a call: at least one.
+    """Return the scopes that request the device of an eager op, or of a call: at least one.
 
     Of a line that is met again, as where a function calls itself, one.
     """
     around = [capture_file.scopes[number] for number in signature.scopes]
     by_line: dict[int, Scope] = {}
-    for scope in _of_owners(capture_file, _asking(around, asked)[0], below):
+    for scope in _of_owners(capture_file, _requesting(around, requested)[0], below):
         by_line.setdefault(scope.frame, scope)
     innermost = Scope(device=signature.scope, frame=signature.scope_frame)
     return tuple(by_line.values()) or (innermost,)
@@ -348,19 +323,21 @@ def _of_owners(
             )
         elif scope.origin is not None and scope.origin <= OF_OP:
             around = capture_file.signatures[OF_OP - scope.origin].scopes
-            making, _ = _asking([capture_file.scopes[number] for number in around], scope.device)
+            making, _ = _requesting(
+                [capture_file.scopes[number] for number in around], scope.device
+            )
         yield from making or (scope,)
 
 
-def _asking(scopes: Iterable[Scope], asked: str) -> tuple[tuple[Scope, ...], bool]:
-    """Return which scopes ask for a type of device, and whether another ends them.
+def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, ...], bool]:
+    """Return which scopes request a type of device, and whether another ends them.
 
     Args:
         scopes: Scopes one around the other, the innermost first.
     """
     found = []
     for scope in scopes:
-        if type_in_scope(scope.device) == type_in_scope(asked):
+        if type_in_scope(scope.device) == type_in_scope(requested):
             found.append(scope)
         elif type_in_scope(scope.device) or scope.device in NO_SCOPE:
             return tuple(found), True

@@ -47,7 +47,7 @@ EVERYWHERE: Final = SupportedTypes(((GPU, 0), (CPU, 0)))
 class Registry:
     """The kernels and op definitions of one minor version of TensorFlow, built for CUDA.
 
-    An op is read from the tables when it is first asked for.
+    An op is read from the tables when it is first needed.
 
     Attributes:
         version: The minor version, `2.21`.

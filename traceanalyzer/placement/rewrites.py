@@ -1,7 +1,7 @@
 """Ops that no program makes: rewrites of TensorFlow's put them in place of the program's own.
 
 Such an op often has no GPU kernel because it is only made of ops that were placed on the CPU
-already; why they were there must be asked of the ops that it stands for. The rewrites are those of
+already; the reasons are those of the ops that it replaces. The rewrites are those of
 grappler (`core/grappler/optimizers/remapper.cc`, `arithmetic_optimizer.cc`), of oneDNN
 (`core/common_runtime/mkl_layout_pass.cc`, in eager mode `eager/mkl_eager_op_rewrite.cc`), and of
 passes over graphs (`nccl_rewrite`, `parallel_concat_optimizer.cc`, `variable_merger_pass.cc`), of
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What an op stands for."""
+    """The ops that a rewritten op replaces."""
 
     ops: tuple[str, ...]  #: op types of the program, the one with the most to compute first
-    #: Whether these are all. They are not where an attribute that tells the others is missing, or a
-    #: pattern of many ops was fused.
+    #: Whether these are all. They are not where the attribute that names the others is missing, or
+    #: a pattern of many ops was fused.
     is_complete: bool = True
 
 
@@ -64,7 +64,7 @@ PROGRAMS_OWN: Final = frozenset(
     }
 )
 
-# What the name alone does not tell.
+# Replaced ops that the name alone does not show.
 _STAND_FOR: Final[Mapping[str, Rewritten]] = {
     "_FusedBatchNormEx": Rewritten(ops=("FusedBatchNormV3",)),
     "_FusedBatchNormGradEx": Rewritten(ops=("FusedBatchNormGradV3",)),
@@ -115,10 +115,10 @@ _PASSES: Final = (
 
 
 def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | None:
-    """Return the ops of the program that an op stands for.
+    """Return the ops of the program that an op replaces.
 
     Args:
-        attributes: Its attributes in the capture file's encoding; those that tell what was fused
+        attributes: Its attributes in the capture file's encoding; those that name fused ops
             are `fused_ops`, `activation_mode` and `op_names`.
 
     Returns:
@@ -147,7 +147,7 @@ def pass_that_made(node: str) -> str | None:
 def _by_name(op: str) -> Rewritten:
     """Return the op that a name holds: grappler and oneDNN put theirs before and after it."""
     found = _NAME.fullmatch(op)
-    if found is None:  # a version added whose new op stands nowhere here: a test fails
+    if found is None:  # an op of a newly added version, for which a test fails
         return Rewritten(ops=(), is_complete=False)
     name = found["op"]
     if name.startswith(_QUANTIZED):
@@ -165,7 +165,7 @@ def _renamed(name: str) -> str:
 
 
 def _fuses(op: str) -> bool:
-    """Return whether attributes of an op tell what else was fused into it."""
+    """Return whether attributes of an op name what else was fused into it."""
     if op in _STAND_FOR:
         return op in {"_FusedBatchNormEx", "_FusedBatchNormGradEx"}
     found = _NAME.fullmatch(op)

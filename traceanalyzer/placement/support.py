@@ -7,8 +7,8 @@ are not counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -63,22 +63,32 @@ class TypeSupport:
     on_host: Extent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Support:
     """The kernels of an op in a version of TensorFlow."""
 
-    op: str
-    version: str
+    definition: OpDefinition
     #: The attributes that are the types of its data, rather than of sizes or indices.
     main: tuple[str, ...]
     combinations: tuple[Combination, ...]  #: what it can be, with the kernels
-    overall: TypeSupport  #: how far these have kernels
-    #: For each constrained type attribute, how far its types have.
-    types: Mapping[str, Mapping[str, TypeSupport]]
-    #: For each, the types that its definition or a kernel names.
+    #: For each constrained type attribute, the types that its definition or a kernel names.
     named: Mapping[str, frozenset[Json]]
-    #: Arguments that a GPU kernel has in host memory, in the op's order.
-    host_memory_args: tuple[str, ...]
+
+    @cached_property
+    def overall(self) -> TypeSupport:
+        """How far all combinations have kernels."""
+        return extent_of(self.combinations)
+
+    @cached_property
+    def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
+        """For each constrained type attribute, how far its types have kernels."""
+        return {
+            name: {
+                dtype: extent_of(self.of_type(dtype, name))
+                for dtype in sorted({str(c.values[name]) for c in self.combinations})
+            }
+            for name in self.named
+        }
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
         """Return the combinations in which data are of a type.
@@ -90,13 +100,13 @@ class Support:
         Args:
             attribute: The type attribute that is it; one of `main` if None.
         """
-        asked = self.main if attribute is None else (attribute,)
-        if not asked:
+        names = self.main if attribute is None else (attribute,)
+        if not names:
             return self.combinations
         return tuple(
             c
             for c in self.combinations
-            if any(c.values[name] == dtype for name in asked)
+            if any(c.values[name] == dtype for name in names)
             and all(
                 c.values[name] == dtype or c.values[name] in named
                 for name, named in self.named.items()
@@ -143,8 +153,8 @@ def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes
     """Return whether a kernel on a GPU has all data of an op in host memory.
 
     The host then computes it. Handles of resources are not data: an op that only makes or takes
-    handles (`VarHandleOp`) computes nothing. An op that asks for a shape reads no data of its
-    input. Unlike `memory_of` this needs the types alone, not how many tensors there are.
+    handles (`VarHandleOp`) computes nothing. An op that needs only a shape reads no data of its
+    input.
     """
     if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
         return False
@@ -164,28 +174,12 @@ def support_of(registry: Registry, op: str) -> Support | None:
         return None
     combinations = tuple(_combinations(registry, definition))
     constrained = _constrained_types(registry, definition)
-    used = {name for c in combinations if c.gpu is not None for name in c.gpu.host_memory_args}
-    support = Support(
-        op=op,
-        version=registry.version,
+    return Support(
+        definition=definition,
         main=_main(constrained, combinations),
         combinations=combinations,
-        overall=extent_of(combinations),
-        types={},
-        named=MappingProxyType({name: _named(registry, definition, name) for name in constrained}),
-        host_memory_args=tuple(
-            a.name for a in (*definition.inputs, *definition.outputs) if a.name in used
-        ),
+        named={name: _named(registry, definition, name) for name in constrained},
     )
-    return replace(
-        support,
-        types=MappingProxyType({name: _types(support, name) for name in constrained}),
-    )
-
-
-def _types(support: Support, attribute: str) -> Mapping[str, TypeSupport]:
-    dtypes = sorted({str(c.values[attribute]) for c in support.combinations})
-    return MappingProxyType({d: extent_of(support.of_type(d, attribute)) for d in dtypes})
 
 
 def _named(registry: Registry, definition: OpDefinition, attribute: str) -> frozenset[Json]:

@@ -65,11 +65,15 @@ class SwappedFunctions:
         if any(known.get(name) is value for name, value in _PREVENTING.items()):
             self._kinds.clear()
         self._calls: dict[str, list[_Call]] = {}
-        for way in (w for ways in program.functions.values() for w in ways) if self._kinds else ():
-            graph = way.placement.nodes.graph
+        for placed in (
+            (w for instances in program.functions.values() for w in instances)
+            if self._kinds
+            else ()
+        ):
+            graph = placed.placement.nodes.graph
             for node, callee in calls_of(graph, capture_file.attributes):
                 if self._kind(callee):
-                    device = way.placement.devices[node]
+                    device = placed.placement.devices[node]
                     kind = parse_device(device).type if device else None
                     scope = graph.names[node].rpartition("/")[0]
                     self._calls.setdefault(callee, []).append(_Call(scope, kind or ""))

@@ -1,6 +1,6 @@
-"""Lists of tensors that are always in host memory: what works on them is held to the CPU.
+"""Lists of tensors that are always in host memory: what works on them stays on the CPU.
 
-A list's handle is a variant, which has kernels everywhere; what the list holds does not show in it.
+A list's handle is a variant, which has kernels everywhere; it does not show the elements' type.
 See `AddHostOnlyDataTypesConstraints` (core/common_runtime/colocation_graph.cc).
 """
 
@@ -39,9 +39,9 @@ _ALWAYS_ON_HOST: Final = frozenset({"resource", "string", "string_ref"})  # `Dat
 
 
 def element_type(op: str, attributes: Attributes) -> str:
-    """Return the type of the elements of an op's list; "" where it does not tell.
+    """Return the type of the elements of an op's list; "" if unknown.
 
-    A list of lists does not: what these hold counts.
+    That of a list of lists is: the elements of the inner lists count.
     """
     found = attributes.get(_ELEMENT_TYPE) if op in _LIST_OPS else None
     return found if isinstance(found, str) and found != "variant" else ""
@@ -54,7 +54,7 @@ def of_host_elements(
 
     Args:
         sources: By node, where its variant inputs come from, in the order of the inputs.
-        elements: By node, the type of the elements of its list, where it tells.
+        elements: By node, the type of the elements of its list, if known.
     """
     if not any(dtype in _ALWAYS_ON_HOST for dtype in elements.values()):
         return frozenset()
@@ -66,14 +66,14 @@ def of_host_elements(
     others = elements.keys() - on_host
     taking = _reached(on_host, consumers, elements)
     unclear = taking & _reached(others, consumers, elements)
-    told = {node for node in unclear if _nearest(node, sources, elements) in _ALWAYS_ON_HOST}
-    return frozenset((taking - unclear) | told | (on_host & sources.keys()))
+    known = {node for node in unclear if _nearest(node, sources, elements) in _ALWAYS_ON_HOST}
+    return frozenset((taking - unclear) | known | (on_host & sources.keys()))
 
 
 def _reached(
     start: Collection[int], consumers: Mapping[int, Sequence[int]], elements: Mapping[int, str]
 ) -> set[int]:
-    """Return what a list's handle reaches, up to the next nodes that tell their lists' elements."""
+    """Return what a list's handle reaches, up to the next nodes whose lists' elements are known."""
     reached: set[int] = set()
     left = list(start)
     while left:

@@ -8,8 +8,9 @@ import numpy as np
 
 from traceanalyzer.model.times import IdleGap
 from traceanalyzer.report.text import copy_words, op_label
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.thread_activity import DEVICE_LANE, ThreadState
+from traceanalyzer.tables.step_kinds import main_steps
+from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_lane
 from traceanalyzer.units import PS_PER_US

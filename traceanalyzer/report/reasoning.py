@@ -24,7 +24,7 @@ from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.report.text import sentence
-from traceanalyzer.tables.host_ops import CONSTANTS
+from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
 

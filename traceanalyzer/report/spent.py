@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.format import duration_text, percent_text
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.eager_loop import eager_loop
+from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without

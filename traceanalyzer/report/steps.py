@@ -10,8 +10,7 @@ from traceanalyzer.format import counted, listed
 from traceanalyzer.model.times import StepKinds, StepPhases, Steps
 from traceanalyzer.report.convert import in_us, table
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
+from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.model.times import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
-from traceanalyzer.tables.main_steps import regular_steps
+from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.intervals import Intervals, union
 from traceanalyzer.timeline.overlap import overlap_share

@@ -111,7 +111,7 @@ class Evidence:
         for part in self._parts:
             try:
                 part.install()
-            except Exception as error:  # noqa: BLE001 - ours, not the program's
+            except Exception as error:
                 part.uninstall()
                 self._journal.failed(type(part).__name__, error)
 
@@ -131,7 +131,7 @@ class Evidence:
         self._eager.session_stopped()
         self._eager.write()
 
-    def _resource_of(self, tensor: Any) -> int:  # noqa: ANN401 - an EagerTensor
+    def _resource_of(self, tensor: Any) -> int:
         return self._signatures.resource_of(tensor)
 
     def count_eager_ops(self, *, on: bool) -> None:
@@ -150,7 +150,7 @@ class Evidence:
         self._dumps.defined(name)
         self._models.defined(name)
 
-    def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: ANN401, FBT001
+    def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: FBT001
         """A session of TensorFlow 1 was made; perhaps with a configuration of its own."""
         self._dumps.has_session()
         self._visibility.makes_devices()
@@ -177,7 +177,7 @@ class Evidence:
             found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
             if found:
                 self._journal.write("kernels", kernels=found)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the kernels of other libraries", error)
 
 
@@ -197,7 +197,7 @@ class Attachment:
         self._variables = variables()
         try:
             self._dumps.ask(_version_of(_installed_version()))
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("TensorFlow's graphs", error)
 
     def after_tensorflow(self) -> None:
@@ -205,11 +205,11 @@ class Attachment:
         self._dumps.taken()
         try:
             self._attach()
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the program", error)
 
     def _attach(self) -> None:
-        import tensorflow as tf  # noqa: PLC0415 - the program's
+        import tensorflow as tf
 
         version = str(tf.__version__)
         self._journal.write(
@@ -259,10 +259,10 @@ class Attachment:
         self._recording = None
         self._journal.write("finished", reason=reason)
 
-    def _try(self, step: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
+    def _try(self, step: Callable[..., None], *args: Any) -> None:
         try:
             step(*args)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the end of the program", error)
 
 

@@ -37,8 +37,8 @@ from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.library_scopes import habit_of, last_minor
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
 from traceanalyzer.placement.registry import load, nearest, supported
+from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
-from traceanalyzer.tables.session_graphs import is_session_graph
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.dataset_calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
-from traceanalyzer.tables.host_ops import TF_DATA
+from traceanalyzer.tables.functions import TF_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -65,7 +65,7 @@ def variables() -> Dict[str, str]:
 
 def environment_facts() -> Dict[str, Any]:
     """Return what is known once TensorFlow is imported."""
-    import tensorflow as tf  # noqa: PLC0415 - the program's
+    import tensorflow as tf
 
     keras = sys.modules.get("keras")
     return {
@@ -94,8 +94,8 @@ def device_facts() -> Dict[str, Any]:
     """Return devices and options as the program left them; nothing is initialised for it."""
     tf = loaded("tensorflow")
     context = loaded("tensorflow.python.eager.context")
-    current = context._context  # noqa: SLF001 - `context()` would make one
-    made = current is not None and current._initialized  # noqa: SLF001
+    current = context._context
+    made = current is not None and current._initialized
     facts: Dict[str, Any] = {
         "context_made": made,
         "keras_version": getattr(sys.modules.get("keras"), "__version__", None),
@@ -128,10 +128,10 @@ def device_facts() -> Dict[str, Any]:
     return facts
 
 
-def _value_of(ask: Callable[[], Any]) -> Any:  # noqa: ANN401 - JSON
+def _value_of(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except Exception:  # noqa: BLE001 - one fact less
+    except Exception:
         return None
 
 
@@ -139,17 +139,17 @@ def _devices(devices: List[Any]) -> List[Dict[str, str]]:
     return [{"name": d.name, "type": d.device_type} for d in devices]
 
 
-def _memory(config: Any) -> Dict[str, Any]:  # noqa: ANN401 - the module tf.config
+def _memory(config: Any) -> Dict[str, Any]:
     gpus = config.list_logical_devices("GPU")
     return {g.name: _plain(config.experimental.get_memory_info(g.name)) for g in gpus}
 
 
-def _memory_limits(context: Any) -> Dict[str, int]:  # noqa: ANN401 - the eager context
+def _memory_limits(context: Any) -> Dict[str, int]:
     """Return how much memory TensorFlow's allocator may take of each GPU, in bytes."""
-    from tensorflow.python import pywrap_tfe  # noqa: PLC0415 - the program's
-    from tensorflow.python.client import pywrap_tf_session  # noqa: PLC0415
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.client import pywrap_tf_session
 
-    devices = pywrap_tfe.TFE_ContextListDevices(context._handle)  # noqa: SLF001
+    devices = pywrap_tfe.TFE_ContextListDevices(context._handle)
     try:
         names = [
             pywrap_tfe.TF_DeviceListName(devices, at)
@@ -169,7 +169,7 @@ def _is_deterministic() -> bool:
     return bool(config.is_op_determinism_enabled())
 
 
-def _policy() -> Any:  # noqa: ANN401 - a name or None
+def _policy() -> Any:
     keras = sys.modules.get("keras")
     if keras is None:
         return None
@@ -186,7 +186,7 @@ def _plain(values: Dict[str, Any]) -> Dict[str, Any]:
     }
 
 
-def _text(value: Any) -> Any:  # noqa: ANN401 - to JSON
+def _text(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [str(v) for v in value]
     return as_json(value)
@@ -201,12 +201,12 @@ class StrategyRecorder(Part):
 
     def install(self) -> None:
         """Replace the initialiser of all strategies."""
-        from tensorflow.python.distribute import distribute_lib  # noqa: PLC0415
+        from tensorflow.python.distribute import distribute_lib
 
         base = distribute_lib.StrategyBase
         original = base.__init__
 
-        def init(strategy: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        def init(strategy: Any, *args: Any, **kwargs: Any) -> None:
             with unseen:
                 original(strategy, *args, **kwargs)
             name = type(strategy).__name__
@@ -238,13 +238,13 @@ def foreign_kernels(types: Iterable[str]) -> List[Dict[str, Any]]:
 
 
 def _kernels(op: str) -> List[Dict[str, Any]]:
-    from tensorflow.python.framework import kernels  # noqa: PLC0415 - the program's
+    from tensorflow.python.framework import kernels
 
     found = kernels.get_registered_kernels_for_op(op).kernel
     return [_kernel(each) for each in found[:_MOST_KERNELS]]
 
 
-def _kernel(kernel: Any) -> Dict[str, Any]:  # noqa: ANN401 - a KernelDef
+def _kernel(kernel: Any) -> Dict[str, Any]:
     return {
         "op": kernel.op[:_LONGEST_NAME],
         "device_type": kernel.device_type[:_LONGEST_NAME],
@@ -258,7 +258,7 @@ def _kernel(kernel: Any) -> Dict[str, Any]:  # noqa: ANN401 - a KernelDef
     }
 
 
-def _values(allowed: Any) -> List[Any]:  # noqa: ANN401 - an AttrValue.ListValue
+def _values(allowed: Any) -> List[Any]:
     """Return the values that a kernel takes: types by name, strings as plain text."""
     types = [dtype_name(number) for number in allowed.type]
     texts = [text.decode("utf-8", "backslashreplace")[:_LONGEST_NAME] for text in allowed.s]

@@ -67,8 +67,8 @@ class ErrorRecorder(Part):
 
     def install(self) -> None:
         """Replace what raises."""
-        from tensorflow.python.eager import context  # noqa: PLC0415
-        from tensorflow.python.framework import errors_impl  # noqa: PLC0415
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import errors_impl
 
         exhausted = errors_impl.ResourceExhaustedError
         self._patches.replace(
@@ -92,7 +92,7 @@ class ErrorRecorder(Part):
     def _made(self, original: Callable[..., None], kinds: Dict[str, str]) -> Callable[..., None]:
         """Return an initialiser that notes errors, by the kind of what their text has in it."""
 
-        def init(error: BaseException, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        def init(error: BaseException, *args: Any, **kwargs: Any) -> None:
             original(error, *args, **kwargs)
             message = str(getattr(error, "message", ""))  # `str(error)` can be dear
             where = next((kind for said, kind in kinds.items() if said in message), None)
@@ -102,7 +102,7 @@ class ErrorRecorder(Part):
         return init
 
     def _watched(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
-        def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def watched(*args: Any, **kwargs: Any) -> Any:
             with unseen:
                 try:
                     return original(*args, **kwargs)
@@ -120,7 +120,7 @@ class ErrorRecorder(Part):
             )
             return
         try:
-            running = list(_user_frames(sys._getframe(2)))  # noqa: SLF001
+            running = list(_user_frames(sys._getframe(2)))
             self._journal.write(
                 "error",
                 where=where,
@@ -130,7 +130,7 @@ class ErrorRecorder(Part):
                 handler=_handler(running, type(error)),
                 call=call,
             )
-        except Exception as failure:  # noqa: BLE001 - ours, not the program's
+        except Exception as failure:
             self._journal.failed("an error", failure)
 
 
@@ -236,7 +236,7 @@ def _catches(named: Optional[ast.expr], frame: FrameType, error: type) -> bool:
     return isinstance(found, type) and issubclass(error, found)
 
 
-def _look_up(node: ast.expr, frame: FrameType) -> Any:  # noqa: ANN401 - whatever the name stands for
+def _look_up(node: ast.expr, frame: FrameType) -> Any:
     if isinstance(node, ast.Attribute):
         return getattr(_look_up(node.value, frame), node.attr, None)
     if isinstance(node, ast.Name):

@@ -56,13 +56,13 @@ def watch_variable(journal: Journal) -> None:
     mapping = type(os.environ)
     original, delete = mapping.__setitem__, mapping.__delitem__
 
-    def set_item(self: Any, key: Any, value: Any) -> None:  # noqa: ANN401 - whatever is given
+    def set_item(self: Any, key: Any, value: Any) -> None:
         with unseen:
             original(self, key, value)
         if key == VARIABLE and not _has_devices():
             _write(journal, VARIABLE, str(value))
 
-    def delete_item(self: Any, key: Any) -> None:  # noqa: ANN401 - whatever is given
+    def delete_item(self: Any, key: Any) -> None:
         with unseen:
             delete(self, key)
         if key == VARIABLE and not _has_devices():
@@ -84,12 +84,12 @@ class VisibilityRecorder(Part):
 
     def install(self) -> None:
         """Replace the method that `tf.config` calls (python/framework/config.py)."""
-        from tensorflow.python.eager import context  # noqa: PLC0415
+        from tensorflow.python.eager import context
 
         original = context.Context.set_visible_devices
         journal = self._journal
 
-        def set_visible_devices(self: Any, devices: Any, device_type: Any = None) -> Any:  # noqa: ANN401
+        def set_visible_devices(self: Any, devices: Any, device_type: Any = None) -> Any:
             with unseen:
                 result = original(self, devices, device_type)
             if device_type in (None, "GPU"):
@@ -107,7 +107,7 @@ class VisibilityRecorder(Part):
 
 def _write(journal: Journal, how: str, value: Optional[str]) -> None:
     with contextlib.suppress(Exception):  # ours, not the program's
-        frames = [[*found, 1] for found in _lines(sys._getframe(2))]  # noqa: SLF001
+        frames = [[*found, 1] for found in _lines(sys._getframe(2))]
         kept = None if value is None else value[:_LONGEST]
         journal.write("visibility", how=how, value=kept, frames=frames[:_MOST_FRAMES])
 
@@ -127,7 +127,7 @@ def _has_devices() -> bool:
     if VisibilityRecorder.devices_made:
         return True
     try:
-        current = loaded("tensorflow.python.eager.context")._context  # noqa: SLF001
+        current = loaded("tensorflow.python.eager.context")._context
     except ImportError:
         return False
     return getattr(current, "_physical_devices", None) is not None
@@ -152,11 +152,11 @@ class GpuQuestions(Part):
         self._patches.replace(local, "list_local_devices", self._asked(listed))
 
     def _asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def asked(*args: Any, **kwargs: Any) -> Any:
             VisibilityRecorder.makes_devices()
             with contextlib.suppress(Exception):  # ours, not the program's
                 if _CPU not in (*args, *kwargs.values()):
-                    self._note(sys._getframe(1))  # noqa: SLF001
+                    self._note(sys._getframe(1))
             with unseen:
                 return original(*args, **kwargs)
 

@@ -41,14 +41,7 @@ _TRAINER = "keras.src.trainers.trainer"
 
 
 class KerasModels(Part):
-    """Notes models while they run; none is kept alive for it.
-
-    Attributes:
-        found: What is known of each: its name, whether it is Functional or Sequential (and so has
-            its layers before it is compiled), `jit_compile` as Keras resolved it, whether that was
-            "auto" (None where it is not known), the layers that cannot be compiled, by name and
-            class, and its LSTM and GRU layers with the options that decide on cuDNN.
-    """
+    """Notes models while they run; none is kept alive for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,9 +68,9 @@ class KerasModels(Part):
             return
 
         @wraps(original)
-        def resolve(model: Any) -> Any:  # noqa: ANN401 - a Keras model
+        def resolve(model: Any) -> Any:
             # Reading `model.jit_compile` before resolves it too, for the time being.
-            if sys._getframe(1).f_code.co_name == "compile":  # noqa: SLF001
+            if sys._getframe(1).f_code.co_name == "compile":
                 with suppress(TypeError):  # a model of a class that compares has no hash
                     self._automatic.add(model)
             with unseen:
@@ -86,21 +79,17 @@ class KerasModels(Part):
         self._patches.replace(trainer, "_resolve_auto_jit_compile", resolve)
 
     def defined(self, function: str) -> None:
-        """Look at the model that is running, if a step of Keras was just defined.
-
-        Args:
-            function: Name of the function.
-        """
+        """Look at the model that is running, if a step of Keras was just defined."""
         if not _STEP.search(function) or len(self.found) >= _MOST:
             return
-        model = _running_model(sys._getframe(1))  # noqa: SLF001
+        model = _running_model(sys._getframe(1))
         facts = None if model is None else self._facts(model)
         if facts is not None and facts not in self.found:
             self.found.append(facts)
 
-    def _facts(self, model: Any) -> Dict[str, Any]:  # noqa: ANN401 - a Keras model
+    def _facts(self, model: Any) -> Dict[str, Any]:
         kinds = {kind.__name__ for kind in type(model).__mro__}
-        layers = list(model._flatten_layers())  # noqa: SLF001
+        layers = list(model._flatten_layers())
         recurrent = [facts for facts in map(_recurrent, layers) if facts][:_MOST_LAYERS]
         if not hasattr(model, "_resolve_auto_jit_compile"):  # of Keras 2
             return {"name": str(model.name), "not_compilable": [], "recurrent": recurrent}
@@ -121,7 +110,7 @@ class KerasModels(Part):
         }
 
 
-def _recurrent(layer: Any) -> Optional[Dict[str, Any]]:  # noqa: ANN401 - a Keras layer
+def _recurrent(layer: Any) -> Optional[Dict[str, Any]]:
     """Return the options of an LSTM or GRU layer, as far as it has them; None for another."""
     kinds = {kind.__name__ for kind in type(layer).__mro__ if _KERAS.match(kind.__module__)}
     kind = next((name for name in ("LSTM", "GRU") if name in kinds), None)
@@ -139,7 +128,7 @@ def _recurrent(layer: Any) -> Optional[Dict[str, Any]]:  # noqa: ANN401 - a Kera
     return found
 
 
-def _function_name(function: Any) -> str:  # noqa: ANN401 - any callable
+def _function_name(function: Any) -> str:
     """Return the name of a function of Keras or TensorFlow, and another's with its module."""
     module = str(getattr(function, "__module__", ""))
     name = str(getattr(function, "__name__", type(function).__name__))
@@ -147,7 +136,7 @@ def _function_name(function: Any) -> str:  # noqa: ANN401 - any callable
     return name if is_known else module + "." + name
 
 
-def _running_model(frame: Optional[FrameType]) -> Any:  # noqa: ANN401 - a Keras model or None
+def _running_model(frame: Optional[FrameType]) -> Any:
     while frame is not None:
         if frame.f_code.co_varnames[:1] == ("self",):
             model = frame.f_locals.get("self")

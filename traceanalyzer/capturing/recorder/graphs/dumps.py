@@ -28,22 +28,10 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    FrozenSet,
-    Iterable,
-    List,
-    Mapping,
-    Optional,
-    Set,
-    Tuple,
-)
+from typing import TYPE_CHECKING, Callable, Dict, FrozenSet, Iterable, Mapping, Optional, Set, Tuple
 
 from ..process.descriptors import OwnDescriptor
-from ..process.hooks import loaded
+from .text_dumps import SESSION, convert, session_graph
 
 if TYPE_CHECKING:
     from ..journal import Journal
@@ -61,7 +49,6 @@ _STAGE = re.compile(
     r"(.+?)(?:_partition_.+)?\.\d+\.main\."
     r"(before_placer|before_post_placement_passes|after_partition_passes)\.pb"
 )
-_SESSION = "unknown_graph"  # as newer versions call what a v1 session runs
 # Of these, the dumps that TensorFlow itself named: of which session they are is not known so far.
 _PLACEMENT = re.compile(
     r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
@@ -85,11 +72,6 @@ def _restore(variable: str) -> None:
         os.putenv(variable, value)
 
 
-def session_graph(number: int) -> str:
-    """Return the name of the graph of a v1 session, by its number."""
-    return f"{_SESSION}#{number}" if number else _SESSION
-
-
 class FirstCall:
     """A context, as a class since a generator's frames would show in the program's tracebacks."""
 
@@ -110,12 +92,6 @@ class Dumps:
     """Asks for dumps, and deletes those that nobody needs as they come."""
 
     def __init__(self, folder: str, journal: Journal) -> None:
-        """Prepare; nothing is asked for yet.
-
-        Args:
-            folder: Where dumps go; made here.
-            journal: Where to note what is left out.
-        """
         self._folder = folder
         self._journal = journal
         self._named: Optional[OwnDescriptor] = None  # by which TensorFlow is told the folder
@@ -134,10 +110,10 @@ class Dumps:
         self._process = os.getpid()
 
     def ask(self, version: Tuple[int, ...]) -> None:
-        """Set the variables by which TensorFlow is asked for dumps; it need not be imported yet.
+        """Ask TensorFlow for dumps; it need not be imported yet.
 
         Args:
-            version: TensorFlow's, `(2, 21)`; empty where it is not known.
+            version: TensorFlow's, `(2, 21)`; empty where it is unknown.
         """
         if os.environ.get("TF_DUMP_GRAPH_PREFIX"):
             self._journal.note(
@@ -210,8 +186,8 @@ class Dumps:
         """Say which session's graph dumps are of, by the graph's number."""
         for name in names:
             self._of_graph[name] = number
-            if number and name.startswith(_SESSION):
-                renamed = session_graph(number) + name[len(_SESSION) :]
+            if number and name.startswith(SESSION):
+                renamed = session_graph(number) + name[len(SESSION) :]
                 with suppress(OSError):  # deleted as it is not needed
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
@@ -238,13 +214,13 @@ class Dumps:
 
         Args:
             definitions: The nodes' names of each function that was defined.
-            called_at: When a function was first called, in seconds, of those that were.
+            called_at: When each function was first called, in seconds.
         """
         self._over = True
         self._wake.set()
         self._leave()
         self._delete_unneeded()
-        self._convert(definitions, called_at)
+        convert(self._folder, self._names(), self._of_graph, definitions, called_at, self._journal)
 
     def _first_call_began(self) -> None:
         with self._lock:
@@ -345,83 +321,6 @@ class Dumps:
                 "those of the functions that came later are not recorded",
             )
 
-    def _convert(
-        self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
-    ) -> None:
-        """Write text dumps as protos: only the program's own protobuf can read them all.
-
-        TensorFlow 2.12 names the files by a number of its own (`pflr_optmz_...`), so the function
-        is told by the names of its nodes and by the time, and eager ops' graphs by being none.
-        """
-        names = self._names()
-        inputs = sorted(n for n in names if "placer_input" in n and n.endswith(".pbtxt"))
-        for index, name in enumerate(inputs):
-            answer = name.replace("placer_input", "placer_output")
-            try:
-                graph = self._read_text(name)
-                functions = _functions_of({node.name for node in graph.node}, definitions)
-                function = _instantiated(functions, called_at, _time_of(name))
-                if name in self._of_graph:
-                    function = session_graph(self._of_graph[name])
-                elif "" in functions:
-                    function = _SESSION
-                function = function.replace("/", "_")  # as TensorFlow itself names such files
-                if function and answer in names:  # no answer: it could not be placed
-                    placed = self._read_text(answer)
-                    self._write(f"{function}placer_input_{index}.pb", graph)
-                    self._write(f"{function}placer_output_{index}.pb", placed)
-            except Exception as error:  # noqa: BLE001 - ours, not the program's
-                self._journal.failed("a graph", error)
-        for name in names:
-            if name.endswith(".pbtxt"):
-                with suppress(OSError):
-                    os.unlink(os.path.join(self._folder, name))
-
-    def _read_text(self, name: str) -> Any:  # noqa: ANN401 - a GraphDef
-        from google.protobuf import text_format  # noqa: PLC0415 - a dependency of TensorFlow
-
-        graph_pb2 = loaded("tensorflow.core.framework.graph_pb2")
-
-        with open(os.path.join(self._folder, name), encoding="utf-8", errors="replace") as file:
-            return text_format.Parse(file.read(), graph_pb2.GraphDef())
-
-    def _write(self, name: str, graph: Any) -> None:  # noqa: ANN401 - a GraphDef
-        with open(os.path.join(self._folder, name), "wb") as file:
-            file.write(graph.SerializeToString())
-
-
-def _functions_of(nodes: Set[str], definitions: Mapping[str, FrozenSet[str]]) -> List[str]:
-    """Return the functions whose nodes a graph holds, in the order of their definitions.
-
-    TensorFlow has put the bodies of called functions in their place and left out what nothing
-    needs; most of the function's own nodes are there under their names. There may be several:
-    a function that is traced again has nodes of the same names.
-    """
-    best: List[str] = []
-    share = 0.5
-    for name, own in definitions.items():
-        here = len(own & nodes) / len(own) if own else 0.0
-        if here > share:
-            best, share = [name], here
-        elif best and here == share:
-            best.append(name)
-    return best
-
-
-def _instantiated(functions: List[str], called_at: Mapping[str, float], time: float) -> str:
-    """Return the function that was made ready to run at a time: at its first call.
-
-    Of those that nobody called (datasets do) it is the last; empty where there is none.
-    """
-    called = [(called_at[name], name) for name in functions if called_at.get(name, time) < time]
-    return max(called)[1] if called else functions[-1] if functions else ""
-
-
-def _time_of(name: str) -> float:
-    """Return when a dump was written, in seconds: its name ends with the microseconds."""
-    found = re.search(r"-([0-9a-f]+)_?placer_input", name)  # Env::CreateUniqueFileName
-    return int(found[1], 16) / 1e6 if found else 0.0
-
 
 _GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"
 _LIBRARY = "libtensorflow_framework.so.2"
@@ -457,12 +356,7 @@ def dump_switch() -> Optional[DumpSwitch]:
 
 
 def flag_in(address: int, content: bytes) -> Optional[int]:
-    """Return where an object holds whether there is a filter, if it holds the filter `*`.
-
-    Args:
-        address: Of the object.
-        content: Its first bytes.
-    """
+    """Return where an object holds whether there is a filter, if it holds the filter `*`."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT
         begin = text.to_bytes(_WORD, sys.byteorder) + (1).to_bytes(_WORD, sys.byteorder) + _FILTER

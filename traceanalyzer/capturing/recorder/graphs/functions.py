@@ -34,33 +34,34 @@ from ..ops.frames import (
 )
 from ..ops.scopes import locations
 from ..process.hooks import Part, unseen
-from .dumps import OF_DATASETS, session_graph
+from .dumps import OF_DATASETS
+from .text_dumps import session_graph
 
 if TYPE_CHECKING:
     from ..journal import Journal
 
 _ENOUGH = 3
 _NUMBER = re.compile(r"_\d+$")
+_OPTION = "pin_to_host_optimization"
+_OPTIMIZER = "pin_to_host"  # its name in a list of them
+_CONFIG = 2  # its place among the arguments of a session
+_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
 class RepeatedFunctions:
-    """Recognises functions that are like earlier ones.
+    """Recognises functions of datasets that a program makes over and over, under new names.
 
-    Attributes:
-        stand_in: By the name of a repeated function, that of the earlier one that stands for it.
+    `model.predict` in a loop makes three datasets each time, and TensorFlow traces and places their
+    functions again. The first few show everything; recording all takes longer than running them.
     """
 
     def __init__(self) -> None:
+        # By the name of a repeated function, that of the earlier one that stands for it.
         self.stand_in: Dict[str, str] = {}
         self._recorded: Dict[Tuple[Any, ...], List[str]] = {}
 
-    def is_repeated(self, name: str, graph: Any) -> bool:  # noqa: ANN401 - a FuncGraph
-        """Return whether enough functions like this one were recorded before it.
-
-        Args:
-            name: Name of the function, with TensorFlow's counter.
-            graph: Its graph.
-        """
+    def is_repeated(self, name: str, graph: Any) -> bool:
+        """Return whether enough functions like this one were recorded before it."""
         if not name.startswith(OF_DATASETS):
             return False
         recorded = self._recorded.setdefault((_NUMBER.sub("", name), *_contents(graph)), [])
@@ -71,65 +72,53 @@ class RepeatedFunctions:
         return False
 
 
-def _contents(graph: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - a FuncGraph
-    """Return what decides where a function's nodes are placed, and which lines made them."""
+def _contents(graph: Any) -> Tuple[Any, ...]:
+    """Return what decides where a function's nodes are placed, and which lines made some."""
     ops = graph.get_operations()
+    some = (ops[0], ops[len(ops) // 2], ops[-1]) if ops else ()  # to ask all takes longer
     return (
         tuple([(op.name, op.type, op.device) for op in ops]),
         tuple([tensor.dtype for op in ops for tensor in op.outputs]),
         tuple([_captured(tensor) for tensor in graph.external_captures]),
-        tuple([line_of(op.traceback) for op in ops]),
+        tuple([line_of(op.traceback) for op in some]),
     )
 
 
-def _captured(tensor: Any) -> Tuple[Any, ...]:  # noqa: ANN401 - of a graph or an EagerTensor
+def _captured(tensor: Any) -> Tuple[Any, ...]:
     """Return what decides where a captured tensor is: of a resource, which one it is.
 
     Without a GPU all are on the CPU, so their devices tell nothing.
     """
-    number = tensor._id if tensor.dtype.name == "resource" else None  # noqa: SLF001
+    number = tensor._id if tensor.dtype.name == "resource" else None
     return tensor.dtype, getattr(tensor, "device", None), number
 
 
-def line_of(traceback: Any) -> Optional[Tuple[str, int]]:  # noqa: ANN401 - a StackTrace or None
+def line_of(traceback: Any) -> Optional[Tuple[str, int]]:
     """Return the innermost line that is the user's."""
     frames = () if traceback is None else traceback.get_user_frames()
     lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]
     return lines[-1] if lines else None
 
 
-_OPTION = "pin_to_host_optimization"
-_OPTIMIZER = "pin_to_host"  # its name in a list of them
-
-
-def pins_program(context: Any) -> bool:  # noqa: ANN401 - a module
-    """Return whether the program has switched the optimizer on; nothing is initialised for it.
-
-    Args:
-        context: TensorFlow's module `python.eager.context`.
-    """
-    current = context._context  # noqa: SLF001 - see `device_facts`
-    if current is None or not current._initialized:  # noqa: SLF001
+def pins_program(context: Any) -> bool:
+    """Return whether the program has switched the optimizer on; nothing is initialised for it."""
+    current = context._context
+    if current is None or not current._initialized:
         return False
     return bool(current.get_optimizer_experimental_options().get(_OPTION))
 
 
-def pins_session(session: Any) -> bool:  # noqa: ANN401 - a BaseSession
+def pins_session(session: Any) -> bool:
     """Return whether a session of TensorFlow 1 has the optimizer on."""
-    options = session._config.graph_options.rewrite_options  # noqa: SLF001 - see `session_configs`
+    options = session._config.graph_options.rewrite_options
     return bool(getattr(options, _OPTION) == options.ON) or _OPTIMIZER in options.optimizers
 
 
 def static_shapes(nodes: Iterable[str], graphs: Iterable[Any]) -> List[Any]:
     """Return the shapes of nodes' outputs: sizes, -1 for an unknown one, None for unknown rank.
 
-    Args:
-        nodes: Names of nodes.
-        graphs: The graphs they are in; where several have one of a name with other shapes, these
-            are not known.
-
-    Returns:
-        An entry a node: its outputs' shapes, or None.
+    `pin_to_host_optimization` decides by them which ops it moves to the host. Where several graphs
+    have a node of one name with other shapes, these are not known.
     """
     found: Dict[str, Optional[List[Optional[List[int]]]]] = {}
     for graph in graphs:
@@ -139,24 +128,14 @@ def static_shapes(nodes: Iterable[str], graphs: Iterable[Any]) -> List[Any]:
     return [found.get(node) for node in nodes]
 
 
-def _sizes(shape: Any) -> Optional[List[int]]:  # noqa: ANN401 - a TensorShape
+def _sizes(shape: Any) -> Optional[List[int]]:
     if shape.rank is None:
         return None
     return [-1 if size is None else int(size) for size in shape.as_list()]
 
 
-_CONFIG = 2  # its place among the arguments of a session
-_POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
-
-
 class FunctionRecorder(Part):
-    """Journals the lines of graphs; see the module.
-
-    Attributes:
-        definitions: The nodes' names of each function that was defined.
-        op_types: The types of nodes of all of them.
-        repeated: Knows those that were left out because they are like earlier ones.
-    """
+    """Journals the lines of graphs; see the module."""
 
     def __init__(
         self,
@@ -166,14 +145,13 @@ class FunctionRecorder(Part):
         has_session: Callable[[Any, bool], None],
         session_graphs: List[List[Any]],
     ) -> None:
-        """Prepare; nothing is replaced yet.
+        """Prepare.
 
         Args:
             journal: Where to write.
             scope_frames: The pool that the numbers in `scopes.locations` belong to.
             defined: Called with the name of a function that was defined.
-            has_session: Called with a v1 session that was made, and whether the program configured
-                it.
+            has_session: Called with a v1 session, and whether the program configured it.
             session_graphs: The graphs that v1 sessions ran, those that are alike together.
         """
         super().__init__()
@@ -184,7 +162,7 @@ class FunctionRecorder(Part):
         self._session_graphs = session_graphs
         self._has_pinning_session = False
         self._context: Any = None  # kept: the program may take TensorFlow out of `sys.modules`
-        self.definitions: Dict[str, FrozenSet[str]] = {}
+        self.definitions: Dict[str, FrozenSet[str]] = {}  # the nodes' names, by function
         self.op_types: Set[str] = set()
         self.repeated = RepeatedFunctions()
 
@@ -196,7 +174,7 @@ class FunctionRecorder(Part):
             self._wrap(atomic, "from_func_graph", self._after_definition)
         else:
             monomorphic = importlib.import_module(_POLYMORPHIC + "monomorphic_function")
-            definition = monomorphic._EagerDefinedFunction  # noqa: SLF001
+            definition = monomorphic._EagerDefinedFunction
             self._wrap(definition, "__init__", self._after_eager_definition)
         session = importlib.import_module("tensorflow.python.client.session")
         self._wrap(session.BaseSession, "__init__", self._after_session)
@@ -208,11 +186,11 @@ class FunctionRecorder(Part):
             self._record(name, *graphs, pins=lambda: self._has_pinning_session)
         self._session_graphs.clear()
 
-    def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:  # noqa: ANN401
+    def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         self._patches.replace(owner, name, wrap(getattr(owner, name)))
 
     def _after_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:
             with unseen:
                 result = original(name, graph, *args, **kwargs)
             self._record(name, graph, pins=self._pins_program)
@@ -221,7 +199,7 @@ class FunctionRecorder(Part):
         return from_func_graph
 
     def _after_eager_definition(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
             with unseen:
                 original(definition, name, graph, *args, **kwargs)
             self._record(name, graph, pins=self._pins_program)
@@ -229,7 +207,7 @@ class FunctionRecorder(Part):
         return init
 
     def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(session: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        def init(session: Any, *args: Any, **kwargs: Any) -> None:
             with unseen:
                 original(session, *args, **kwargs)
             given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
@@ -241,13 +219,13 @@ class FunctionRecorder(Part):
     def _pins_program(self) -> bool:
         return pins_program(self._context)
 
-    def _note_pinning(self, session: Any) -> None:  # noqa: ANN401 - a BaseSession
+    def _note_pinning(self, session: Any) -> None:
         try:
             self._has_pinning_session = self._has_pinning_session or pins_session(session)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the optimizers of a session", error)
 
-    def _record(self, name: Any, *graphs: Any, pins: Callable[[], bool]) -> None:  # noqa: ANN401
+    def _record(self, name: Any, *graphs: Any, pins: Callable[[], bool]) -> None:
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
             if self.repeated.is_repeated(label, graphs[0]):
@@ -258,7 +236,7 @@ class FunctionRecorder(Part):
             self.definitions[label] = frozenset(found["nodes"])
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(label)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the lines of a function", error)
 
     def _shapes(
@@ -267,12 +245,12 @@ class FunctionRecorder(Part):
         """Return the shapes of nodes, where an optimizer is on that goes by them."""
         try:
             return {"shapes": static_shapes(nodes, graphs)} if pins() else {}
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the shapes of a function", error)
             return {}
 
 
-def _module(name: str) -> Any:  # noqa: ANN401 - a module or None
+def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -283,7 +261,7 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[st
     """Return the journal's record of a graph, or of several that go by one name."""
     frames = FramePool()
     # Ops of a loaded function have no traceback: the line that loads it stands for theirs.
-    here = frames.add_frame(user_frame(sys._getframe(1)))  # noqa: SLF001
+    here = frames.add_frame(user_frame(sys._getframe(1)))
     places = scope_frames.to_list()
     scope_numbers: Dict[Tuple[str, int, Optional[int]], int] = {}
 
@@ -309,7 +287,7 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[st
     }
 
 
-def _lines_of(traceback: Any, frames: FramePool) -> Tuple[int, int]:  # noqa: ANN401 - a StackTrace
+def _lines_of(traceback: Any, frames: FramePool) -> Tuple[int, int]:
     """Return the innermost frames of the user and of a library that it called, -1 for none."""
     library, plumbing = None, None
     # Without TensorFlow's own frames, and with AutoGraph's lines mapped back to the source.
@@ -327,5 +305,5 @@ def _lines_of(traceback: Any, frames: FramePool) -> Tuple[int, int]:  # noqa: AN
     return -1, _add(library or plumbing, frames)
 
 
-def _add(frame: Any, frames: FramePool) -> int:  # noqa: ANN401 - of a StackTrace, or None
+def _add(frame: Any, frames: FramePool) -> int:
     return -1 if frame is None else frames.add(frame.filename, frame.lineno, frame.name)

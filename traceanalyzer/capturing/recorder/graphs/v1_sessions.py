@@ -35,21 +35,11 @@ class SessionConfigs:
     """Journals each distinct configuration once."""
 
     def __init__(self, journal: Journal) -> None:
-        """Start with none known.
-
-        Args:
-            journal: Where to write.
-        """
         self._journal = journal
         self._found: List[Dict[str, Any]] = []
 
-    def made(self, session: Any, *, is_own: bool) -> None:  # noqa: ANN401 - a BaseSession
-        """Note the configuration of a session that was made.
-
-        Args:
-            session: It.
-            is_own: Whether the program gave it one.
-        """
+    def made(self, session: Any, *, is_own: bool) -> None:
+        """Note the configuration of a session; `is_own` if the program gave it one."""
         try:
             if len(self._found) >= _MOST_CONFIGS:
                 return
@@ -57,13 +47,13 @@ class SessionConfigs:
             if found not in self._found:
                 self._found.append(found)
                 self._journal.write("session_config", **found)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the configuration of a session", error)
 
 
-def _facts(session: Any) -> Dict[str, Any]:  # noqa: ANN401 - a BaseSession
-    config = session._config  # noqa: SLF001 - what the program gave it, or the default
-    is_local = not session._target  # noqa: SLF001 - bytes
+def _facts(session: Any) -> Dict[str, Any]:
+    config = session._config
+    is_local = not session._target
     devices = session.list_devices() if is_local else ()  # a server would have to be asked
     return {
         "is_local": is_local,
@@ -76,7 +66,7 @@ def _facts(session: Any) -> Dict[str, Any]:  # noqa: ANN401 - a BaseSession
     }
 
 
-def _rewrites(options: Any) -> Dict[str, Any]:  # noqa: ANN401 - a RewriterConfig
+def _rewrites(options: Any) -> Dict[str, Any]:
     """Return what is set of the optimizers' options: choices by name, lists of names, numbers."""
     found: Dict[str, Any] = {}
     for field, value in options.ListFields():
@@ -100,19 +90,9 @@ _UNSETTLED_NS = 20_000_000  # two changes of a folder may have one time that lie
 
 
 class SessionGraphs(Part):
-    """Numbers the graphs of sessions; see the module.
-
-    Attributes:
-        graphs: The graphs of each number: several where they are alike.
-    """
+    """Numbers the graphs of sessions; see the module."""
 
     def __init__(self, journal: Journal, dumps: Dumps) -> None:
-        """Prepare; nothing is replaced yet.
-
-        Args:
-            journal: Where to note what fails.
-            dumps: TensorFlow's dumps.
-        """
         super().__init__()
         self.graphs: List[List[Any]] = []
         self._journal = journal
@@ -128,15 +108,15 @@ class SessionGraphs(Part):
     def install(self) -> None:
         """Replace what runs and places graphs."""
         base = importlib.import_module("tensorflow.python.client.session").BaseSession
-        made = base._Callable  # noqa: SLF001
+        made = base._Callable
         for owner, name, session_of in (
             (base, "_call_tf_sessionrun", lambda session, _: session),
             (base, "_call_tf_sessionprun", lambda session, _: session),
             (made, "__init__", lambda _, args: args[0]),
-            (made, "__call__", lambda its, _: its._session),  # noqa: SLF001
+            (made, "__call__", lambda its, _: its._session),
         ):
             self._patches.replace(owner, name, self._run(getattr(owner, name), session_of))
-        self._patches.replace(base, "_extend_graph", self._extend(base._extend_graph))  # noqa: SLF001
+        self._patches.replace(base, "_extend_graph", self._extend(base._extend_graph))
 
     def finish(self) -> None:
         """Tell whose the last dumps are."""
@@ -147,7 +127,7 @@ class SessionGraphs(Part):
     ) -> Callable[..., Any]:
         began, ended = self._began, self._ended
 
-        def run(own: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def run(own: Any, *args: Any, **kwargs: Any) -> Any:
             number = began(session_of, own, args)
             try:
                 with unseen:
@@ -157,7 +137,7 @@ class SessionGraphs(Part):
 
         return run
 
-    def _began(self, session_of: Callable[..., Any], *given: Any) -> int:  # noqa: ANN401
+    def _began(self, session_of: Callable[..., Any], *given: Any) -> int:
         """Note that a session is about to run; return the number of its graph."""
         try:
             number = self._number(session_of(*given).graph)
@@ -170,7 +150,7 @@ class SessionGraphs(Part):
                 name = "tensorflow.python.profiler.internal._pywrap_traceme"
                 self._marker = loaded(name).TraceMe
             self._marker(_MARKER, graph=number).Stop()
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the graph of a session", error)
             return -1
         else:
@@ -181,7 +161,7 @@ class SessionGraphs(Part):
             self._running[number] -= 1
 
     def _extend(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
-        def extend(session: Any) -> None:  # noqa: ANN401 - a BaseSession
+        def extend(session: Any) -> None:
             version = getattr(session.graph, "version", None)
             if version is not None and getattr(session, _VERSION, None) == version:
                 with unseen:
@@ -200,14 +180,14 @@ class SessionGraphs(Part):
 
         return extend
 
-    def _placed(self, session: Any, version: Any, before: Set[str]) -> None:  # noqa: ANN401
+    def _placed(self, session: Any, version: Any, before: Set[str]) -> None:
         """Note that the graph of a session was placed."""
         try:
             setattr(session, _VERSION, version)
             new = self._dumps.placements() - before
             if new:
                 self._dumps.are_of_graph(new, self._number(session.graph))
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("whose a dumped graph is", error)
 
     def _sort_dumps(self) -> None:
@@ -223,7 +203,7 @@ class SessionGraphs(Part):
             self._looked_at = changed if settled and self._dumps.changed_ns() == changed else None
         self._active = {number for number, count in self._running.items() if count > 0}
 
-    def _number(self, graph: Any) -> int:  # noqa: ANN401 - a Graph
+    def _number(self, graph: Any) -> int:
         number = getattr(graph, _NUMBER, None)
         if number is None:
             with self._lock:
@@ -233,7 +213,7 @@ class SessionGraphs(Part):
                     setattr(graph, _NUMBER, number)
         return int(number)
 
-    def _new_number(self, graph: Any) -> int:  # noqa: ANN401 - a Graph
+    def _new_number(self, graph: Any) -> int:
         """Number a graph; one that is like an earlier one, line by line, has its number."""
         ops = graph.get_operations()
         like = self._like.setdefault(tuple([(op.name, op.type, op.device) for op in ops]), [])
@@ -250,6 +230,6 @@ class SessionGraphs(Part):
         return number
 
 
-def _lines(graph: Any, count: int) -> List[Optional[Tuple[str, int]]]:  # noqa: ANN401 - a Graph
+def _lines(graph: Any, count: int) -> List[Optional[Tuple[str, int]]]:
     """Return the user's lines that made the first ops of a graph."""
     return [line_of(op.traceback) for op in graph.get_operations()[:count]]

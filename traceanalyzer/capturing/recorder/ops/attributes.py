@@ -1,20 +1,22 @@
-"""Attributes of ops, as the journal writes them (the form is the capture file's)."""
+"""Values that ops take: as the journal writes them, and of which type they are made tensors.
+
+The forms are the capture file's.
+"""
 
 from __future__ import annotations
 
-from typing import Any, List, Optional
+from typing import Any, Dict, Iterator, List, Optional
 
 from ..process.hooks import loaded
 
 _LONGEST = 1000
 
 
-def as_json(value: Any) -> Any:  # noqa: ANN401, PLR0911 - whatever an op takes, to JSON
+def as_json(value: Any) -> Any:  # noqa: PLR0911
     """Write an attribute's value: a dtype as its name, a string as `{"s": ...}`, and so on.
 
-    Args:
-        value: As the generated op functions of TensorFlow pass it: Python scalars, strings, bytes,
-            lists, DTypes or their numbers' proto enum, shapes, or protos.
+    The generated op functions of TensorFlow pass Python scalars, strings, bytes, lists, DTypes or
+    their numbers' proto enum, shapes, and protos.
     """
     if value is None or isinstance(value, (bool, int, float)):
         return value
@@ -37,7 +39,7 @@ def as_json(value: Any) -> Any:  # noqa: ANN401, PLR0911 - whatever an op takes,
     return {"func": str(name)} if name else {"s": str(value)[:_LONGEST]}
 
 
-def shape(value: Any) -> Optional[List[int]]:  # noqa: ANN401 - a TensorShape
+def shape(value: Any) -> Optional[List[int]]:
     """Return a shape's sizes, -1 for an unknown one; None where not even the rank is known."""
     if value is None or value.rank is None:
         return None
@@ -52,3 +54,76 @@ def dtype_name(number: int) -> str:
     except ValueError:
         return f"dtype{number}"
     return name[3:].lower()
+
+
+# py_seq_tensor.cc: an int is made an int32 where it fits into one.
+_INT32, _INT64 = "int32", "int64"
+DTYPE_OF_PYTHON = {
+    _INT32: "int32",
+    _INT64: "int64",
+    bool: "bool",
+    float: "float",
+    complex: "complex128",
+    str: "string",
+    bytes: "string",
+}
+
+
+def python_kind(value: Any) -> Any:
+    """Return what of a Python value decides on its type as a tensor; not what it is."""
+    if type(value) is int:
+        return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
+    return type(value)
+
+
+def tensors_of(arg: Any, value: Any) -> Iterator[Any]:
+    """Return what is made a tensor each: of an argument that takes one, a list is but one."""
+    if arg is not None and not arg.number_attr and not arg.type_list_attr:
+        return iter((value,))
+    return flat((value,))
+
+
+def flat(values: Any) -> Iterator[Any]:
+    """Return the values within nested lists."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from flat(value)
+        else:
+            yield value
+
+
+def text(value: Any) -> str:
+    """Return text as TensorFlow passes it: `str`, `bytes`, or None for none."""
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else (value or "")
+
+
+def attribute(kind: str, value: Any) -> Any:
+    """Write an attribute of the kind that its OpDef tells: dtypes come as numbers."""
+    if kind == "type" and isinstance(value, int):
+        return dtype_name(value)
+    if kind == "list(type)" and isinstance(value, (list, tuple)):
+        return [dtype_name(v) if isinstance(v, int) else as_json(v) for v in value]
+    if kind == "bool":
+        return bool(value)
+    if kind == "shape" and isinstance(value, (list, tuple)):
+        return {"shape": [-1 if d is None else int(d) for d in value]}
+    return as_json(value)
+
+
+def given_name(attributes: Dict[str, Any]) -> str:
+    """Return the name that newer versions give a variable for people: the shared one is random."""
+    value = attributes.get("debug_name")
+    return str(value.get("s", "")) if isinstance(value, dict) else ""
+
+
+def bytes_of(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
+    """Return what a variable holds, in bytes; None where dtype or shape do not tell."""
+    if dtype is None or sizes is None or any(s < 0 for s in sizes):
+        return None
+    try:
+        total = int(loaded("tensorflow.python.framework.dtypes").as_dtype(dtype).size)
+    except (TypeError, KeyError):
+        return None
+    for size in sizes:
+        total *= size
+    return total

@@ -4,9 +4,8 @@ All generated op functions of TensorFlow run an eager op by `pywrap_tfe.TFE_Py_F
 where that falls back, and for calls of functions, by `TFE_Py_Execute` or `TFE_Py_ExecuteCancelable`
 (python/eager/execute.py). These are replaced by functions that note a *signature*: op, attributes,
 dtypes, the device asked for, and the line of the user's code. Each distinct signature is described
-once; of each thread only the sequence of their numbers is kept, so that the n-th eager op of a
-thread in the trace finds its own. That takes about 2 µs an op. (TensorFlow's own op callbacks take
-some 100 µs.)
+once; of each thread only the sequence of their numbers is kept. That takes about 2 µs an op.
+(TensorFlow's own op callbacks take some 100 µs.)
 
 While no session records, ops run undisturbed but for those of the few modules that create
 resources, since where a resource lives decides on every op that uses it.
@@ -14,20 +13,19 @@ resources, since where a resource lives decides on every op that uses it.
 
 from __future__ import annotations
 
-import base64
-import itertools
 import sys
-import threading
-from array import array
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Callable, Dict, FrozenSet, List, Mapping, Optional, Tuple
 
-from ..process.hooks import Part, hide_frame, loaded, unseen
+from ..process.hooks import Part, hide_frame, unseen
+from .attributes import python_kind, text
 from .frames import known_files, user_frame
 from .origins import note
-from .signatures import RESOURCE, python_kind, text
+from .sequences import Sequences
+from .signatures import RESOURCE
 
 if TYPE_CHECKING:
+    from array import array
     from types import FrameType
 
     from ..graphs.dumps import FirstCall
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
 
 _OTHER, _TENSOR, _VARIABLE, _LIST, _ARRAY = 0, 1, 2, 3, 4
 _PLAIN = (str, bytes, int, float, bool, type(None))
-_MARKER = "traceanalyzer:eager"
-_MARK_EVERY = 1000  # ops of a thread: how far a misalignment can reach
 _MOST_OF_A_LIST = 8  # inputs of a list that tell ops apart
 
 # Modules with ops that create variables, tables, iterators, queues and the like.
@@ -53,31 +49,10 @@ _CREATING_MODULES = (
 )
 
 
-class _Thread:
-    """What is kept of a thread."""
-
-    __slots__ = ("left", "name", "number", "sequence", "session")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.name = threading.current_thread().name
-        self.session = -1
-        self.sequence = array("I")
-        self.left = 0  # ops until the next marker
-
-
-class _Local(threading.local):
-    """A thread's own record, made when it is first asked for."""
-
-    def __init__(self, threads: List[_Thread]) -> None:
-        self.thread = _Thread(len(threads))
-        threads.append(self.thread)
-
-
 class EagerRecorder(Part):
     """Notes eager ops; see the module."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what it works with
+    def __init__(  # noqa: PLR0913, PLR0917
         self,
         journal: Journal,
         signatures: Signatures,
@@ -86,12 +61,12 @@ class EagerRecorder(Part):
         first_call: Callable[[], FirstCall],
         stand_in: Mapping[str, str],
     ) -> None:
-        """Prepare; nothing is replaced yet.
+        """Prepare.
 
         Args:
             journal: Where to write.
             signatures: Describes ops.
-            scopes: Knows the device scopes that are open, and the lines that opened them.
+            scopes: Knows the open device scopes.
             before_call: Called before each call of a function, with its name and the number of
                 the thread.
             first_call: Makes the context in which an op or a call runs in a way that is new.
@@ -104,29 +79,23 @@ class EagerRecorder(Part):
         self._before_call = before_call
         self._first_call = first_call
         self._stand_in = stand_in
-        self._threads: List[_Thread] = []
-        self._local = _Local(self._threads)
-        self._session = -1
+        self._sequences = Sequences()
         self._functions: Dict[str, Tuple[int, ...]] = {}
         self._first_attribute: Dict[str, int] = {}
         self._creates: Dict[str, bool] = {}
         self._categories: Dict[type, int] = {}
         self._proxies: List[ModuleType] = []
-        self._sequences: List[Dict[str, Any]] = []
         self._is_installed = False
         self._counted = 0  # while no session records
 
     @property
     def eager_ops(self) -> int:
         """Eager ops and calls seen in the current session, or counted since the last."""
-        session = self._session
-        if session < 0:
-            return self._counted
-        return sum(len(t.sequence) for t in list(self._threads) if t.session == session)
+        return self._sequences.count() if self._sequences.is_on else self._counted
 
     def install(self) -> None:
         """Replace TensorFlow's entry points."""
-        from tensorflow.python import pywrap_tfe  # noqa: PLC0415
+        from tensorflow.python import pywrap_tfe
 
         self._pywrap = pywrap_tfe
         self._original = pywrap_tfe.TFE_Py_FastPathExecute
@@ -141,7 +110,7 @@ class EagerRecorder(Part):
             if module is not None and getattr(module, "pywrap_tfe", None) is pywrap_tfe:
                 proxy = ModuleType("tensorflow.python.pywrap_tfe")
                 proxy.__dict__.update(vars(pywrap_tfe))
-                setattr(proxy, "TFE_Py_FastPathExecute", self._light)  # noqa: B010 - a module
+                setattr(proxy, "TFE_Py_FastPathExecute", self._light)  # noqa: B010
                 self._patches.replace(module, "pywrap_tfe", proxy)
                 self._proxies.append(proxy)
         self._is_installed = True
@@ -153,9 +122,7 @@ class EagerRecorder(Part):
 
     def session_started(self, index: int) -> None:
         """Note every eager op from now on."""
-        self._session = index
-        for thread in list(self._threads):
-            thread.left = 0
+        self._sequences.begin(index)
         if self._is_installed:
             self._set(self._full, self._full)
 
@@ -163,15 +130,11 @@ class EagerRecorder(Part):
         """Let ops run undisturbed again, and keep the sequences."""
         if self._is_installed:
             self._set(self._original, self._light)
-        index, self._session = self._session, -1
-        for thread in list(self._threads):
-            if thread.session == index and len(thread.sequence):
-                self._sequences.append(_encoded(thread, index))
-            thread.sequence = array("I")
+        self._sequences.end()
 
     def count(self, *, on: bool) -> None:
         """Count ops while no session records, or let them run undisturbed again."""
-        if not self._is_installed or self._session >= 0:
+        if not self._is_installed or self._sequences.is_on:
             return
         is_on = self._pywrap.TFE_Py_FastPathExecute is self._counting
         if on != is_on:
@@ -180,27 +143,28 @@ class EagerRecorder(Part):
 
     def write(self) -> None:
         """Append what is known so far to the journal."""
-        self._journal.write("eager", sequences=self._sequences, **self._signatures.to_json())
+        self._journal.write("eager", sequences=self._sequences.found, **self._signatures.to_json())
 
-    def _set(self, everywhere: Any, in_creating_modules: Any) -> None:  # noqa: ANN401
+    def _set(self, everywhere: Any, in_creating_modules: Any) -> None:
         self._pywrap.TFE_Py_FastPathExecute = everywhere
         for proxy in self._proxies:
             setattr(proxy, "TFE_Py_FastPathExecute", in_creating_modules)  # noqa: B010
 
-    def _full_fast_path(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901, PLR0915 - inline
-        from tensorflow.python.eager.core import _FallbackException  # noqa: PLC0415
-        from tensorflow.python.framework import dtypes, tensor_shape  # noqa: PLC0415
+    def _full_fast_path(self, original: Callable[..., Any]) -> Callable[..., Any]:  # noqa: C901, PLR0915
+        from tensorflow.python.eager.core import _FallbackException
+        from tensorflow.python.framework import dtypes, tensor_shape
 
         plain = frozenset({*_PLAIN, dtypes.DType, tensor_shape.TensorShape})
         # Locals of the closure: an attribute look-up for each op would be felt.
-        local, numbers = self._local, self._signatures.numbers
+        local, numbers = self._sequences.local, self._signatures.numbers
+        mark = self._sequences.mark
         first_attribute, creates = self._first_attribute, self._creates
         categories, scopes = self._categories, self._scopes.local
         stand_in, alike = self._stand_in, self._signatures.alike
         tensor_type, origins = self._signatures.tensor_type, self._signatures.origins
-        getframe, known = sys._getframe, known_files  # noqa: SLF001
+        getframe, known = sys._getframe, known_files
 
-        def fast_path(*args: Any) -> Any:  # noqa: ANN401, C901, PLR0912, PLR0915 - inline
+        def fast_path(*args: Any) -> Any:  # noqa: C901, PLR0912, PLR0915
             # (context, op, name, inputs..., attributes: names and values in turn...)
             try:
                 op = args[1]
@@ -213,18 +177,18 @@ class EagerRecorder(Part):
                 thread = local.thread
                 thread.left -= 1
                 if thread.left < 0:
-                    self._mark(thread)
+                    mark(thread)
                 sequence = thread.sequence
                 begin = len(sequence)
                 end = first_attribute.get(op) or self._learn(op)
-                scope = args[0]._thread_local_data.device_name  # noqa: SLF001
+                scope = args[0]._thread_local_data.device_name
                 place = (id(frame.f_code), frame.f_lasti) if frame is not None else None
                 key = [op, place, scope, scopes.chain]
                 for value in args[3:end]:
                     if categories.get(type(value)) == _TENSOR:
-                        dtype = value._datatype_enum()  # noqa: SLF001
+                        dtype = value._datatype_enum()
                         if dtype == RESOURCE:
-                            dtype = -alike.get(value._id, value._id)  # noqa: SLF001
+                            dtype = -alike.get(value._id, value._id)
                         key.append(dtype)
                     else:
                         key.append(self._unusual(value, sequence, frame, place, scope))
@@ -242,7 +206,7 @@ class EagerRecorder(Part):
                     )
                     is_new_way = self._signatures.is_new_way(number)
                 sequence.append(number)
-            except Exception as error:  # noqa: BLE001 - ours, not the program's
+            except Exception as error:
                 self._journal.failed("an eager op", error)
                 with unseen:
                     return original(*args)
@@ -261,7 +225,7 @@ class EagerRecorder(Part):
             if is_new or creates[op]:
                 self._made(number, is_new, result, args[2])
             if type(result) is tensor_type:
-                result._traceanalyzer_origin = origins[number]  # noqa: SLF001
+                result._traceanalyzer_origin = origins[number]
             else:
                 note(result, origins[number], tensor_type)
             return result
@@ -273,7 +237,7 @@ class EagerRecorder(Part):
     ) -> Callable[..., Any]:
         creates = self._creates
 
-        def fast_path(*args: Any) -> Any:  # noqa: ANN401
+        def fast_path(*args: Any) -> Any:
             op = args[1]
             if op not in creates:
                 self._learn(op)
@@ -286,7 +250,7 @@ class EagerRecorder(Part):
         return fast_path
 
     def _counting_fast_path(self, light: Callable[..., Any]) -> Callable[..., Any]:
-        def fast_path(*args: Any) -> Any:  # noqa: ANN401
+        def fast_path(*args: Any) -> Any:
             self._counted += 1
             try:
                 return light(*args)
@@ -300,26 +264,26 @@ class EagerRecorder(Part):
         op_def = self._signatures.op_def
         functions = self._functions  # asking the registry for what is no op takes it some µs
 
-        def execute(*args: Any) -> Any:  # noqa: ANN401
+        def execute(*args: Any) -> Any:
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
             number, is_new, is_new_way = -1, False, False
             try:
                 name = text(args[2])
                 is_function = name in functions or op_def(name) is None
-                thread = self._local.thread
+                thread = self._sequences.local.thread
                 if is_function:
                     self._before_call(name, thread.number)
-                is_recording = self._session >= 0  # another thread may begin or end it meanwhile
+                is_recording = self._sequences.is_on  # another thread may begin or end it meanwhile
                 if is_recording or (is_function and name not in functions):
-                    frame = user_frame(sys._getframe(1))  # noqa: SLF001
+                    frame = user_frame(sys._getframe(1))
                     number, is_new = self._number(name, args, frame, is_function=is_function)
                     is_new_way = is_new and self._signatures.is_new_way(number)
                 if is_recording:
                     thread.left -= 1
                     if thread.left < 0:
-                        self._mark(thread)
+                        self._sequences.mark(thread)
                     thread.sequence.append(number)
-            except Exception as error:  # noqa: BLE001 - ours, not the program's
+            except Exception as error:
                 self._journal.failed("an eager call", error)
                 is_new = is_new_way = False
             # Not within the above: what fails here is the program's, and must not run twice.
@@ -349,7 +313,7 @@ class EagerRecorder(Part):
             positions = tuple(
                 k
                 for k, value in enumerate(inputs)
-                if isinstance(value, tensor_type) and value._datatype_enum() == RESOURCE  # noqa: SLF001
+                if isinstance(value, tensor_type) and value._datatype_enum() == RESOURCE
             )
             if is_function:
                 self._functions[name] = positions
@@ -357,7 +321,7 @@ class EagerRecorder(Part):
         bound = tuple([self._resource(inputs[k]) for k in positions])
         key: Tuple[Any, ...] = (name, place, scope, self._scopes.local.chain, bound)
         if not is_function:
-            dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]  # noqa: SLF001
+            dtypes = [v._datatype_enum() for v in inputs if isinstance(v, tensor_type)]
             key = (*key, tuple(dtypes), repr(attributes))
         number = self._signatures.numbers.get(key)
         if number is not None:
@@ -367,33 +331,20 @@ class EagerRecorder(Part):
         given = tuple(attributes or ())
         return self._signatures.add_op(key, name, frame, scope, tuple(inputs), given), True
 
-    def _returned(self, number: int, is_new: bool, result: Any) -> None:  # noqa: ANN401, FBT001
+    def _returned(self, number: int, is_new: bool, result: Any) -> None:  # noqa: FBT001
         if is_new:
             self._made(number, is_new, result, "")
         if number >= 0:
             note(result, self._signatures.origins[number], self._signatures.tensor_type)
 
-    def _made(self, number: int, is_new: bool, result: Any, name: Any) -> None:  # noqa: ANN401, FBT001
+    def _made(self, number: int, is_new: bool, result: Any, name: Any) -> None:  # noqa: FBT001
         try:
             if is_new:
                 self._signatures.add_outputs(number, result, text(name))
             else:
                 self._signatures.add_resources(number, result, text(name))
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("outputs of an eager op", error)
-
-    def _mark(self, thread: _Thread) -> None:
-        """Tie the thread to its line in the trace, and this place to one in its sequence."""
-        if self._session < 0:
-            thread.left = 0
-            return
-        if thread.session != self._session:
-            thread.session = self._session
-            thread.sequence = array("I")
-        thread.left = _MARK_EVERY
-        index = len(thread.sequence)
-        traceme = loaded("tensorflow.python.profiler.internal._pywrap_traceme").TraceMe
-        traceme(_MARKER, thread=thread.number, index=index).Stop()
 
     def _learn(self, op: str) -> int:
         """Find out where an op's attributes begin in its arguments; whether it makes resources."""
@@ -405,23 +356,18 @@ class EagerRecorder(Part):
         return end
 
     def _unusual(
-        self,
-        value: Any,  # noqa: ANN401 - any input of an op
-        sequence: array[int],
-        frame: Optional[FrameType],
-        place: Any,  # noqa: ANN401 - a part of the key
-        scope: Any,  # noqa: ANN401
-    ) -> Any:  # noqa: ANN401
+        self, value: Any, sequence: array[int], frame: Optional[FrameType], place: Any, scope: Any
+    ) -> Any:
         """Return the part of a key for an input that is no plain tensor; note a variable's read."""
         category = self._categories.get(type(value))
         if category is None:
             category = self._categories[type(value)] = self._category(value)
         if category == _TENSOR:
-            dtype = value._datatype_enum()  # noqa: SLF001
+            dtype = value._datatype_enum()
             return dtype if dtype != RESOURCE else -self._resource(value)
         if category == _VARIABLE:
             # TensorFlow reads it first, in C++ (pywrap_tfe_src.cc, ReadVariableOp).
-            handle = value.handle._id  # noqa: SLF001
+            handle = value.handle._id
             key = ("read", handle, place, scope, self._scopes.local.chain)
             number = self._signatures.numbers.get(key)
             if number is None:
@@ -435,11 +381,11 @@ class EagerRecorder(Part):
         # Of NumPy and Python only the type: the value may be another each time.
         return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
 
-    def _resource(self, value: Any) -> Any:  # noqa: ANN401 - a tensor, whose number is an int
+    def _resource(self, value: Any) -> Any:
         number: Any = getattr(value, "_id", None)
         return self._signatures.alike.get(number, number)
 
-    def _category(self, value: Any) -> int:  # noqa: ANN401 - any input of an op
+    def _category(self, value: Any) -> int:
         if isinstance(value, self._signatures.tensor_type):
             return _TENSOR
         if isinstance(value, self._signatures.variable_type):
@@ -449,7 +395,7 @@ class EagerRecorder(Part):
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
 
 
-def _told(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> Any:  # noqa: ANN401 - of any attribute
+def _told(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> Any:
     """Return what stands for an attribute: what is in lists as it is, objects by name or as text.
 
     What stands for it is kept; an object itself would be kept from being freed, with all it holds.
@@ -461,21 +407,3 @@ def _told(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> An
         return tuple([_told(each, plain, stand_in) for each in value])
     name = getattr(value, "name", None) if callable(value) else None  # of a function: its own alone
     return stand_in.get(text(name), text(name)) if name else repr(value)
-
-
-def _encoded(thread: _Thread, session: int) -> Dict[str, Any]:
-    runs = [(k, sum(1 for _ in group)) for k, group in itertools.groupby(thread.sequence)]
-    return {
-        "thread": thread.number,
-        "name": thread.name,
-        "session": session,
-        "first_index": 0,
-        "signatures": _packed(array("I", [k for k, _ in runs])),
-        "counts": _packed(array("I", [n for _, n in runs])),
-    }
-
-
-def _packed(numbers: array[int]) -> str:
-    if sys.byteorder != "little":
-        numbers.byteswap()
-    return base64.b64encode(numbers.tobytes()).decode()

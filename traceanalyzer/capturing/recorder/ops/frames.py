@@ -34,10 +34,9 @@ _known_folders: Dict[str, bool] = {}  # whether a folder of Python's path holds 
 
 
 def is_user_file(file: str) -> bool:
-    """Tell whether a file is the user's: not Python's, not an installed package's, not ours.
+    """Return whether a file is the user's: not Python's, not an installed package's, not ours.
 
-    Args:
-        file: As a code object has it: a path, or a name in brackets such as `<stdin>`.
+    A code object may also have a name in brackets, such as `<stdin>`.
     """
     known = known_files.get(file)
     if known is None:
@@ -130,7 +129,7 @@ def is_tracing() -> bool:
 
     All that does so comes through `func_graph_from_py_func` of python/framework/func_graph.py.
     """
-    for frame in sys._current_frames().values():  # noqa: SLF001 - documented
+    for frame in sys._current_frames().values():
         above: Optional[FrameType] = frame
         while above is not None:
             if above.f_code.co_name == "func_graph_from_py_func":

@@ -37,29 +37,26 @@ _HOST_DTYPES = (3, 7)  # int32 and string, in types.proto: mostly in host memory
 
 
 def origin_of_outputs(number: int, scopes: List[Any]) -> Optional[int]:
-    """Return whose device the tensors have that an op makes.
+    """Return whose device the tensors have that the op of a signature makes.
 
-    Args:
-        number: Of the op's signature.
-        scopes: The scopes around it, as `Scopes.opened` has them. If the innermost asks for the
-            device of something else, that is it: a loop that asks for the device of its own
-            results would have another origin each time.
+    If the innermost scope asks for the device of something else, that is it: a loop that asks for
+    the device of its own results would have another origin each time.
     """
     around = scopes[0][2] if scopes else None
     return OP - number if around is None else around
 
 
-def note(result: Any, origin: Optional[int], tensor_type: type) -> None:  # noqa: ANN401 - of any op
+def note(result: Any, origin: Optional[int], tensor_type: type) -> None:
     """Note whose device the tensors have that an op or a call returned."""
     for each in result if isinstance(result, (list, tuple)) else (result,):
         if isinstance(each, tensor_type):
-            each._traceanalyzer_origin = origin  # type: ignore[attr-defined]  # noqa: SLF001
+            each._traceanalyzer_origin = origin  # type: ignore[attr-defined]
 
 
-def origin_of(tensor: Any, *, backing: bool) -> Optional[int]:  # noqa: ANN401 - an EagerTensor
+def origin_of(tensor: Any, *, backing: bool) -> Optional[int]:
     """Return whose device a tensor has, or, with `backing`, is in the memory of."""
     found: Optional[int] = getattr(tensor, "_traceanalyzer_origin", UNKNOWN)
-    if not backing or found is None or tensor._datatype_enum() not in _HOST_DTYPES:  # noqa: SLF001
+    if not backing or found is None or tensor._datatype_enum() not in _HOST_DTYPES:
         return found
     return None if found == MACHINE else UNKNOWN
 
@@ -85,14 +82,14 @@ class TensorOrigins(Part):
     def _noted(
         self, original: Callable[..., Any], origin: Callable[[], Optional[int]]
     ) -> Callable[..., Any]:
-        def make(value: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def make(value: Any, *args: Any, **kwargs: Any) -> Any:
             try:
                 result = original(value, *args, **kwargs)
             except BaseException as error:
                 hide_frame(error)
                 raise
             if result is not value:
-                result._traceanalyzer_origin = origin()  # noqa: SLF001
+                result._traceanalyzer_origin = origin()
             return result
 
         return make
@@ -131,12 +128,12 @@ class Origins(Part):
         if symbolic is not None:
             of_op = property(lambda tensor: tensor.op.device, doc=symbolic.device.__doc__)
             self._patches.replace(symbolic, "device", of_op)
-        set_device = self._after_set_device(operation._set_device)  # noqa: SLF001
+        set_device = self._after_set_device(operation._set_device)
         self._patches.replace(operation, "_set_device", set_device)
         saving = importlib.import_module("tensorflow.python.training.saving.saveable_object_util")
         self._patches.replace(saving, "set_cpu0", self._of_hosts(saving.set_cpu0))
 
-    def of(self, asked: Any, frames: FramePool, opened: int) -> Optional[int]:  # noqa: ANN401
+    def of(self, asked: Any, frames: FramePool, opened: int) -> Optional[int]:
         """Return whose device a scope asks for.
 
         Args:
@@ -156,16 +153,16 @@ class Origins(Part):
         if opened not in self._by_line:
             try:
                 found = _of_line(frames.frame(opened))
-            except Exception:  # noqa: BLE001 - ours, not the program's: an unreadable source
+            except Exception:
                 found = UNKNOWN
             self._by_line[opened] = found
         return self._by_line[opened]
 
-    def is_known(self, name: Any) -> bool:  # noqa: ANN401 - what a scope is given
+    def is_known(self, name: Any) -> bool:
         """Tell whether a text is one that `named` returned: the very object."""
         return id(name) in self._origins
 
-    def known(self, name: Any) -> Optional[int]:  # noqa: ANN401 - what a scope is given
+    def known(self, name: Any) -> Optional[int]:
         """Return whose device such a text is, None for any other."""
         return self._origins.get(id(name))
 
@@ -180,10 +177,10 @@ class Origins(Part):
             self._origins[id(found)] = origin
         return found
 
-    def _of_tensors(self, original: Any, *, backing: bool) -> property:  # noqa: ANN401 - a descriptor
+    def _of_tensors(self, original: Any, *, backing: bool) -> property:
         read, named, resource_of = original.__get__, self.named, self._resource_of
 
-        def device(tensor: Any) -> str:  # noqa: ANN401
+        def device(tensor: Any) -> str:
             with unseen:
                 name: str = read(tensor)
             if not is_cpu_in_full(name):
@@ -193,10 +190,10 @@ class Origins(Part):
 
         return property(device, doc=original.__doc__)
 
-    def _of_operations(self, original: Any) -> property:  # noqa: ANN401 - a descriptor
+    def _of_operations(self, original: Any) -> property:
         read, named = original.__get__, self.named
 
-        def device(operation: Any) -> str:  # noqa: ANN401
+        def device(operation: Any) -> str:
             with unseen:
                 name: str = read(operation)
             if not is_cpu_in_full(name):
@@ -206,7 +203,7 @@ class Origins(Part):
         return property(device, doc=original.__doc__)
 
     def _after_set_device(self, original: Callable[..., None]) -> Callable[..., None]:
-        def set_device(operation: Any, device: Any) -> None:  # noqa: ANN401
+        def set_device(operation: Any, device: Any) -> None:
             with unseen:
                 original(operation, device)
             if self.is_known(device):
@@ -215,19 +212,19 @@ class Origins(Part):
         return set_device
 
     def _of_hosts(self, original: Callable[..., str]) -> Callable[..., str]:
-        def host(*args: Any, **kwargs: Any) -> str:  # noqa: ANN401
+        def host(*args: Any, **kwargs: Any) -> str:
             with unseen:
                 return self.named(original(*args, **kwargs), None)
 
         return host
 
 
-def is_cpu_in_full(name: Any) -> bool:  # noqa: ANN401 - what a scope is given
+def is_cpu_in_full(name: Any) -> bool:
     """Tell whether a device is a CPU by its full name, as `.device` has it."""
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
 
 
-def _of_operation(operation: Any) -> Optional[int]:  # noqa: ANN401
+def _of_operation(operation: Any) -> Optional[int]:
     """Return whose device an op of a graph has: that of the innermost scope which names one."""
     copied = getattr(operation, COPIED, None)
     if copied is not None:
@@ -272,7 +269,7 @@ class StrategyDevices(Part):
             self._patches.replace(owner, name, wrap(getattr(owner, name)))
 
     def _logical(self, original: Callable[..., List[Any]]) -> Callable[..., List[Any]]:
-        def devices(*args: Any, **kwargs: Any) -> List[Any]:  # noqa: ANN401
+        def devices(*args: Any, **kwargs: Any) -> List[Any]:
             with unseen:
                 found = original(*args, **kwargs)
             return [d._replace(name=self._of_machine(d.name)) for d in found]
@@ -280,7 +277,7 @@ class StrategyDevices(Part):
         return devices
 
     def _named(self, original: Callable[..., Tuple[str, ...]]) -> Callable[..., Tuple[str, ...]]:
-        def devices(*args: Any, **kwargs: Any) -> Tuple[str, ...]:  # noqa: ANN401
+        def devices(*args: Any, **kwargs: Any) -> Tuple[str, ...]:
             with unseen:
                 found = original(*args, **kwargs)
             return tuple(map(self._of_machine, found))
@@ -288,7 +285,7 @@ class StrategyDevices(Part):
         return devices
 
     def _first_of_pair(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def devices(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def devices(*args: Any, **kwargs: Any) -> Any:
             with unseen:
                 found, kind = original(*args, **kwargs)
             return tuple(map(self._of_machine, found)), kind
@@ -301,7 +298,7 @@ class StrategyDevices(Part):
     def _canonicalized(self, original: Callable[..., str]) -> Callable[..., str]:
         """Keep whose a device is when its name is completed; a part of one is spelt out."""
 
-        def canonicalize(d: Any, *args: Any, **kwargs: Any) -> str:  # noqa: ANN401
+        def canonicalize(d: Any, *args: Any, **kwargs: Any) -> str:
             with unseen:
                 found = original(d, *args, **kwargs)
             given = getattr(d, "name", d)
@@ -313,7 +310,7 @@ class StrategyDevices(Part):
         return canonicalize
 
     def _host(self, original: Callable[..., str]) -> Callable[..., str]:
-        def host(*args: Any, **kwargs: Any) -> str:  # noqa: ANN401
+        def host(*args: Any, **kwargs: Any) -> str:
             with unseen:
                 return self._origins.named(original(*args, **kwargs), None)
 

@@ -65,7 +65,7 @@ class _Locations(List[Any]):
     frames: Tuple[Tuple[str, int, Optional[int]], ...] = ()
 
 
-def locations(op: Any) -> Tuple[Tuple[str, int, Optional[int]], ...]:  # noqa: ANN401 - an Operation
+def locations(op: Any) -> Tuple[Tuple[str, int, Optional[int]], ...]:
     """Return the device scopes that an op of a graph was made in, innermost first.
 
     Returns:
@@ -110,22 +110,22 @@ class Scopes(Part):
 
     def install(self) -> None:
         """Replace the methods by which TensorFlow enters scopes."""
-        from tensorflow.python.eager import context  # noqa: PLC0415
-        from tensorflow.python.framework import ops  # noqa: PLC0415
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
 
-        eager = context._EagerDeviceContext  # noqa: SLF001
+        eager = context._EagerDeviceContext
         self._patches.replace(eager, "__enter__", self._enter(eager.__enter__))
         self._patches.replace(eager, "__exit__", self._exit(eager.__exit__))
         graph = ops.Graph
-        self._patches.replace(graph, "_add_device_to_stack", self._add(graph._add_device_to_stack))  # noqa: SLF001
+        self._patches.replace(graph, "_add_device_to_stack", self._add(graph._add_device_to_stack))
         name = "_snapshot_device_function_stack_metadata"
         self._patches.replace(graph, name, self._snapshot(getattr(graph, name)))
 
     def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         local, opened, chain, origin_of = self.local, self._opened, self._chain, self._origin_of
 
-        def enter(scope: Any) -> Any:  # noqa: ANN401
-            context = scope._ctx  # noqa: SLF001
+        def enter(scope: Any) -> Any:
+            context = scope._ctx
             before = context.device_name
             try:  # rather than `with unseen`: each step of Keras opens several
                 result = original(scope)
@@ -133,10 +133,10 @@ class Scopes(Part):
                 hide_frame(error)
                 raise
             local.stack.append((local.frame, local.chain))
-            caller = sys._getframe(1)  # noqa: SLF001
+            caller = sys._getframe(1)
             passed_on = _passed_on(caller)
             local.frame = opened(caller) if passed_on < 0 else passed_on
-            asked = scope._device_name  # noqa: SLF001
+            asked = scope._device_name
             origin = origin_of(asked, local.frame)
             if asked is not None and not before:
                 asked = context.device_name  # with what TensorFlow adds to it, which may be a type
@@ -149,7 +149,7 @@ class Scopes(Part):
     def _exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local = self.local
 
-        def leave(scope: Any, *error: Any) -> Any:  # noqa: ANN401
+        def leave(scope: Any, *error: Any) -> Any:
             stack = local.stack
             local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
             try:
@@ -174,7 +174,7 @@ class Scopes(Part):
             found.append((asked, frame, origin))
         return found
 
-    def _origin_of(self, asked: Any, frame: int) -> Optional[int]:  # noqa: ANN401
+    def _origin_of(self, asked: Any, frame: int) -> Optional[int]:
         return self._origins.of(asked, self._frames, frame)
 
     def _chain(self, around: int, asked: str, frame: int, origin: Optional[int]) -> int:
@@ -191,7 +191,7 @@ class Scopes(Part):
     def _add(self, original: Callable[..., Any]) -> Callable[..., Any]:
         opened = self._opened_in_graph
 
-        def add(graph: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def add(graph: Any, *args: Any, **kwargs: Any) -> Any:
             with unseen:
                 result = original(graph, *args, **kwargs)
             if result is not None:  # the specification that was put on the stack
@@ -204,14 +204,14 @@ class Scopes(Part):
         return add
 
     def _snapshot(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def snapshot(graph: Any) -> Any:  # noqa: ANN401
+        def snapshot(graph: Any) -> Any:
             found = original(graph)
             if not found:
                 return found
             result = _Locations(found)
             result.frames = tuple(
                 (str(spec.display_name), getattr(spec, _MARK, -1), getattr(spec, _ORIGIN, None))
-                for spec in graph._device_function_stack.peek_objs()  # noqa: SLF001
+                for spec in graph._device_function_stack.peek_objs()
             )
             return result
 

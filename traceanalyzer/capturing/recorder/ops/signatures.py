@@ -14,7 +14,18 @@ import threading
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Set, Tuple
 
 from ..process.hooks import loaded
-from .attributes import as_json, dtype_name, shape
+from .attributes import (
+    DTYPE_OF_PYTHON,
+    attribute,
+    bytes_of,
+    dtype_name,
+    flat,
+    given_name,
+    python_kind,
+    shape,
+    tensors_of,
+    text,
+)
 from .frames import library_frame
 from .origins import UNKNOWN, origin_of_outputs
 
@@ -40,23 +51,13 @@ _MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a 
 
 
 class Signatures:
-    """Describes eager ops, each distinct one once.
-
-    Attributes:
-        numbers: The number of each signature, by a key that its user makes: whatever two ops must
-            share in order to be told as one. The key of an op that was made on a line holds the
-            `id` of the line's code object, which is kept from being freed here.
-        alike: By the number of an iterator's tensor, that of an earlier iterator which one line
-            made in the same way: a program that makes one for each prediction has thousands.
-    """
+    """Describes eager ops, each distinct one once."""
 
     def __init__(self, journal: Journal, frames: FramePool, scopes: Scopes) -> None:
-        import numpy as np  # noqa: PLC0415 - TensorFlow has
-        from tensorflow.python.framework import op_def_registry  # noqa: PLC0415
-        from tensorflow.python.framework.ops import EagerTensor  # noqa: PLC0415
-        from tensorflow.python.ops.resource_variable_ops import (  # noqa: PLC0415
-            BaseResourceVariable,
-        )
+        import numpy as np
+        from tensorflow.python.framework import op_def_registry
+        from tensorflow.python.framework.ops import EagerTensor
+        from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable
 
         self.numbers: Dict[Any, int] = {}
         self.op_def = op_def_registry.get
@@ -79,9 +80,9 @@ class Signatures:
         # Inputs whose type only the outputs may tell, with the attribute that is their type.
         self._untold: Dict[int, List[Tuple[Dict[str, Any], str]]] = {}
 
-    def resource_of(self, tensor: Any) -> int:  # noqa: ANN401 - an EagerTensor
+    def resource_of(self, tensor: Any) -> int:
         """Return the number of the resource that a tensor is a handle of, or -1."""
-        return self._resource_of.get(tensor._id, -1)  # noqa: SLF001
+        return self._resource_of.get(tensor._id, -1)
 
     def to_json(self) -> Dict[str, Any]:
         """Return everything, as the journal's record `eager` has it."""
@@ -97,12 +98,12 @@ class Signatures:
         with self._lock:
             return {found["op"] for found in self._signatures}
 
-    def add_op(  # noqa: PLR0913, PLR0917 - the parts of an op
+    def add_op(  # noqa: PLR0913, PLR0917
         self,
-        key: Any,  # noqa: ANN401 - see the class
+        key: Any,
         op: str,
         frame: Optional[FrameType],
-        scope: Any,  # noqa: ANN401 - text, bytes or None
+        scope: Any,
         inputs: Tuple[Any, ...],
         attributes: Tuple[Any, ...],
     ) -> int:
@@ -112,7 +113,7 @@ class Signatures:
             key: Under which its number is kept.
             op: Its type.
             frame: The user's line, or None.
-            scope: The device asked for by scopes.
+            scope: The device that scopes request.
             inputs: One entry an argument of its OpDef, or tensors alone.
             attributes: Names and values in turn.
         """
@@ -132,12 +133,7 @@ class Signatures:
         return number
 
     def add_call(
-        self,
-        key: Any,  # noqa: ANN401 - see the class
-        name: str,
-        frame: Optional[FrameType],
-        scope: Any,  # noqa: ANN401 - text, bytes or None
-        inputs: Iterable[Any],
+        self, key: Any, name: str, frame: Optional[FrameType], scope: Any, inputs: Iterable[Any]
     ) -> int:
         """Describe a call of a function; its inputs are bound to the function's `_Arg`s in turn."""
         found = {
@@ -149,7 +145,7 @@ class Signatures:
         }
         return self._add(key, frame, found)
 
-    def add_read(self, key: Any, variable: Any, frame: Optional[FrameType], scope: Any) -> int:  # noqa: ANN401
+    def add_read(self, key: Any, variable: Any, frame: Optional[FrameType], scope: Any) -> int:
         """Describe the read of a variable that was passed where a tensor is wanted."""
         found = {
             "op": "ReadVariableOp",
@@ -182,19 +178,13 @@ class Signatures:
             self._ways.add(way)
             return is_new
 
-    def add_outputs(self, number: int, result: Any, name: str = "") -> None:  # noqa: ANN401
-        """Describe what an op returned, when its signature was new.
-
-        Args:
-            number: Of its signature.
-            result: A tensor, or nested lists of them.
-            name: Name given to the op, for the resource it made.
-        """
+    def add_outputs(self, number: int, result: Any, name: str = "") -> None:
+        """Describe what an op returned, when its signature was new; `name` was given to the op."""
         with self._lock:
             found = self._signatures[number]
             outputs = [v for v in flat((result,)) if isinstance(v, self.tensor_type)]
             for value in outputs:
-                if value._datatype_enum() == RESOURCE and not found["is_function"]:  # noqa: SLF001
+                if value._datatype_enum() == RESOURCE and not found["is_function"]:
                     self._add_resource(number, value, name)
             if not found["outputs"]:
                 found["outputs"] = [self._tensor(v) for v in outputs[:_MOST_TENSORS]]
@@ -204,11 +194,11 @@ class Signatures:
             for described, attr in untold:
                 described["dtype"] = found["attributes"].get(attr)
 
-    def add_resources(self, number: int, result: Any, name: str) -> None:  # noqa: ANN401
+    def add_resources(self, number: int, result: Any, name: str) -> None:
         """Note a further resource that an op of a known signature has made."""
         with self._lock:
             for value in flat((result,)):
-                if isinstance(value, self.tensor_type) and value._datatype_enum() == RESOURCE:  # noqa: SLF001
+                if isinstance(value, self.tensor_type) and value._datatype_enum() == RESOURCE:
                     self._add_resource(number, value, name)
 
     def _add_types_of_outputs(self, found: Dict[str, Any]) -> None:
@@ -222,7 +212,7 @@ class Signatures:
             if arg.type_attr:
                 found["attributes"].setdefault(arg.type_attr, output["dtype"])
 
-    def _add(self, key: Any, frame: Optional[FrameType], found: Dict[str, Any]) -> int:  # noqa: ANN401
+    def _add(self, key: Any, frame: Optional[FrameType], found: Dict[str, Any]) -> int:
         with self._lock:
             if len(self._signatures) >= _MOST_SIGNATURES:
                 self._journal.note(
@@ -237,7 +227,7 @@ class Signatures:
                     return self.numbers[key]
             found["frame"] = self._frames.add_frame(frame)
             # Other lines of the library under that line may make ops of the same signature.
-            found["library"] = self._frames.add_frame(library_frame(sys._getframe(1)))  # noqa: SLF001
+            found["library"] = self._frames.add_frame(library_frame(sys._getframe(1)))
             found["scope_frame"] = self._scopes.local.frame
             found["scopes"] = self._scopes.opened()
             found["outputs"] = []
@@ -250,26 +240,26 @@ class Signatures:
             self.numbers[key] = number
             return number
 
-    def _add_resource(self, number: int, handle: Any, name: str) -> None:  # noqa: ANN401 - a tensor
+    def _add_resource(self, number: int, handle: Any, name: str) -> None:
         found = self._signatures[number]
         if found["op"].startswith(_OF_ONE_PASS):
             made = self._made.setdefault(number, [])
             if len(made) >= _MOST_ALIKE:
-                self.alike[handle._id] = made[-1]  # noqa: SLF001
-                self._resource_of[handle._id] = self._resource_of[made[-1]]  # noqa: SLF001
+                self.alike[handle._id] = made[-1]
+                self._resource_of[handle._id] = self._resource_of[made[-1]]
                 return
-            made.append(handle._id)  # noqa: SLF001
+            made.append(handle._id)
         attributes = found["attributes"]
         sizes = (attributes.get("shape") or {}).get("shape")
         dtype = attributes.get("dtype")
-        self._resource_of[handle._id] = len(self._resources)  # noqa: SLF001
+        self._resource_of[handle._id] = len(self._resources)
         self._resources.append(
             {
                 "signature": number,
-                "name": (_given_name(attributes) or name).rstrip("/"),
+                "name": (given_name(attributes) or name).rstrip("/"),
                 "dtype": dtype,
                 "shape": sizes,
-                "bytes": _bytes(dtype, sizes),
+                "bytes": bytes_of(dtype, sizes),
                 "device": text(handle.device),
             }
         )
@@ -281,19 +271,19 @@ class Signatures:
         arguments = self.op_def(op).input_arg
         for k, value in enumerate(inputs):
             arg = arguments[k] if len(inputs) == len(arguments) else None
-            for one in _tensors_of(arg, value):
+            for one in tensors_of(arg, value):
                 described = self._tensor(one)
                 if described["dtype"] is None and arg is not None:
                     described["dtype"] = self._dtype_as(arg, one, attributes)
                 yield described, arg.type_attr if arg is not None else ""
 
-    def _dtype_as(self, arg: Any, value: Any, attributes: Dict[str, Any]) -> Optional[str]:  # noqa: ANN401
+    def _dtype_as(self, arg: Any, value: Any, attributes: Dict[str, Any]) -> Optional[str]:
         """Return of which type a value is made a tensor, for an argument of an op."""
         if arg.type:
             return dtype_name(arg.type)
         return attributes.get(arg.type_attr) if arg.type_attr else self._own_dtype(value)
 
-    def _value_of(self, variable: Any) -> Dict[str, Any]:  # noqa: ANN401 - a ResourceVariable
+    def _value_of(self, variable: Any) -> Dict[str, Any]:
         handle = variable.handle
         return {
             "dtype": self._dtype(variable),
@@ -303,41 +293,41 @@ class Signatures:
             "shape": shape(variable.shape),
         }
 
-    def _tensor(self, value: Any) -> Dict[str, Any]:  # noqa: ANN401 - any input of an op
+    def _tensor(self, value: Any) -> Dict[str, Any]:
         if isinstance(value, self.variable_type):  # read first: what the op takes is its value
             return self._value_of(value)
         if not isinstance(value, self.tensor_type):  # a Python value, made a tensor in C++
             nothing = {"dtype": None, "device": "", "backing_device": ""}
             return {**nothing, "resource": None, "shape": None}
         return {
-            "dtype": dtype_name(value._datatype_enum()),  # noqa: SLF001
+            "dtype": dtype_name(value._datatype_enum()),
             "device": text(value.device),
             "backing_device": text(value.backing_device),
-            "resource": self._resource_of.get(value._id),  # noqa: SLF001
+            "resource": self._resource_of.get(value._id),
             "shape": shape(value.shape),
         }
 
-    def _attributes(self, op: str, inputs: Any, given: Tuple[Any, ...]) -> Dict[str, Any]:  # noqa: ANN401
+    def _attributes(self, op: str, inputs: Any, given: Tuple[Any, ...]) -> Dict[str, Any]:
         """Return an op's attributes: those given, and those that its inputs decide."""
         op_def = self.op_def(op)
         kinds = {a.name: a.type for a in op_def.attr}
         found: Dict[str, Any] = {}
         for name, value in zip(given[::2], given[1::2]):
             label = text(name)
-            found[label] = _attribute(kinds.get(label, ""), value)
+            found[label] = attribute(kinds.get(label, ""), value)
         if len(inputs) == len(op_def.input_arg):
             for arg, value in zip(op_def.input_arg, inputs):
                 self._infer(arg, value, found)
             self._infer_of_values(op_def, inputs, found)
         return found
 
-    def _infer_of_values(self, op_def: Any, inputs: Any, found: Dict[str, Any]) -> None:  # noqa: ANN401
+    def _infer_of_values(self, op_def: Any, inputs: Any, found: Dict[str, Any]) -> None:
         """Add types that no tensor decides: the OpDef's default does, or else the first value."""
         of_tensors = dict(found)
         defaults = {a.name: a.default_value.type for a in op_def.attr if a.type == "type"}
         for arg, value in zip(op_def.input_arg, inputs):
             name = arg.type_attr
-            first = next(_tensors_of(arg, value), None)
+            first = next(tensors_of(arg, value), None)
             if not name or name in of_tensors or first is None:
                 continue
             of_tensors[name] = None  # what comes later is cast to what the first is
@@ -345,7 +335,7 @@ class Signatures:
             if dtype is not None:
                 found[name] = dtype
 
-    def _infer(self, arg: Any, value: Any, found: Dict[str, Any]) -> None:  # noqa: ANN401 - an ArgDef
+    def _infer(self, arg: Any, value: Any, found: Dict[str, Any]) -> None:
         values = value if isinstance(value, (list, tuple)) else (value,)
         known = [d for d in map(self._dtype, values) if d is not None]
         if arg.type_attr and known:
@@ -355,14 +345,14 @@ class Signatures:
         if arg.type_list_attr:
             found.setdefault(arg.type_list_attr, [self._own_dtype(v) for v in values])
 
-    def _dtype(self, value: Any) -> Optional[str]:  # noqa: ANN401 - any input of an op
+    def _dtype(self, value: Any) -> Optional[str]:
         if isinstance(value, self.tensor_type):
-            return dtype_name(value._datatype_enum())  # noqa: SLF001
+            return dtype_name(value._datatype_enum())
         if isinstance(value, self.variable_type):
             return dtype_name(value.dtype.base_dtype.as_datatype_enum)
         return None
 
-    def _own_dtype(self, value: Any) -> Optional[str]:  # noqa: ANN401 - any input of an op
+    def _own_dtype(self, value: Any) -> Optional[str]:
         """Return of which type a value is made a tensor where nothing else decides, or None."""
         dtype = self._dtype(value)
         if dtype is not None:
@@ -373,77 +363,4 @@ class Signatures:
                 return dtype_name(as_dtype(value.dtype).as_datatype_enum)
             except TypeError:
                 return None
-        return _OF_PYTHON.get(python_kind(value))
-
-
-# py_seq_tensor.cc: an int is made an int32 where it fits into one.
-_INT32, _INT64 = "int32", "int64"
-_OF_PYTHON = {
-    _INT32: "int32",
-    _INT64: "int64",
-    bool: "bool",
-    float: "float",
-    complex: "complex128",
-    str: "string",
-    bytes: "string",
-}
-
-
-def python_kind(value: Any) -> Any:  # noqa: ANN401 - any Python value; something to compare
-    """Return what of a Python value decides on its type as a tensor; not what it is."""
-    if type(value) is int:
-        return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
-    return type(value)
-
-
-def _tensors_of(arg: Any, value: Any) -> Iterator[Any]:  # noqa: ANN401 - an ArgDef, and an input
-    """Return what is made a tensor each: of an argument that takes one, a list is but one."""
-    if arg is not None and not arg.number_attr and not arg.type_list_attr:
-        return iter((value,))
-    return flat((value,))
-
-
-def flat(values: Any) -> Iterator[Any]:  # noqa: ANN401 - nested lists of anything
-    """Return the values within nested lists."""
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from flat(value)
-        else:
-            yield value
-
-
-def text(value: Any) -> str:  # noqa: ANN401 - text, bytes or None
-    """Return text as TensorFlow passes it: `str`, `bytes`, or None for none."""
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else (value or "")
-
-
-def _attribute(kind: str, value: Any) -> Any:  # noqa: ANN401 - to JSON
-    """Write an attribute of the kind that its OpDef tells: dtypes come as numbers."""
-    if kind == "type" and isinstance(value, int):
-        return dtype_name(value)
-    if kind == "list(type)" and isinstance(value, (list, tuple)):
-        return [dtype_name(v) if isinstance(v, int) else as_json(v) for v in value]
-    if kind == "bool":
-        return bool(value)
-    if kind == "shape" and isinstance(value, (list, tuple)):
-        return {"shape": [-1 if d is None else int(d) for d in value]}
-    return as_json(value)
-
-
-def _given_name(attributes: Dict[str, Any]) -> str:
-    # A variable's shared name is a random one; newer versions have a name for people beside it.
-    value = attributes.get("debug_name")
-    return str(value.get("s", "")) if isinstance(value, dict) else ""
-
-
-def _bytes(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
-    """Return what a variable holds, in bytes; None where dtype or shape do not tell."""
-    if dtype is None or sizes is None or any(s < 0 for s in sizes):
-        return None
-    try:
-        total = int(loaded("tensorflow.python.framework.dtypes").as_dtype(dtype).size)
-    except (TypeError, KeyError):
-        return None
-    for size in sizes:
-        total *= size
-    return total
+        return DTYPE_OF_PYTHON.get(python_kind(value))

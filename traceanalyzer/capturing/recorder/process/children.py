@@ -41,7 +41,7 @@ def note_other_starts(journal: Journal) -> None:
 def _cpu_s() -> Tuple[float, float]:
     """Return the CPU time of all processes that have ended, and of this one."""
     try:
-        import resource  # noqa: PLC0415 - not everywhere
+        import resource
     except ImportError:
         return 0.0, 0.0
     both = map(resource.getrusage, (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))

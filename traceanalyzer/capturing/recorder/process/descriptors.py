@@ -15,11 +15,7 @@ _HIGH = 200  # out of the way of the numbers that a program expects to be given,
 
 
 class OwnDescriptor:
-    """A descriptor that we know again.
-
-    Attributes:
-        number: Its number, which is ours as long as `is_ours`.
-    """
+    """A descriptor of ours, recognised by the file that it leads to."""
 
     def __init__(self, number: int) -> None:
         self.number = number

@@ -26,11 +26,9 @@ _PATIENCE_S = 0.5  # for the main thread to come back from what it is doing
 def watch_ending(finish: Callable[[str], None]) -> None:
     """Have the recording finished before the program ends, however it does.
 
-    To be called before the program's first line: exit handlers run in the opposite order, so that
-    ours comes after all of the program's.
-
-    Args:
-        finish: Ends the recording; called once, with `exit`, `signal`, `os._exit` or `os.exec`.
+    Call it before the program's first line: exit handlers run in the opposite order, so that ours
+    comes after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
+    `os.exec`.
     """
     _Ending.current = _Ending(finish)
     _Ending.current.install()
@@ -52,8 +50,7 @@ def watch_signals() -> None:
 def shielded(*, drop: bool = False) -> Iterator[None]:
     """Keep signals from interrupting the recorder in the main thread; they are handled after.
 
-    Args:
-        drop: Forget Ctrl-C instead: the program has ended already.
+    With `drop`, Ctrl-C is forgotten: the program has ended already.
     """
     held: List[int] = []
     handlers: Dict[signal.Signals, Any] = {}
@@ -140,7 +137,7 @@ class _Ending:
         self.run("exit")
 
     def _before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
-        def replacement(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        def replacement(*args: Any, **keywords: Any) -> Any:
             self.run(reason)
             with unseen:
                 return original(*args, **keywords)
@@ -148,7 +145,7 @@ class _Ending:
         return _named_as(original, replacement)
 
     def _before_exec(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def replacement(path: Any, *args: Any) -> Any:  # noqa: ANN401
+        def replacement(path: Any, *args: Any) -> Any:
             # execvp tries one folder after the other.
             with contextlib.suppress(Exception):
                 if os.access(path, os.X_OK):
@@ -181,14 +178,14 @@ class _Ending:
                         continue
                     self.run("signal")
                     # `signal.signal` is for the main thread only.
-                    import ctypes  # noqa: PLC0415 - see `importing`
+                    import ctypes
 
                     ctypes.CDLL(None).signal(number, None)
                     os.kill(os.getpid(), number)
 
     def _forget_wakeup(self) -> None:
         """Have Python write signals nowhere: the number may be one of the program's files."""
-        import ctypes  # noqa: PLC0415 - see `importing`
+        import ctypes
 
         def forget(_: object) -> int:
             self._unset_wakeup()
@@ -220,7 +217,7 @@ def _pipe() -> Tuple[OwnDescriptor, OwnDescriptor]:
     Raises:
         OSError: There can be no more descriptors.
     """
-    from .descriptors import OwnDescriptor  # noqa: PLC0415 - see `importing`
+    from .descriptors import OwnDescriptor
 
     ends = os.pipe()
     try:

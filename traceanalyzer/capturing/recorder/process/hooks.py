@@ -17,7 +17,7 @@ class Patches:
     def __init__(self) -> None:
         self._undo: List[Tuple[Any, str, Any]] = []
 
-    def replace(self, owner: Any, name: str, value: Any) -> None:  # noqa: ANN401 - anything
+    def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute, and remember what it was."""
         self._undo.append((owner, name, getattr(owner, name)))
         setattr(owner, name, value)
@@ -67,7 +67,7 @@ class _Unseen:
 unseen = _Unseen()
 
 
-def loaded(name: str) -> Any:  # noqa: ANN401 - a module
+def loaded(name: str) -> Any:
     """Return a module of TensorFlow that has been imported.
 
     A program may take TensorFlow out of `sys.modules`. To import it a second time ends the process

@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 def watch_import(name: str, before: Callable[[], None], after: Callable[[], None]) -> None:
     """Call back around the import of a top-level module; at once, if it is imported already.
 
-    Only in this process: a fork of it that imports the module is left alone.
-
-    Args:
-        name: The module.
-        before: Called once, before its code runs for the first time.
-        after: Called once, when it has been imported without error.
+    `before` is called before its code runs for the first time, `after` when it has been imported
+    without error; only in this process, not in a fork of it.
     """
     if name in sys.modules:
         before()
@@ -91,7 +87,7 @@ class _Loader:
         self._loader = loader
         self._finder = finder
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module's loader has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> Optional[ModuleType]:

@@ -15,10 +15,7 @@ _PATIENCE = 100
 # A container may have less memory than its machine: current use and limit, of cgroups v2 and v1.
 _CGROUPS = (
     ("/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.max"),
-    (
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ),
+    ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 
 
@@ -130,7 +127,7 @@ def _fields_of(path: str) -> Dict[str, int]:
         for line in file:
             name, _, value = line.partition(":")
             words = value.split()
-            if len(words) == 2 and words[1] == "kB":  # noqa: PLR2004 - a number and its unit
+            if len(words) == 2 and words[1] == "kB":  # noqa: PLR2004
                 found[name] = int(words[0]) << 10
     return found
 

@@ -22,11 +22,6 @@ class ScriptSession:
     """A session of the profiler that the program itself began."""
 
     def __init__(self, logdir: Optional[str]) -> None:
-        """Begin.
-
-        Args:
-            logdir: The log directory that the program named, if it is known.
-        """
         self.logdir = logdir
         self.start_ns = time.time_ns()
 
@@ -59,12 +54,12 @@ class ProgramWatch:
         A profiler must not begin sooner: CUPTI initialises CUDA, which then no longer heeds the
         CUDA_VISIBLE_DEVICES that a program may set between import and first use.
         """
-        from tensorflow.python import pywrap_tfe  # noqa: PLC0415 - the program's
-        from tensorflow.python.client import pywrap_tf_session  # noqa: PLC0415
-        from tensorflow.python.eager import context  # noqa: PLC0415
+        from tensorflow.python import pywrap_tfe
+        from tensorflow.python.client import pywrap_tf_session
+        from tensorflow.python.eager import context
 
-        made = context._context  # noqa: SLF001 - `context()` would make one
-        if made is not None and made._context_handle is not None:  # noqa: SLF001
+        made = context._context
+        if made is not None and made._context_handle is not None:
             used()
             return
         options = (
@@ -83,14 +78,14 @@ class ProgramWatch:
         drop the object when they have stopped it: `tf.profiler.experimental.start`, its `Profile`,
         the callback `TensorBoard` of Keras, `tf.summary.trace_on`.
         """
-        from tensorflow.python.profiler.internal import _pywrap_profiler  # noqa: PLC0415
+        from tensorflow.python.profiler.internal import _pywrap_profiler
 
         native: Any = _pywrap_profiler.ProfilerSession
 
         class ProfilerSession:
             def __init__(self) -> None:
                 # `start(logdir, ...)` is C++; its caller has the argument of that name.
-                named = sys._getframe(1).f_locals.get("logdir")  # noqa: SLF001
+                named = sys._getframe(1).f_locals.get("logdir")
                 self._script = ScriptSession(_as_path(named))
                 begins(self._script)
                 session = native()
@@ -108,13 +103,13 @@ class ProgramWatch:
 
     def on_step(self, stepped: Callable[[], None]) -> None:
         """Call back when the program marks the beginning of a step."""
-        from tensorflow.python.profiler import trace  # noqa: PLC0415
+        from tensorflow.python.profiler import trace
 
         native = trace.Trace.__init__
 
-        def init(self: Any, name: str, **keywords: Any) -> None:  # noqa: ANN401
+        def init(self: Any, name: str, **keywords: Any) -> None:
             if "step_num" in keywords:
-                file = sys._getframe(1).f_code.co_filename  # noqa: SLF001
+                file = sys._getframe(1).f_code.co_filename
                 if os.path.basename(file) not in _MARK_SOME:
                     stepped()
             with unseen:
@@ -124,14 +119,14 @@ class ProgramWatch:
 
     def on_session_run(self, called: Callable[[str], None]) -> None:
         """Call back before `tf.compat.v1.Session.run`, with a name for it."""
-        from tensorflow.python.client import session  # noqa: PLC0415
+        from tensorflow.python.client import session
 
         self._patches.replace(
             session.BaseSession, "run", _Noticed(session.BaseSession.run, called, "Session.run")
         )
 
     def _first(self, original: Callable[..., Any], used: Callable[[], None]) -> Callable[..., Any]:
-        def replacement(*args: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        def replacement(*args: Any, **keywords: Any) -> Any:
             self._uses.undo()
             used()
             with unseen:
@@ -143,19 +138,19 @@ class ProgramWatch:
 class _Noticed:
     """A method of which each look-up is told, which leaves no frame on the stack of its calls."""
 
-    def __init__(self, method: Any, called: Callable[[str], None], name: str) -> None:  # noqa: ANN401
+    def __init__(self, method: Any, called: Callable[[str], None], name: str) -> None:
         self._method = method
         self._called = called
         self._name = name
 
-    def __get__(self, instance: Any, owner: Optional[type] = None) -> Any:  # noqa: ANN401
+    def __get__(self, instance: Any, owner: Optional[type] = None) -> Any:
         if instance is None:
             return self._method
         self._called(self._name)
         return self._method.__get__(instance, owner)
 
 
-def _as_path(value: Any) -> Optional[str]:  # noqa: ANN401 - whatever the program gave
+def _as_path(value: Any) -> Optional[str]:
     try:
         path = os.fspath(value)
     except TypeError:

@@ -40,9 +40,9 @@ class Native(NamedTuple):
 
 def native_profiler() -> Native:
     """Return TensorFlow's own."""
-    from tensorflow.python.framework import versions  # noqa: PLC0415 - the program's
-    from tensorflow.python.profiler import trace  # noqa: PLC0415
-    from tensorflow.python.profiler.internal import _pywrap_profiler  # noqa: PLC0415
+    from tensorflow.python.framework import versions
+    from tensorflow.python.profiler import trace
+    from tensorflow.python.profiler.internal import _pywrap_profiler
 
     def is_on() -> bool:
         # A function in 2.21; before, a variable that the profiler sets.
@@ -77,9 +77,7 @@ class Profiler:
         self._session: Any = None
         self._scratch = os.path.join(settings.logdir, f".traceanalyzer-{os.getpid()}")
         self.requested = Levels(
-            settings.host_tracer_level,
-            settings.python_tracer_level,
-            settings.device_tracer_level,
+            settings.host_tracer_level, settings.python_tracer_level, settings.device_tracer_level
         )
         self.method = "api"  # or `server`: how the last session was begun
 
@@ -250,6 +248,6 @@ def _varint_at(data: bytes, at: int) -> Tuple[int, int]:
     value = 0
     for place in range(at, len(data)):
         value |= (data[place] & 0x7F) << 7 * (place - at)
-        if data[place] < 0x80:  # noqa: PLR2004 - the last byte's high bit is clear
+        if data[place] < 0x80:  # noqa: PLR2004
             return value, place + 1
     return value, len(data) + 1

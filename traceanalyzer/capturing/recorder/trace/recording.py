@@ -47,13 +47,6 @@ class Recording:
     """Records a program's sessions. No method raises, and none but `begin` costs when idle."""
 
     def __init__(self, settings: Settings, journal: Journal, evidence: Evidence) -> None:
-        """Prepare; nothing is started.
-
-        Args:
-            settings: What to record, and where to write it.
-            journal: Where sessions are told of.
-            evidence: What is recorded beside the trace while a session is under way.
-        """
         self._settings = settings
         self._journal = journal
         self._evidence = evidence
@@ -82,16 +75,12 @@ class Recording:
         """TensorFlow has been imported: record from its first use on, if the window says so."""
         try:
             self._begin()
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._is_idle = True
             self._journal.failed("a trace", error)
 
     def before_function_call(self, name: str) -> None:
-        """A function is about to be called eagerly.
-
-        Args:
-            name: Its definition.
-        """
+        """A function of that definition is about to be called eagerly."""
         if self._is_idle or self._is_writing:
             return
         action = self._window.called(name)
@@ -101,8 +90,7 @@ class Recording:
     def finish(self, reason: str) -> None:
         """End what is under way and write it. Safe from any thread, any number of times.
 
-        Args:
-            reason: `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
+        `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
         """
         with self._shielded():
             was_over, self._is_idle = self._is_idle and self._window.over, True
@@ -353,14 +341,14 @@ class Recording:
         with shielded(), self._lock:
             try:
                 yield
-            except Exception as error:  # noqa: BLE001 - ours, not the program's
+            except Exception as error:
                 self._is_idle = True
                 self._journal.failed("a part of the trace", error)
 
 
 def _is_training() -> bool:
     """Return whether a `fit` of Keras is running in this thread."""
-    frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001
+    frame: Optional[FrameType] = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if code.co_name in _TRAINING and "keras" in code.co_filename:

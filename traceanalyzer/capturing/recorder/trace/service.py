@@ -44,11 +44,7 @@ class ProfilerService:
     """The profiler service in this process, and a profile that it may be making."""
 
     def __init__(self, start: Callable[[int], None]) -> None:
-        """Start the service on a free port.
-
-        Args:
-            start: `tf.profiler.experimental.server.start`.
-        """
+        """Start the service on a free port, by `tf.profiler.experimental.server.start`."""
         with _reserved_port() as self._port:
             start(self._port)
         self.is_local = _only_loopback(self._port)
@@ -63,12 +59,8 @@ class ProfilerService:
             folder: Where the service makes a folder for the trace.
             host: Name of the trace file, before `.xplane.pb`.
             is_on: Whether a profiler is active in this process.
-
-        Raises:
-            ServiceError: The profiler did not begin.
-            ImportError: There is no grpcio.
         """
-        import grpc  # noqa: PLC0415 - takes a third of a second, and few captures need it
+        import grpc
 
         direct = (("grpc.enable_http_proxy", 0),)
         self._channel = grpc.insecure_channel(f"127.0.0.1:{self._port}", options=direct)
@@ -129,8 +121,7 @@ def _reserved_port() -> Iterator[int]:
 def _only_loopback(port: int) -> bool:
     """Have this process's listeners on a port take connections from the loopback device only.
 
-    Returns:
-        Whether they do: before Linux 5.7 only root may demand that.
+    Return whether they do: before Linux 5.7 only root may demand that.
     """
     found = []
     for name in os.listdir("/proc/self/fd"):
@@ -167,7 +158,7 @@ def _profile_request(levels: Levels, folder: str, host: str) -> bytes:
     )
 
 
-def _field(number: int, value: Any) -> bytes:  # noqa: ANN401 - an int or bytes
+def _field(number: int, value: Any) -> bytes:
     """Encode a field of a protobuf message."""
     if isinstance(value, bytes):
         return _varint(number << 3 | 2) + _varint(len(value)) + value
@@ -176,7 +167,7 @@ def _field(number: int, value: Any) -> bytes:  # noqa: ANN401 - an int or bytes
 
 def _varint(value: int) -> bytes:
     out = bytearray()
-    while value >= 0x80:  # noqa: PLR2004 - seven bits a byte
+    while value >= 0x80:  # noqa: PLR2004
         out.append(value & 0x7F | 0x80)
         value >>= 7
     out.append(value)

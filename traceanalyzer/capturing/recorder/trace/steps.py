@@ -29,12 +29,6 @@ class StepMarks(Part):
     """Marks steps; see the module."""
 
     def __init__(self, *, is_counted: bool) -> None:
-        """Prepare; nothing is marked yet.
-
-        Args:
-            is_counted: Sessions begin and end at steps: the program's own are seen from its start
-                on, and ours are marked from a session's first call on.
-        """
         super().__init__()
         self._is_counted = is_counted
         self._class: Any = None  # of TensorFlow, of whose objects steps are
@@ -53,7 +47,7 @@ class StepMarks(Part):
 
     def install(self) -> None:
         """Learn from now on whether the program marks its steps itself."""
-        from tensorflow.python.profiler import trace  # noqa: PLC0415 - the program's
+        from tensorflow.python.profiler import trace
 
         self._class = trace.Trace  # kept: the program may drop TensorFlow, and none is made twice
         self._watch()
@@ -78,23 +72,13 @@ class StepMarks(Part):
             self._open = None
 
     def ended(self, name: str, thread: int) -> None:
-        """Mark the end of a step, if the call that is about to come ends it.
-
-        Args:
-            name: Definition of the function that is about to be called.
-            thread: Number of the calling thread.
-        """
+        """Mark the end of a step, if the next call, of that function by that thread, ends it."""
         if self._open is not None and self._leader == (thread, name):
             self._open.Stop()
             self._open = None
 
     def began(self, name: str, thread: int) -> None:
-        """Mark the beginning of a step, if that is what the call that is about to come is.
-
-        Args:
-            name: Definition of the function that is about to be called.
-            thread: Number of the calling thread.
-        """
+        """Mark the beginning of a step, if the next call is one."""
         key = (thread, name)
         count = self._counts[key] = self._counts.get(key, 0) + 1
         if count <= _CALLS_BEFORE:
@@ -122,7 +106,7 @@ class StepMarks(Part):
             return
         original = self._class.__init__
 
-        def init(trace: Any, *args: Any, **keywords: Any) -> None:  # noqa: ANN401
+        def init(trace: Any, *args: Any, **keywords: Any) -> None:
             self._looked_at(is_step="step_num" in keywords)
             try:
                 original(trace, *args, **keywords)

@@ -86,7 +86,7 @@ class Window:
         """Some time has passed, after which a look was asked for."""
         raise NotImplementedError
 
-    def written(self, size: int) -> Action:  # noqa: ARG002 - for those who judge by it
+    def written(self, size: int) -> Action:  # noqa: ARG002
         """The session that has ended has left a trace of some bytes, 0 for none."""
         return None
 
@@ -111,7 +111,7 @@ class Window:
         found = _DEFINITION.fullmatch(definition)
         return found.group(1) if found else definition
 
-    def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002 - for those who count
+    def _counted(self, label: str, count: int) -> Action:  # noqa: ARG002
         return None
 
     def _begin(self, reason: str) -> Begin:
