@@ -99,7 +99,7 @@ def describe(members: Members) -> FindingText:
         so = f"and {blocker_text(blocker)}, so none of the group can run on a GPU"
     follow = Fix(text=f"Fix what keeps {other} on the CPU: these ops follow it.")
     return FindingText(
-        title=f"{ops_text(members)} on the CPU by colocation with {other}",
+        title=f"Colocation with {other} keeps {ops_text(members)} on the CPU",
         why=f"Colocated ops get one device. These are colocated with {other}, {so}.",
         harm="harmful",
         fixes=_fixes(members) or (follow,),

@@ -80,8 +80,8 @@ def check(run: Run) -> Iterator[Finding]:
             scope=op_type,
             certainty="likely" if sure else "possible",
             harm="harmful",
-            title=f"{op_type} is not a TensorFlow op; its library may have no GPU kernel for it"
-            f"{at_lines(members)}",
+            title=f"{op_type}{at_lines(members)} is not a TensorFlow op; its library may have no "
+            "GPU kernel for it",
             why=(
                 f"{op_type} comes from a library that the program loads. It runs on the CPU if the "
                 "library has no GPU kernel for it or for these dtypes, or was built without CUDA. "
@@ -134,9 +134,9 @@ def describe(members: Members) -> FindingText:
     is_preferred = blocker.kind is BlockerKind.PRIORITY
     lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
     here = " as used here" if blocker.attributes else ""
+    lines = at_lines(op for op, _ in members)
     return FindingText(
-        title=f"{blocker.type} is not a TensorFlow op; its library {lacks}{here}"
-        f"{at_lines(op for op, _ in members)}",
+        title=f"{blocker.type}{lines} is not a TensorFlow op; its library {lacks}{here}",
         why=(
             f"{blocker.type} comes from a library that the program loads. The process listed the "
             f"kernels that the library registered. {COPIED}"

@@ -124,7 +124,7 @@ def describe(members: Members) -> FindingText:
     if blocker.kind is BlockerKind.HOST_LIST:
         data = "resources" if blocker.given.get("element_dtype") == "resource" else "strings"
         return FindingText(
-            title=f"{blocker.type} uses a list of {data}, which stays in host memory{lines}",
+            title=f"{blocker.type}{lines} uses a list of {data}, which stays in host memory",
             why=(
                 "Strings and resources are never in GPU memory. TensorFlow's placer therefore "
                 "keeps every op on a list of them on the CPU, even if it has GPU kernels."

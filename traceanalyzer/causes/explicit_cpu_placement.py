@@ -89,7 +89,7 @@ def describe(members: Members) -> FindingText:
                 text=(
                     "Without the scope, these ops run on the GPU."
                     if moves
-                    else "Move these ops out of the scope, and remove their other blockers too."
+                    else "Move these ops out of the scope, and remove any other blockers."
                 ),
                 code=f'with tf.device("{device}"):  # {lines}: not around {types}'
                 if lines

@@ -58,7 +58,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(members: Members) -> FindingText:
     blocker = members[0][1]
     return FindingText(
-        title=f"{ops_text(members)} on the CPU, following {blocker.type}",
+        title=f"On the CPU, following {blocker.type}: {ops_text(members)}",
         why=(
             "TensorFlow places constants, identities, and ops that only look at shapes with their "
             f"neighbor, and {blocker_text(blocker)}. These ops take little time."

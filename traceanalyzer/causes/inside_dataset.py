@@ -81,7 +81,7 @@ def describe(members: Members) -> FindingText:
         checked=is_only_blocker(members),
     )
     return FindingText(
-        title=f"{ops_text(members)} on the CPU, in a dataset that a function reduces",
+        title=f"A dataset that a function reduces runs {ops_text(members)} on the CPU",
         why=(
             "A function builds a dataset, passes a value of its own to `map` or similar stages, "
             "and reduces the dataset or loops over it. tf.data places what these stages call on "

@@ -135,7 +135,7 @@ def describe(members: Members) -> FindingText:
     names = (file_name(frame) for frame in frames)
     part = " or ".join(dict.fromkeys(_LAYERS.get(n, n.removesuffix(".py")) for n in names))
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
-    known = f" The source code of {code.source} shows this." if code.files else ""
+    known = f" Found in the source code of {code.source}." if code.files else ""
     return FindingText(
         title=capitalized(
             code.title.format(library=library, part=part + _named(members), ops=ops_text(members))

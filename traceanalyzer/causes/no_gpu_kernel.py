@@ -90,8 +90,8 @@ def describe(members: Members) -> FindingText:
     return FindingText(
         title=f"{op} has no GPU kernel in TensorFlow{at_lines(op for op, _ in members)}",
         why=(
-            f"TensorFlow implements {op} only on the CPU, for every dtype. {request} "
-            f"{COPIED if work is None else work.why}"
+            f"TensorFlow implements {op} only on the CPU, whatever the dtype. "
+            f"{COPIED if work is None else work.why} {request}"
         ),
         harm="by_design" if work is not None or is_input else "harmful",
         fixes=(FASTER_PIPELINE,)
