@@ -10,7 +10,6 @@ from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
-from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
@@ -33,7 +32,7 @@ def scoped(op_id: str, number: int) -> CpuOp:
 
 def findings_of(*cpu_ops: CpuOp) -> dict[tuple[str, ...], Finding]:
     run = Example(title="", ops=({"name": "Exp", "type": "Exp"},)).run()
-    found, failed = attribute(Analysis(run=run, machine=None, cpu_ops=cpu_ops), all_causes())
+    found, failed = attribute(run, cpu_ops, all_causes())
     assert not failed
     return {finding.op_ids: finding for finding in found}
 
@@ -135,7 +134,8 @@ def test_the_argument_that_names_the_device_is_what_to_change() -> None:
     ).run()
 
     (found,), _ = attribute(
-        Analysis(run=run, machine=None, cpu_ops=(cpu_op("Exp", explanation=explanation),)),
+        run,
+        [cpu_op("Exp", explanation=explanation)],
         all_causes(),
     )
 

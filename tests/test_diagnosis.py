@@ -184,7 +184,7 @@ def test_a_program_that_hides_the_gpu_has_every_op_on_the_cpu_of_a_gpu_machine_t
 
 @pytest.mark.parametrize(
     ("manner", "words"),
-    [("unless_set", "not set already"), ("condition", "condition"), ("computed", "computed")],
+    [("unless_set", "not set already"), ("condition", "condition"), ("computed", "computes")],
 )
 def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
     manner: str, words: str
@@ -204,7 +204,7 @@ def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
     (there,) = report.on_a_gpu.findings
     assert there.certainty in {"likely", "possible"}
     assert words in there.why
-    assert "on a machine with a GPU as on this one" not in there.why
+    assert "on every machine" not in there.why
 
 
 def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.causes.examples import Example, blocker, cpu_op, line, resource
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
-from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 
 
@@ -34,9 +33,7 @@ def test_all_scopes_around_a_resource_are_named() -> None:
     gathers = cpu_op("ResourceGather", function="", explanation=explanation)
     run = Example(title="", ops=({"name": "ResourceGather", "type": "ResourceGather"},)).run()
 
-    (finding,), failed = attribute(
-        Analysis(run=run, machine=None, cpu_ops=(gathers,)), all_causes()
-    )
+    (finding,), failed = attribute(run, [gathers], all_causes())
 
     assert not failed
     texts = [e.text for b in finding.blockers for e in b.evidence]

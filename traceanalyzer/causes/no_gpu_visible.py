@@ -236,8 +236,8 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
     else:
         title = f"With a GPU, every op may still be on the CPU: {text.possible}{_at(first)}"
         why = (
-            "The program left no GPU visible on this machine. It may do otherwise on one with a "
-            f"GPU. {first.proviso} If it does, the other predicted findings apply."
+            f"The program left no GPU visible on this machine. {first.proviso} If it does not hide "
+            "the GPU of a machine that has one, the other predicted findings apply."
         )
     return Finding(
         cause=CAUSE.id,

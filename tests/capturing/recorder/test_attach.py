@@ -132,7 +132,7 @@ def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_t
     recorder.evidence.session_stopped()
 
 
-@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_way"])
+@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_instance"])
 def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

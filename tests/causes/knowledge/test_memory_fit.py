@@ -12,7 +12,6 @@ from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature, Tensor
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.memory_fit import memory_note
-from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
@@ -94,8 +93,7 @@ def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Block
 
 
 def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:
-    analysis = Analysis(run=run, machine=None, cpu_ops=(member[0],))
-    (found,), failed = attribute(analysis, all_causes())
+    (found,), failed = attribute(run, [member[0]], all_causes())
     assert not failed
     return found
 

@@ -94,7 +94,7 @@ class Dumps:
     def __init__(self, folder: str, journal: Journal) -> None:
         self._folder = folder
         self._journal = journal
-        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow is told the folder
+        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow knows the folder
         self._opened: Optional[OwnDescriptor] = None  # the folder itself
         self._switch: Optional[DumpSwitch] = None
         self._lock = threading.Lock()
@@ -233,7 +233,7 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def _leave_in_fork(self) -> None:
-        self._lock = threading.Lock()  # whoever held it is not in the fork
+        self._lock = threading.Lock()  # its holder is not in the fork
         self._over = True
         self._leave()
 
@@ -282,9 +282,9 @@ class Dumps:
                     os.unlink(os.path.join(self._folder, name))
 
     def _is_expecting(self) -> bool:
-        """Return whether dumps may come, as far as the program tells."""
+        """Return whether dumps may come, as far as the program shows."""
         is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
-        # An old TensorFlow's dumps do not tell whose they are.
+        # An old TensorFlow's dumps do not say whose they are.
         return bool(self._first_calls) or is_recent or self._has_sessions or self._has_raised_level
 
     def _are_whole(self, names: Set[str]) -> bool:

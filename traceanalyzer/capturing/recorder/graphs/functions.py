@@ -87,7 +87,7 @@ def _contents(graph: Any) -> Tuple[Any, ...]:
 def _captured(tensor: Any) -> Tuple[Any, ...]:
     """Return what decides where a captured tensor is: of a resource, which one it is.
 
-    Without a GPU all are on the CPU, so their devices tell nothing.
+    Without a GPU all are on the CPU, so their devices show nothing.
     """
     number = tensor._id if tensor.dtype.name == "resource" else None
     return tensor.dtype, getattr(tensor, "device", None), number
@@ -260,7 +260,7 @@ def _module(name: str) -> Any:
 def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[str, Any]:
     """Return the journal's record of a graph, or of several that go by one name."""
     frames = FramePool()
-    # Ops of a loaded function have no traceback: the line that loads it stands for theirs.
+    # Ops of a loaded function have no traceback: the line that loads it takes their place.
     here = frames.add_frame(user_frame(sys._getframe(1)))
     places = scope_frames.to_list()
     scope_numbers: Dict[Tuple[str, int, Optional[int]], int] = {}
@@ -274,8 +274,8 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[st
     for graph in graphs:
         for op in graph.get_operations():
             lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
-            told = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
-            nodes[op.name] = told if nodes.get(op.name, told) == told else (-1, -1, ())
+            found = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
+            nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, ())
     return {
         "name": name,
         "nodes": list(nodes),

@@ -63,7 +63,7 @@ class Trace(NamedTuple):
 
     path: str
     effective: Optional[Levels]  # the levels that were in force; None where nothing proves any
-    proof: Optional[str]  # `version`: this TensorFlow is known to do as it is told
+    proof: Optional[str]  # `version`: this TensorFlow is known to honour options
 
 
 class Profiler:
@@ -120,8 +120,8 @@ class Profiler:
             raise ProfilerError(error.strerror or str(error)) from error
         finally:
             self._clear()
-        does_as_told = self.method == "server" or self._native.version < _IGNORES_OPTIONS_SINCE
-        is_known = does_as_told or self.requested == _DEFAULTS
+        honours = self.method == "server" or self._native.version < _IGNORES_OPTIONS_SINCE
+        is_known = honours or self.requested == _DEFAULTS
         return (
             Trace(destination, self.requested, "version")
             if is_known

@@ -169,7 +169,7 @@ class Recording:
         """This is a child: it has our state, and none of our threads."""
         self._is_idle = True
         self._window.over = True
-        self._lock = threading.RLock()  # whoever held it is not here
+        self._lock = threading.RLock()  # its holder is not here
         self._session = self._script = self._wanted = None
         with contextlib.suppress(Exception):
             if self._profiler is not None:
