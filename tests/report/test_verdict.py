@@ -23,7 +23,6 @@ from tests.traces import (
     plane,
     send,
     stream,
-    task_environment,
     thread,
     us,
     write,
@@ -99,16 +98,6 @@ def test_what_is_only_likely_there_is_no_plain_statement() -> None:
     assert "The program may behave differently there. 1 op could not be replayed." in said
 
 
-def test_what_the_program_may_choose_there_is_said() -> None:
-    diagnosis = ta.diagnose(ta.load(RECOMMENDER))
-    assert diagnosis.on_a_gpu is not None
-    there = replace(diagnosis.on_a_gpu, unsure={"an op": "train.py:3 asks whether there is a GPU"})
-
-    said = assemble(replace(diagnosis, on_a_gpu=there)).summary.verdict
-
-    assert "1 other op may: train.py:3 asks whether there is a GPU." in said
-
-
 @pytest.mark.parametrize(
     ("explained", "left", "share"),
     [(999, 1, "More than 99 %"), (1, 999, "Less than 1 %"), (7, 0, "100 %")],
@@ -142,24 +131,6 @@ def test_a_device_of_another_kind_is_no_missing_gpu(report: Any) -> None:  # noq
 
     assert "no_gpu_visible" not in {finding.cause for finding in made.findings}
     assert made.summary.verdict.startswith("A pluggable device was used")
-
-
-def test_below_level_2_no_op_can_be_seen(report: Any) -> None:  # noqa: ANN401
-    made = report(
-        host(line("python")(event("f", us(0, 5)))), BUSY, task_environment(options=b"\x10\x01")
-    )
-
-    assert "The trace does not record CPU ops" in made.summary.verdict
-    assert "records no ops" in " ".join(entry.message for entry in made.health)
-
-
-def test_memory_held_is_no_time_busy(report: Any) -> None:  # noqa: ANN401
-    """CUPTI draws how long memory was held among the kernels."""
-    blocker = event("Memory Device", us(0, 5000), stats={"MemoryResidency_details": "x"})
-    made = report(host(), gpu(0)(stream(0)(blocker), stream(1)(kernel("k", us(0, 50), "a:Neg"))))
-
-    (device,) = (d for d in made.run.devices if d.kind == "gpu")
-    assert (device.kernels, device.busy_us) == (1, 50.0)
 
 
 @pytest.mark.parametrize("kind", ["work_of_child_processes", "work_after_the_recording"])

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.document import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
+from traceanalyzer.capture_file.outright import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

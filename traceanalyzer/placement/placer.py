@@ -76,7 +76,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is taken to be otherwise, to see what would follow."""
+    """Hypothetical changes to a placement."""
 
     #: Nodes that are taken to have a kernel for every type of device, whatever is in
     #: the lists that they take.
@@ -198,7 +198,7 @@ class _Run:
         return groups
 
     def _read(self, node: int, text: str) -> DeviceName:
-        """Read the name of a device; a node for which it is none is refused."""
+        """Read the name of a device; TensorFlow refuses a node with a malformed one."""
         try:
             return parse_device(text)
         except DeviceNameError as error:

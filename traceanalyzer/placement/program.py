@@ -68,7 +68,7 @@ class FunctionPlacement:
     #: The signature that calls it, or None: a function calls it, or nothing recorded does.
     call: int | None
     placement: Placement
-    doubt: str  #: what is not known about its call, or ""
+    doubt: str  #: why something about its call is unknown, or ""
     #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
     #: placement that gave it, and its node there.
     kept: Mapping[int, tuple[FunctionPlacement, int]] = field(
@@ -244,7 +244,6 @@ class _Program:
     def _by_dataset(
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
-        """Walk the calls of a dataset's functions; the arguments of each are all it has."""
         definition = self._kernels.registry.definition(op)
         if definition is None:
             return

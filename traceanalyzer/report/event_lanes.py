@@ -1,4 +1,4 @@
-"""What happened on each lane of a host: its steps, the streams of its devices, its threads."""
+"""The events of each lane of a host: its steps, the streams of its devices, its threads."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _COMPUTE: Final = KINDS.index("compute")
 _COPY: Final = KINDS.index("copy")
 _STEP: Final = KINDS.index("step")
 _WAITING: Final = (int(ThreadState.WAIT), int(ThreadState.CALL))
-_MOST_STEPS: Final = 20_000  # that bear their numbers
+_MOST_STEPS: Final = 20_000  # that are numbered
 
 
 class _Name(NamedTuple):
-    """What an event can be."""
+    """A distinct event."""
 
     name: str | None
     kind: int
@@ -42,10 +42,10 @@ class _Name(NamedTuple):
 
 
 class Names:
-    """What the events of a run are; grows as lanes are gathered."""
+    """The distinct events of a run; grows as lanes are gathered."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start empty."""
         self.names: list[_Name] = []
 
     def add(self, found: Sequence[_Name]) -> int:
@@ -201,7 +201,7 @@ def _named(
 
 
 def _loose_copies(host: Host, names: Names) -> Iterator[HostLane]:
-    """Yield the copies of which only the host tells: they are on no stream."""
+    """Yield the copies that only the host recorded; they are on no stream."""
     copies = host.tables.transfers
     copies = copies[copies["device"].isna()].sort_values("start_ps", kind="stable")
     if copies.empty:
@@ -260,12 +260,9 @@ def _stretches(
     NDArray[np.uint8],
     NDArray[np.int32],
 ]:
-    """Return the segments, those as one that follow on each other without change.
+    """Return the segments, merged if they continue unchanged, as around launches.
 
-    Such as an op's on a device, which its launches cut.
-
-    Returns:
-        First of each lane, one longer; start, end, `ThreadState` and row of each.
+    First of each lane and their number; start, end, `ThreadState`, and row of each.
     """
     goes_on = (lanes.state[1:] == lanes.state[:-1]) & (lanes.row[1:] == lanes.row[:-1])
     goes_on &= lanes.start_ps[1:] == lanes.end_ps[:-1]

@@ -42,7 +42,7 @@ class Grid:
     rows: tuple[Mapping[str, Cell], ...]
     total_rows: int
     unknown: tuple[str, ...]  # headings of columns that hold nothing in any row
-    folded: tuple[str, ...] = ()  # columns whose cells stand below the op's name
+    folded: tuple[str, ...] = ()  # columns shown below the op's name
 
     def has(self, name: str) -> bool:
         """Return whether a column is shown."""
@@ -72,30 +72,22 @@ _HEADINGS = {
     "op_id": "Op",
     "producer": "Made by",
     "producer_name": "Made by",
-    "requested_device": "Asked for",
+    "requested_device": "Requested device",
     "source_file": "Source",
     "start_us": "Start",
     "total_us": "Copy time",
 }
 _NAMES = frozenset(
     {
-        "consumer",
-        "consumer_name",
-        "device",
-        "function",
-        "name",
-        "op",
-        "producer",
-        "producer_name",
-        "source_file",
-        "type",
+        *("consumer", "consumer_name", "device", "function", "name", "op", "producer"),
+        *("producer_name", "source_file", "type"),
     }
 )
-# Numbers that count nothing: a step is no quantity, and its thousands are not set apart.
+# Numbers that are no quantities: shown without thousands separators.
 _NUMBERS = frozenset({"correlation_id", "step", "stream"})
 # Shown inside another column (the source's line behind its file) or only as a link's target.
 _FOLDED = frozenset({"op_id", "source_line"})
-# Keys that need not be shown where the name stands beside them.
+# Keys that are not shown beside their names.
 _NAMED = {"producer": "producer_name", "consumer": "consumer_name"}
 
 
@@ -132,7 +124,7 @@ def _heading(name: str) -> str:
 
 
 def _in_words(record: Mapping[str, Cell]) -> Mapping[str, Cell]:
-    """Return a row with codes as people read them: the tables for programs keep these."""
+    """Return a row with codes replaced by words."""
     direction = record.get("direction")
     if not isinstance(direction, str):
         return record
@@ -177,28 +169,12 @@ def grid(
 OPS_SHOWN = 500
 _OTHER_OPS_SHOWN = 100  # at least, where so many CPU-placed ops come before them
 _CPU_OP_COLUMNS = (
-    "name",
-    "op_id",
-    "occurrences",
-    "host_self_us",
-    "exposed_us",
-    "h2d_bytes",
-    "d2h_bytes",
-    "copy_us",
-    "input_types",
-    "requested_device",
+    *("name", "op_id", "occurrences", "host_self_us", "exposed_us", "h2d_bytes", "d2h_bytes"),
+    *("copy_us", "input_types", "requested_device"),
 )
 _OP_COLUMNS = (
-    "name",
-    "op_id",
-    "placement",
-    "occurrences",
-    "host_self_us",
-    "exposed_us",
-    "kernel_us",
-    "h2d_bytes",
-    "d2h_bytes",
-    "input_types",
+    *("name", "op_id", "placement", "occurrences", "host_self_us", "exposed_us", "kernel_us"),
+    *("h2d_bytes", "d2h_bytes", "input_types"),
 )
 
 

@@ -1,8 +1,8 @@
-"""Fewer events that look the same: short ones that follow on each other stand together as one.
+"""Merge short events, so that the timeline looks the same with fewer of them.
 
-Which stand together is told by a threshold: both last less than it, the second begins less than it
-after the first has ended, on the same lane and in the same stretch of at most four thresholds. So
-no event is left out, no place moves by more than that, and what is long stays as it is.
+Two events are merged if both are shorter than a threshold, the second begins less than that after
+the first ended, and both are on the same lane and in the same interval of at most four thresholds.
+So no event is left out, none moves further than that, and long ones stay as they are.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def together(events: Events, below_ps: int, kinds: Kinds) -> tuple[Events, Kinds
 
 
 def _joined(events: Events, below_ps: int) -> NDArray[np.bool_]:
-    """Tell for each event but the first whether it stands with the one before."""
+    """Return for each event but the first whether it is merged with the previous one."""
     start, end = events.start_ps, events.end_ps
     is_short = (end - start < below_ps) & ~events.stays
     stretch = start >> (below_ps.bit_length() - 1 + _STRETCH)

@@ -88,8 +88,10 @@ class _Ops:
     """Types and source lines of the ops that hold memory."""
 
     def __init__(self, run: Run, uses: Iterable[AllocatorUse]) -> None:
-        held = [part.holders for use in uses for part in (use.peak, use.growth) if part is not None]
-        keys = {op_id for groups in held for op_id in groups["op_id"].head(_MAX_HOLDERS)}
+        parts = [
+            part.holders for use in uses for part in (use.peak, use.growth) if part is not None
+        ]
+        keys = {op_id for groups in parts for op_id in groups["op_id"].head(_MAX_HOLDERS)}
         ops = run.ops[run.ops["op_id"].isin(keys)]
         places = zip(shown_files(ops["source_file"], run), ops["source_line"], strict=True)
         self._known = {

@@ -93,11 +93,11 @@ def _other_processes(host: Host) -> Iterator[Belief]:
     for gpu, others in driver_gpus(host.capture_file):
         if not others:
             continue
-        held = sum(other.bytes or 0 for other in others)
+        used = sum(other.bytes or 0 for other in others)
         text = (
             f"{counted(len(others), 'other process')}{_named(others)} on GPU {gpu.get('index', 0)}"
         )
-        text += f" held {size_text(held)} of its memory" if held else ""
+        text += f" held {size_text(used)} of its memory" if used else ""
         rates = gpu.get("utilisation_percent")
         mean = rates.get("mean") if isinstance(rates, dict) else None
         if isinstance(mean, int | float):

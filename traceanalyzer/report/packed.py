@@ -7,7 +7,7 @@ as ``deflate``, and base64 around that:
 - the header, JSON, padded with spaces so that it ends at a multiple of eight:
   ``{"rows": N, "columns": [{"name", "type", "per", "offset", "delta", "texts"}]}``;
 - each column, little-endian, ``type`` one of ``u1``, ``u2``, ``u4`` and ``f8``, padded with zeros
-  to a multiple of eight. The bytes of a column stand in planes: the first of every value, then the
+  to a multiple of eight. The bytes of a column are in planes: the first of every value, then the
   second of every value, and so on, which deflates better. With ``delta`` each value but the first
   is what is added to the one before, modulo the type.
 
@@ -105,7 +105,7 @@ def _opened(
     try:
         return {head["name"]: read(raw, head) for head, raw in _columns(table.data)}
     except (binascii.Error, zlib.error, struct.error, ValueError, KeyError, IndexError) as error:
-        msg = f"a packed table is damaged ({error}); make the report anew"
+        msg = f"a packed table is damaged ({error}); write the report again"
         raise TraceFormatError(msg) from error
 
 
@@ -163,8 +163,8 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
         values = values.astype(np.float64, copy=False)
     known = np.isfinite(values)
     is_whole = bool(known.all())
-    told = values if is_whole else values[known]
-    most, least = (float(told.max()), float(told.min())) if len(told) else (0.0, 0.0)
+    finite = values if is_whole else values[known]
+    most, least = (float(finite.max()), float(finite.min())) if len(finite) else (0.0, 0.0)
     if max(most, -least) > _EXACT / column.per:
         return _floats(values, known)
     offset = round(least * column.per) if least < 0 or column.delta else 0
@@ -172,7 +172,7 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
     if highest >= np.iinfo(_WHOLE[-1]).max:
         return _floats(values, known)
     kind = _narrowest(highest + 1)
-    raw = (np.round(told * column.per) - offset).astype(kind)
+    raw = (np.round(finite * column.per) - offset).astype(kind)
     if not is_whole:
         steps, raw = raw, np.full(len(values), np.iinfo(kind).max, kind)
         raw[known] = steps

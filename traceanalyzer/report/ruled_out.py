@@ -1,4 +1,4 @@
-"""Which causes do not hold for an op, and by which fact."""
+"""What is excluded for an op, and what is possible, by TensorFlow's kernels and by the run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.support import support_of
 from traceanalyzer.report.myths import memory_peak
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.registry import Nearest
@@ -60,20 +61,18 @@ def _by_registry(cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
     version = f"TensorFlow {kernels.registry.version}"
     if bool(kernels.registry.gpu_kernels(explanation.type)):
         if explanation.kernels is not None and GPU in explanation.kernels and not explanation.doubt:
-            text = (
-                f"{version} has a GPU kernel for {explanation.type} with its types and attributes"
-            )
+            text = f"{version} has a GPU kernel for {explanation.type} with its dtypes"
             yield "no_gpu_kernel", text
             yield "dtype_unsupported", text
         elif explanation.types_missing:
             missing = listed([python_name(t) for t in explanation.types_missing])
             yield (
                 "no_gpu_kernel",
-                f"{version} has GPU kernels for {explanation.type}, not for {missing}",
+                f"{version} has GPU kernels for {explanation.type}, but not for {missing}",
             )
         else:
             yield "no_gpu_kernel", f"{version} has GPU kernels for {explanation.type}"
-    yield "custom_op", f"{explanation.type} is an op of {version} itself"
+    yield "custom_op", f"{explanation.type} is part of {version}"
 
 
 def _by_request(cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
@@ -88,3 +87,28 @@ def _by_request(cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
     )
     yield "explicit_cpu_placement", text
     yield "library_cpu_placement", text
+
+
+def possible(cpu_op: CpuOp, devices: Sequence[str], version: str | None) -> Iterator[str]:
+    """Yield the devices there are, and the kernels there are for the op, a sentence each."""
+    explanation = cpu_op.explanation
+    if devices:
+        yield f"Devices: {listed([device_text(d) for d in devices])}."
+    kernels = nearest(version)
+    support = support_of(kernels.registry, explanation.type)
+    if support is None:
+        return
+    if explanation.kernels is not None and not explanation.doubt:
+        kinds = " and ".join(f"the {kind}" for kind in explanation.kernels) or "no device"
+        yield f"With its attributes, {explanation.type} has a kernel for {kinds}."
+        return
+    of = f"TensorFlow {kernels.registry.version}"
+    if support.overall.gpu == "none":
+        yield f"{explanation.type} has no GPU kernel in {of}."
+    elif not explanation.types_missing and support.overall.gpu == "all":
+        yield f"{explanation.type} has GPU kernels in {of}, for all dtypes."
+    elif explanation.types_missing:
+        missing = listed([python_name(t) for t in explanation.types_missing])
+        yield f"{explanation.type} has GPU kernels in {of}, but none for {missing}."
+    else:
+        yield f"{explanation.type} has GPU kernels in {of}."

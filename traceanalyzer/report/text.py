@@ -17,11 +17,11 @@ DIRECTIONS = {
 }
 
 READERS = {
-    "python": "for the program itself: print, float() or .numpy()",
-    "predicate": "for control flow: the condition of a tf.cond or a loop",
-    "host_argument": "for an op on the GPU, which takes this input in host memory",
-    "cpu_op": "for an op on the CPU",
-    "unknown": "for whom is not known",
+    "python": "by the program: print, float() or .numpy()",
+    "predicate": "by control flow: the condition of a tf.cond or a loop",
+    "host_argument": "by a GPU op that takes this input in host memory",
+    "cpu_op": "by a CPU op",
+    "unknown": "unknown by what",
 }
 """Who takes a scalar that is read back."""
 
@@ -69,7 +69,7 @@ def visible(text: str) -> str:
 
     Control characters, bidirectional marks, zero-width characters, line separators and lone
     surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
-    stands around it. So do marks that are heaped upon one letter beyond what any script needs.
+    is around it. So are marks heaped upon one letter beyond what any script needs.
     """
     if not text.isprintable():
         text = "".join(map(_visible_character, text))

@@ -85,14 +85,14 @@ def _groups(run: Run) -> CopyGroups:
 
 def _group(found: Group, labels: Mapping[str, str], numbers: Mapping[str, set[int]]) -> CopyGroup:
     first = found.nodes[0]
-    islands = {number for node in found.nodes for number in numbers.get(node, ())}
+    trips = {number for node in found.nodes for number in numbers.get(node, ())}
     return CopyGroup(
         kind=found.kind,
         label=found.label,
         ops=len(found.nodes),
         node=first,
         name=labels[first],
-        islands=tuple(sorted(islands)),
+        islands=tuple(sorted(trips)),
     )
 
 

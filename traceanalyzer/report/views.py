@@ -26,18 +26,13 @@ FINDINGS_IN_FULL = 200
 
 
 def kept_by_several(finding: Finding) -> str:
-    """Return what it means that more than one cause keeps the ops; empty where a single one does.
-
-    The sentence ends without a stop, for what follows.
-    """
-    causes = len(finding.blockers)
-    if causes < 2:  # noqa: PLR2004 - the finding itself tells of a single one
+    """Say that several blockers keep the ops off the GPU; "" for a single one."""
+    blockers = len(finding.blockers)
+    if blockers < 2:  # noqa: PLR2004 - the finding itself is about a single one
         return ""
-    alone = ", each by itself" if all(blocker.sufficient for blocker in finding.blockers) else ""
-    several = max(finding.ops_total or 0, len(finding.ops)) != 1
-    kept, moves = ("them", "they move") if several else ("it", "it moves")
-    told = "Two" if causes == 2 else f"{causes:,}"  # noqa: PLR2004
-    return f"{told} causes keep {kept}{alone}: {moves} when all are gone"
+    if blockers == 2:  # noqa: PLR2004
+        return "Two blockers. Fix both: removing one is not enough."
+    return f"{blockers:,} blockers. Fix all of them: removing some is not enough."
 
 
 @dataclass(frozen=True)
@@ -49,11 +44,10 @@ class NumberedFinding:
 
 
 def numbered_findings(report: Report) -> tuple[NumberedFinding, ...]:
-    """Return the findings in the page's order, numbered: what costs first, by its gain.
+    """Return the findings in the page's order, numbered.
 
-    What does harm comes before what does none and what is by design. Within each the most that
-    mending can gain per step decides; where that is unknown how long the GPU waited per step; and
-    then the host time, per step where there are steps.
+    Harmful ones come first, by-design ones last; each by the most time a fix could save per step
+    or, if unknown, the GPU wait per step, and then by host time.
     """
     return _numbered(report.findings, "")
 
@@ -64,19 +58,21 @@ def numbered_on_a_gpu(report: Report) -> tuple[NumberedFinding, ...]:
 
 
 def nothing_on_the_cpu(report: Report) -> str:
-    """Return that no op stays on the CPU of a GPU machine, as far as that is known, or ""."""
+    """Say that no op would run on the CPU of a GPU machine, if that is so; or ""."""
     there = report.on_a_gpu
     if there is None or there.unexplained.ops:
         return ""
     if any(finding.cause != _HOST_MEMORY for finding in there.findings):
         return ""
     if there.replayed == 0:
-        return "No op of this run could be replayed, so nothing is known of a GPU machine."
+        return "No op of this run could be replayed, so placement with a GPU is unknown."
     if there.replayed is None:
         return "No op would stay on the CPU."
-    said = f"No op would stay on the CPU; {counted(there.replayed, 'op')} replayed"
+    said = f"No op would stay on the CPU ({counted(there.replayed, 'op')} replayed)"
     if there.not_replayed:
-        said += f", {there.not_replayed:,} could not be: the capture holds no node of theirs"
+        said += (
+            f"; {there.not_replayed:,} could not be replayed, because the capture lacks their nodes"
+        )
     return f"{said}."
 
 
@@ -107,16 +103,16 @@ def host_time(entries: Iterable[NumberedFinding]) -> float | None:
 
 @dataclass(frozen=True)
 class SourcePlace:
-    """A line of the program, and how many of a finding's ops stand on it."""
+    """A line of the program, and how many of a finding's ops it has."""
 
     file: str
     line: int | None
-    text: str | None  # what stands there, where that is known
+    text: str | None  # of the line, if known
     ops: int
 
 
 def source_places(finding: Finding) -> tuple[SourcePlace, ...]:
-    """Return the lines that a finding's ops stand on, those with the dearest ops first."""
+    """Return the source lines of a finding's ops, those with the most expensive ops first."""
     counts: dict[tuple[str, int | None], int] = {}
     texts: dict[tuple[str, int | None], str | None] = {}
     for op in finding.ops:
@@ -257,8 +253,8 @@ def copy_edges(report: Report) -> tuple[CopyEdge, ...]:
     graph = report.copy_graph
     if graph is None:
         return ()
-    dearest = sorted(graph.edges, key=lambda e: (-(e.exposed_us or 0.0), -(e.total_us or 0.0)))
-    return tuple(dearest[:ROWS_SHOWN])
+    longest = sorted(graph.edges, key=lambda e: (-(e.exposed_us or 0.0), -(e.total_us or 0.0)))
+    return tuple(longest[:ROWS_SHOWN])
 
 
 def in_a_step(back: ReadBack, total_us: float | None) -> float | None:
@@ -291,7 +287,7 @@ class Home:
 
 
 def homes(report: Report) -> dict[str, Home]:
-    """Return for each op the one row that bears its anchor: an id stands once in a page."""
+    """Return for each op the one row that has its anchor."""
     found: dict[str, Home] = {}
     for place, keys in _places(report):
         for row, key in enumerate(keys):

@@ -1,4 +1,4 @@
-"""Writes a report to files: whole, or not at all."""
+"""Write a report to files: whole, or not at all."""
 
 from __future__ import annotations
 
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 def write_report(
     diagnosis: Diagnosis, html: str | Path | None = None, json: str | Path | None = None
 ) -> Report:
-    """Write the report of a diagnosis as a page, as JSON, or both.
-
-    Returns:
-        The report.
-    """
+    """Write the report of a diagnosis as a page, as JSON, or both; return the report."""
     report = assemble(diagnosis)
     write_files(report, html, json)
     return report

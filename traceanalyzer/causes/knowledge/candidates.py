@@ -36,7 +36,7 @@ from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.library_scopes import habit_of, last_minor
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
-from traceanalyzer.placement.registry import load, nearest, supported
+from traceanalyzer.placement.registry import nearest, registries, supported
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNTOLD_TYPE
 from traceanalyzer.tables.vocabulary import Role
@@ -205,7 +205,7 @@ class Candidates:
             yield "distribution_strategy_cpu"
         if (function, cpu_op.name) in self._gradients_on_cpu:
             yield "colocation_group"
-        # A list of strings stays on the host, wherever its handle is; see `tensor_lists.py`.
+        # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
         if _USUAL & {*cpu_op.explanation.types_missing} or "TensorList" in cpu_op.explanation.type:
             yield "dtype_unsupported"
         if _has_values_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
@@ -333,7 +333,7 @@ def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
     """Return whether only CPU kernels accept some value of an attribute that is no dtype."""
     definition = registry.definition(op)
     kernels = [k for k in registry.usable_kernels(op) if not k.label]
-    on_gpu = [k for k in kernels if k.device_type in {GPU, DEFAULT}]
+    on_gpu = [k for k in registry.gpu_kernels(op) if not k.label]
     on_cpu = [k for k in kernels if k.device_type == CPU]
     if definition is None or not on_cpu:
         return False
@@ -367,12 +367,11 @@ def _prefers_cpu(registry: Registry, op: str) -> bool:
     """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
     kernels = registry.usable_kernels(op)
     cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
-    gpu = [k.priority for k in kernels if k.device_type in {GPU, DEFAULT}]
+    gpu = [k.priority for k in registry.gpu_kernels(op)]
     return bool(cpu and gpu) and max(cpu) > max(gpu)
 
 
 @cache
 def _had_gpu_kernel_always(op: str) -> bool:
     """Return whether all covered versions have a GPU kernel for an op."""
-    registries = [load(version) for version in supported()]
-    return all(bool(r.gpu_kernels(op)) for r in registries if r.definition(op) is not None)
+    return all(bool(r.gpu_kernels(op)) for r in registries() if r.definition(op) is not None)

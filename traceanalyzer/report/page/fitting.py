@@ -1,8 +1,7 @@
-"""What a page can hold: of a document that is too large for one, less is shown, and that is told.
+"""Trim a report to the page size limit, and record what was left out.
 
-Tables and lists have bounds of their own in the templates, with a count. Together, or in a document
-that another tool wrote, they may still be more than a page should weigh. Then lists and texts are
-cut by a few rounds, each of which leaves less; what only scripts read goes before the last of them.
+Templates limit tables and lists. If a page is still too large, lists and texts are cut in rounds,
+each leaving less.
 """
 
 from __future__ import annotations
@@ -58,8 +57,8 @@ _GENTLE: Final = (_Limits(200, 6, 1000, 300), _Limits(50, 4, 1000, 200))
 _HARD: Final = (_Limits(30, 3, 200, 120), _Limits(8, 2, 20, 80))
 _MOST_EVENT_BYTES: Final = 3_000_000  # beyond these, another tool packed them
 _MOST_OP_BYTES: Final = 2_000_000
-_EVENTS: Final = "the events of the timeline, which scripts draw (its picture is here)"
-_OPS: Final = "the table of all ops that can be searched (the dearest are here)"
+_EVENTS: Final = "the events of the timeline (its picture is here)"
+_OPS: Final = "the table of all ops (the most expensive are here)"
 
 
 @dataclass(frozen=True)
