@@ -210,7 +210,7 @@ def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
 def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:
     capture_file = CaptureFile(tool="", host="h", complete=True, devices={})
     report = assemble(diagnose(captured(run_of({}, **_NO_GPU), capture_file, (None,))))
-    assert "nothing is known" in nothing_on_the_cpu(report)
+    assert "is unknown" in nothing_on_the_cpu(report)
 
     assert report.on_a_gpu is not None
     replayed = replace(report, on_a_gpu=replace(report.on_a_gpu, replayed=7, not_replayed=2))
