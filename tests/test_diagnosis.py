@@ -214,4 +214,6 @@ def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() ->
 
     assert report.on_a_gpu is not None
     replayed = replace(report, on_a_gpu=replace(report.on_a_gpu, replayed=7, not_replayed=2))
-    assert "No op would stay on the CPU; 7 ops replayed, 2" in nothing_on_the_cpu(replayed)
+    assert "No op would stay on the CPU (7 ops replayed); 2 could not" in nothing_on_the_cpu(
+        replayed
+    )

@@ -16,14 +16,14 @@ Some library code is written to run on the host. According to the source code:
   constants, and to tile variants in `tf.vectorized_map`. A graph that is imported
   (`import_graph_def`) or copied (`wrap_function`) keeps the devices it was built with. Scopes for
   the keys of collective ops belong to `distribution_strategy_cpu`.
-- Keras 3 does since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing`, and
-  `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12, and 3.13, nor in Keras 2), and in 3.15 for elements
-  of Grain pipelines. It creates an optimizer's variables on the device of the model's variable,
-  which can be the CPU (3.0, 3.8, and 3.15).
-- Keras 2 (2.12, 2.13, 2.15, and tf_keras 2.18) does where GRU and LSTM record how they run, in the
-  summary of a model, and since 2.13 for `PyMetric`.
-- Embedding layers do not, in any of these. In TensorFlow 2.2 to 2.5 they did: they put their table
-  on the CPU if there was a GPU (2.2.3, 2.4.4, and 2.5.3). Keras 2.6 dropped that.
+- Keras 3 opens them since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing`,
+  and `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12, and 3.13, nor in Keras 2), and in 3.15 for
+  elements of Grain pipelines. It creates an optimizer's variables on the device of the model's
+  variable, which can be the CPU (3.0, 3.8, and 3.15).
+- Keras 2 (2.12, 2.13, 2.15, and tf_keras 2.18) opens them where GRU and LSTM record how they run,
+  in the summary of a model, and since 2.13 for `PyMetric`.
+- Embedding layers open none in these versions. In TensorFlow 2.2 to 2.5 they put their table on the
+  CPU if there was a GPU (2.2.3, 2.4.4, and 2.5.3). Keras 2.6 dropped that.
 
 Whatever the program passes to such code, such as the function of a summary, runs in the scope too.
 
