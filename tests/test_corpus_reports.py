@@ -251,7 +251,7 @@ class TestCpuOnGpuHost:
         kinds = set(run.ops["type"])
         assert {"Conv2DBackpropFilter", "MatMul", "ResourceApplyAdam"} <= kinds
         assert told.title == "TensorFlow used no GPU: every op ran on the CPU"
-        assert "the machine has it and its driver answers" in told.why
+        assert "the machine has one" in told.why
         assert not any("tracer was off" in e.text for e in told.evidence)
         assert told is max(report.findings, key=lambda f: f.cost.host_us)
 

@@ -125,7 +125,7 @@ def test_a_report_leads_with_the_missing_gpu(ops: tuple[dict[str, Any], ...]) ->
     assert "program_failed" in {health.id for health in trace_health(run)}
 
 
-def test_a_session_that_fails_for_want_of_a_gpu_is_told_its_own_switch() -> None:
+def test_a_session_that_fails_without_a_gpu_gets_its_own_option() -> None:
     config = SessionConfig(is_own=True, is_local=True, soft_placement=False)
     capture_file = replace(
         ended(_EAGER), devices={"context_made": False}, session_configs=(config,), functions=()
@@ -166,9 +166,11 @@ def test_a_trace_without_events_is_not_one_without_host_threads(source: str, sai
 def test_a_machine_with_the_gpus_that_were_missing_is_assumed(
     message: str, scopes: tuple[str, ...], gpus: int
 ) -> None:
-    asked = tuple(Scope(device=device, frame=-1) for device in scopes)
+    requested = tuple(Scope(device=device, frame=-1) for device in scopes)
     run = captured(
-        Example(title="", ops=(), facts=_NO_GPU).run(), replace(ended(message), scopes=asked), ()
+        Example(title="", ops=(), facts=_NO_GPU).run(),
+        replace(ended(message), scopes=requested),
+        (),
     )
     found = diagnose(run).on_a_gpu
     assert found is not None
