@@ -147,7 +147,6 @@ def test_a_directory_with_only_tool_files(tmp_path: Path) -> None:
     put(tmp_path, f"plugins/profile/{RUN}/h.overview_page.pb", f"plugins/profile/{RUN}/h.odd.pb")
     text = error(tmp_path)
     assert "only data that TensorFlow converted for TensorBoard's tools (overview_page)" in text
-    assert "HOST.xplane.pb or HOST.trace.json.gz, is missing" in text
 
 
 def test_a_log_directory_without_a_profile(tmp_path: Path) -> None:
@@ -211,7 +210,7 @@ def test_the_walk_stops_at_its_limit_and_says_so(
 def test_every_folder_of_the_corpus_has_runs_or_a_plain_line() -> None:
     for folder in sorted(p for p in CORPUS.iterdir() if p.is_dir()):
         if folder.name == "oldfmt-tfprofiler-demo":
-            assert "3 runs hold only data that TensorFlow converted" in error(folder)
+            assert "only data that TensorFlow converted" in error(folder)
         else:
             assert all(run.hosts for run in find_runs(folder))
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Damage
 
 
-__all__ = ["LARGEST_PS", "PlaneBuilder", "TraceBuilder"]
-
 # Start and duration stay below, so that their sum fits 64 bits: 53 days.
 LARGEST_PS: Final = 2**62 - 1
 

@@ -19,23 +19,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
-from traceanalyzer.format import counted
+from traceanalyzer.trace.absence import (
+    CAPTURE_FILE,
+    TOOL_FILE,
+    Walk,
+    missing,
+    no_trace,
+    only_tool_data,
+    reason,
+)
 from traceanalyzer.trace.printable import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "LOCAL_TRACE",
-    "TRACE_JSON",
-    "UNKNOWN",
-    "XPLANE",
-    "HostFile",
-    "RunFiles",
-    "choose_run",
-    "find_runs",
-    "time_in_name",
-]
 
 # Formats, as `Trace.format` calls them; whether a file is gzipped is seen when it is opened.
 XPLANE: Final = "xplane"
@@ -58,15 +55,7 @@ _FORMATS: Final = (
     (".trace.json", TRACE_JSON),
     (".local.trace", LOCAL_TRACE),
 )
-_CAPTURE_FILE: Final = ".placement.json.gz"
-_TOOL_FILE: Final = re.compile(
-    r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
-    r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"
-    r"|hlo_stats|roofline_model|tf_data_bottleneck_analysis|inference_profile)"
-    r"\.(pb|json|json\.gz)$"
-)
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
-_RECORD: Final = "record one with `traceanalyzer capture script.py`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,20 +103,6 @@ class _Found:
     recorded: float
 
 
-@dataclass(kw_only=True)
-class _Walk:
-    """What a walk met besides runs: it decides what to tell a user who has none."""
-
-    directories: int = 0
-    entries: int = 0
-    events_files: int = 0
-    profile_markers: int = 0
-    empty_runs: int = 0
-    capture_files: int = 0
-    unreadable: int = 0
-    cut_short: bool = False
-
-
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path.
 
@@ -149,9 +124,9 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     try:
         mode = root.stat().st_mode
     except FileNotFoundError:
-        raise TraceNotFoundError(_missing(root)) from None
+        raise TraceNotFoundError(missing(root)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        msg = f"{printable(root)}: cannot be read ({_reason(error)}); check path and permissions"
+        msg = f"{printable(root)}: cannot be read ({reason(error)}); check path and permissions"
         raise TraceNotFoundError(msg) from error
     if stat.S_ISREG(mode):
         return (_single(root),)
@@ -161,7 +136,7 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
             "give a trace file or a log directory"
         )
         raise TraceFormatError(msg)
-    walk = _Walk()
+    walk = Walk()
     found = list(_walk_runs(root, walk))
     if walk.cut_short:
         _log.warning(
@@ -170,7 +145,8 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
             walk.entries,
         )
     if not any(f.run.hosts for f in found):
-        raise TraceNotFoundError(_nothing(root, walk, [f.run for f in found]))
+        tool_files = (file for f in found for file in f.run.tool_files)
+        raise TraceNotFoundError(no_trace(root, walk, tool_files))
     found.sort(key=lambda f: (bool(f.run.hosts), f.recorded, str(f.run.path)), reverse=True)
     return _with_distinct_names(root, [f.run for f in found])
 
@@ -200,7 +176,7 @@ def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
         msg = f"{wanted}; there are: {names}{more}; name one of these"
         raise TraceNotFoundError(msg)
     if not chosen.hosts:
-        msg = f"{printable(chosen.name)}: {_only_tool_data([chosen])}"
+        msg = f"{printable(chosen.name)}: {only_tool_data(chosen.tool_files)}"
         raise TraceNotFoundError(msg)
     return chosen
 
@@ -228,20 +204,20 @@ def _single(file: Path) -> RunFiles:
             "directory that holds plugins/profile"
         )
         raise TraceFormatError(msg)
-    if _TOOL_FILE.search(file.name):
+    if TOOL_FILE.search(file.name):
         msg = (
             f"{printable(file.name)}: data converted for one of TensorBoard's tools, not a trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
-    if file.name.endswith(_CAPTURE_FILE):
+    if file.name.endswith(CAPTURE_FILE):
         msg = (
             f"{printable(file.name)}: what a capture recorded beside its trace, not the trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
     path = file.parent
-    capture_file = path / f"{host}{_CAPTURE_FILE}"
+    capture_file = path / f"{host}{CAPTURE_FILE}"
     return RunFiles(
         name=_directory_name(path) if _is_run_directory(path) else host,
         path=path,
@@ -268,7 +244,7 @@ def _name_parts(name: str) -> tuple[str, str]:
     return name.split(".", 1)[0] or name, UNKNOWN
 
 
-def _walk_runs(root: Path, walk: _Walk) -> Iterator[_Found]:
+def _walk_runs(root: Path, walk: Walk) -> Iterator[_Found]:
     """Visit directories breadth first, so that what is near is found before the limits."""
     seen: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
@@ -311,12 +287,12 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
+def _run_in(directory: Path, files: list[str], walk: Walk) -> _Found | None:
     """Return the run whose files a directory holds, if it holds any."""
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
-    capture_files = {name for name in files if name.endswith(_CAPTURE_FILE)}
+    capture_files = {name for name in files if name.endswith(CAPTURE_FILE)}
     for name in files:
         host, kind = _name_parts(name)
         if kind == UNKNOWN and in_profile and name.endswith(".trace"):
@@ -325,7 +301,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
         # PyTorch's profiler writes into the same layout, in a form of its own.
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
-        elif _TOOL_FILE.search(name) or (
+        elif TOOL_FILE.search(name) or (
             in_profile and name not in capture_files and not name.startswith(".")
         ):
             tools.append(name)
@@ -340,7 +316,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
     modified = 0.0
     for host in sorted(traces):
         file, time = _best(directory, host, traces[host])
-        beside = f"{host}{_CAPTURE_FILE}"
+        beside = f"{host}{CAPTURE_FILE}"
         hosts.append(
             replace(file, capture_file=directory / beside) if beside in capture_files else file
         )
@@ -412,73 +388,3 @@ def _name_below(root: Path, directory: Path) -> str:
     if parts[-3:-1] == ("plugins", "profile"):
         parts = (*parts[:-3], parts[-1])
     return "/".join(parts) or _directory_name(directory)
-
-
-def _reason(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) else None
-    return printable((text or str(error)).lower())
-
-
-def _missing(path: Path) -> str:
-    try:
-        above = next((p for p in path.absolute().parents if p.exists()), None)
-    except OSError:
-        above = None
-    nearest = f" ({printable(above)} is the part of the path that exists)" if above else ""
-    return f"{printable(path)}: there is no such file or directory{nearest}; check the path"
-
-
-def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
-    """Say in one line why a directory yields no run, by the first reason that fits."""
-    unread = f", {counted(walk.unreadable, 'more')} could not be read" if walk.unreadable else ""
-    if runs:
-        why = _only_tool_data(runs)
-    elif walk.unreadable and walk.entries == 0:
-        why = "the directory cannot be read; check its permissions"
-    elif walk.empty_runs:
-        why = (
-            f"{counted(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
-            f"the files were not copied; copy them, or {_RECORD}"
-        )
-    elif walk.capture_files:
-        why = (
-            f"{counted(walk.capture_files, 'capture file')} (HOST{_CAPTURE_FILE}), but "
-            f"no trace beside it; copy HOST.xplane.pb to it, or {_RECORD}"
-        )
-    elif walk.profile_markers:
-        why = (
-            "its events files say that a profile was recorded, but plugins/profile is missing; "
-            f"copy that folder too, or {_RECORD}"
-        )
-    elif walk.events_files:
-        why = (
-            f"{counted(walk.events_files, 'events file')} but no profile; turn it on with "
-            f"profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
-        )
-    elif walk.cut_short:
-        why = (
-            f"no trace among the first {walk.entries:,} entries, where the search stopped{unread}; "
-            "give the log directory itself"
-        )
-    elif walk.entries == 0:
-        why = f"the directory is empty; give the log directory of a run, or {_RECORD}"
-    else:
-        why = (
-            "no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace) in "
-            f"{counted(walk.directories, 'directory')}{unread}; give the log directory of a run, "
-            f"or {_RECORD}"
-        )
-    return f"{printable(root)}: {why}"
-
-
-def _only_tool_data(runs: list[RunFiles]) -> str:
-    tools = sorted(
-        {m.group(1) for r in runs for f in r.tool_files if (m := _TOOL_FILE.search(f.name))}
-    )
-    kinds = f" ({', '.join(tools)})" if tools else ""
-    which = "the run holds" if len(runs) == 1 else f"{len(runs)} runs hold"
-    return (
-        f"{which} only data that TensorFlow converted for TensorBoard's tools{kinds}; the trace, "
-        "HOST.xplane.pb or HOST.trace.json.gz, is missing; copy it from where it was recorded, "
-        "or record anew"
-    )

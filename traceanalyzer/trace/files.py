@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
     from traceanalyzer.trace.discovery import HostFile
 
-__all__ = ["read_host"]
 
 _JSON_PIECE: Final = 1 << 20
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it

@@ -12,7 +12,6 @@ from traceanalyzer.trace.memory_need import RAISE_IT
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DamagedGzipError", "inflate"]
 
 # Traces of the corpus shrink to between a half and a sixteenth; the repetitive ones of tests to a
 # fiftieth. Deflate's limit is 1:1032, which a bomb comes close to.

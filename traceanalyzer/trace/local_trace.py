@@ -20,7 +20,6 @@ from traceanalyzer.trace.message import BrokenMessageError, fields
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
 
-__all__ = ["decode"]
 
 FORMAT: Final = "local.trace"
 

@@ -6,8 +6,6 @@ from typing import Final
 
 from traceanalyzer.errors import TraceTooLargeError
 
-__all__ = ["RAISE_IT", "refuse_beyond", "report_bytes"]
-
 RAISE_IT: Final = "raise it with --max-memory (max_memory_bytes in Python), or record fewer steps"
 # Peaks of whole reports, of traces of 5 to 127 MB: 267 MB and 3.4 to 3.8 times the columns. Other
 # shapes take more.

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
 
 
-__all__ = ["read"]
-
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | None"
 
 FORMAT: Final = "trace.json"

@@ -11,24 +11,15 @@ import numpy as np
 
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
-from traceanalyzer.trace.columns import (
-    Damage,
-    Lines,
-    Metadata,
-    Plane,
-    Stats,
-    Trace,
-    text_at,
-    texts_at,
-)
+from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
 from traceanalyzer.trace.memory_need import refuse_beyond
+from traceanalyzer.trace.strings import text_at, texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-__all__ = ["decode"]
 
 # A profile of a host with a thousand cores has some thousand lines, and some dozen planes. What is
 # done once a plane or a line is done in Python, so a file far above that is refused rather than
