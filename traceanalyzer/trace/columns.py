@@ -18,22 +18,6 @@ from traceanalyzer.native import wire
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "NO_STAT",
-    "Column",
-    "Damage",
-    "Lines",
-    "Metadata",
-    "Plane",
-    "Selected",
-    "Stats",
-    "Strings",
-    "Trace",
-    "bytes_at",
-    "text_at",
-    "texts_at",
-]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stats:
