@@ -10,14 +10,13 @@ from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
-from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
+    from traceanalyzer.placement.blocker import Blocker
 
 
 def scoped(op_id: str, number: int) -> CpuOp:
@@ -33,7 +32,7 @@ def scoped(op_id: str, number: int) -> CpuOp:
 
 def findings_of(*cpu_ops: CpuOp) -> dict[tuple[str, ...], Finding]:
     run = Example(title="", ops=({"name": "Exp", "type": "Exp"},)).run()
-    found, failed = attribute(Analysis(run=run, machine=None, cpu_ops=cpu_ops), all_causes())
+    found, failed = attribute(run, cpu_ops, all_causes())
     assert not failed
     return {finding.op_ids: finding for finding in found}
 
@@ -55,7 +54,7 @@ def test_findings_of_several_scopes_keep_their_ids_when_lines_move() -> None:
     assert findings_of(scoped("early", 6))["early",].id == before["early",].id
 
 
-def doubly_held(first: RecordedBlocker) -> Finding:
+def doubly_held(first: Blocker) -> Finding:
     """What is said of an op that a scope keeps on the CPU too."""
     asks = blocker(
         "request", first.type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)
@@ -135,7 +134,8 @@ def test_the_argument_that_names_the_device_is_what_to_change() -> None:
     ).run()
 
     (found,), _ = attribute(
-        Analysis(run=run, machine=None, cpu_ops=(cpu_op("Exp", explanation=explanation),)),
+        run,
+        [cpu_op("Exp", explanation=explanation)],
         all_causes(),
     )
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -96,16 +94,6 @@ def test_report_writes_the_page_and_the_data(traceanalyzer_: Traceanalyzer, tmp_
     assert verdict == document["summary"]["verdict"]
     assert wrote == [f"wrote {page}", f"wrote {data}"]
     assert page.read_text().startswith("<!DOCTYPE html>")
-
-
-def test_files_are_as_readable_as_others(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> None:
-    before = os.umask(0o027)
-    try:
-        traceanalyzer_("report", LOGS)
-    finally:
-        os.umask(before)
-    page = tmp_path / "here" / "traceanalyzer-report.html"
-    assert stat.S_IMODE(page.stat().st_mode) == 0o640
 
 
 @pytest.mark.parametrize("command", ["report", "analyze", "tables"])
@@ -383,28 +371,3 @@ def test_a_report_is_not_written_over_the_trace(
     for output in (trace, link):
         assert_refused(traceanalyzer_("report", trace, "-o", output), "the trace")
     assert trace.read_bytes() == TRACE.read_bytes()
-
-
-def test_a_report_goes_through_a_link_and_into_a_pipe(
-    traceanalyzer_: Traceanalyzer, tmp_path: Path
-) -> None:
-    target, link = tmp_path / "target.html", tmp_path / "link.html"
-    link.symlink_to(target)
-
-    assert traceanalyzer_("report", LOGS, "-o", link).code == 0
-    assert link.is_symlink()
-    assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert traceanalyzer_("report", LOGS, "-o", os.devnull).code == 0
-    assert not stat.S_ISREG(os.stat(os.devnull).st_mode)  # noqa: PTH116  # the node itself
-
-
-def test_runs_of_like_names_get_folders_of_their_own(
-    traceanalyzer_: Traceanalyzer, tmp_path: Path
-) -> None:
-    space = xspace(host(line("t")(op("a", "Neg", us(0, 5)))))
-    for name in ("a b", "a_b", "..."):
-        write(tmp_path / "logs", space, run=name)
-
-    assert traceanalyzer_("tables", tmp_path / "logs", "-o", "out").code == 0
-    folders = sorted(folder.name for folder in (tmp_path / "here" / "out").iterdir())
-    assert folders == ["a b", "a_b", "run..."]

@@ -15,14 +15,14 @@ from tests.input_pipeline.test_any_trace import check as check_input
 from tests.report.false_causes import lies_of, lies_on
 from tests.transfers.test_graph import check_totals
 from traceanalyzer.diagnosis import diagnose
-from traceanalyzer.evidence.explanations import explanation_by_registry
+from traceanalyzer.placement.by_registry import explanation_by_registry
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
 from traceanalyzer.report.memory import memory
-from traceanalyzer.report.page import render_page
-from traceanalyzer.tables.main_steps import main_steps
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.tables.schema import SCHEMAS
+from traceanalyzer.tables.step_kinds import main_steps
 from traceanalyzer.timeline.critical_path import critical_path
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.transfers.graph import device_graph
@@ -143,7 +143,7 @@ def check_report(run: Run, report: Report) -> None:
     assert lies_of(document) + lies_on(page) == []
 
     version = None if run.version is None else run.version.value
-    assert nearest(version).proof.certainty == "likely"  # no run is of a version with a table
+    assert nearest(version).certainty == "likely"  # no run is of a version with a table
     for found in report.findings:
         for cause in (found, *found.blockers):
             assert cause.cause not in BY_KERNELS or cause.certainty != "certain"

@@ -11,7 +11,8 @@ from tests.emulator.oracle import the_oracle
 from traceanalyzer.report.assemble import assemble
 
 if TYPE_CHECKING:
-    from traceanalyzer.model import Island, Report
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.transfers import Island
 
 PROGRAM = """\
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""The findings: why some ops ran on the CPU, with the evidence."""
+"""The record of a finding: why some ops ran on the CPU, with the evidence."""
 
 from __future__ import annotations
 
@@ -10,49 +10,35 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Blocker, Certainty, Evidence, Fix, Harm, RuledOut
 
 
-__all__ = ["Finding", "finding_id"]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Why some ops ran on the CPU.
+    """Why some ops ran on the CPU."""
 
-    Attributes:
-        cause: Id of the cause.
-        scope: What tells findings of one cause apart, without anything that changes from one
-            recording to the next: part of the finding's id.
-        sub_reason: A closer name for the cause, or None.
-        certainty: How sure it is.
-        harm: Whether it hurts.
-        title: One line.
-        why: Why it happens, in a few sentences.
-        op_ids: Rows of the op table that it explains.
-        evidence: What was observed; at least one.
-        dragged_along: Other rows, that are on the CPU because of these.
-        blockers: All that keeps them from a GPU, in the order in which it bites, the cause first;
-            empty where that is the cause alone.
-        modifiers: What goes with the cause, such as `soft_placement_fallback`.
-        ruled_out: What was considered and does not hold.
-        fixes: What to change.
-    """
-
+    #: Id of the cause.
     cause: str
+    #: What distinguishes findings of one cause. It is part of the finding's id, so it holds nothing
+    #: that changes from one recording to the next.
     scope: str
     certainty: Certainty
     harm: Harm
     title: str
     why: str
+    #: Rows of the op table that it explains.
     op_ids: tuple[str, ...]
+    #: What was observed; at least one.
     evidence: tuple[Evidence, ...]
     sub_reason: str | None = None
+    #: Other rows that are on the CPU because of these ops.
     dragged_along: tuple[str, ...] = ()
+    #: All blockers of the ops in order, the cause first; empty if it is the only one.
     blockers: tuple[Blocker, ...] = ()
+    #: Accompanying facts, such as `soft_placement_fallback`.
     modifiers: tuple[str, ...] = ()
     ruled_out: tuple[RuledOut, ...] = ()
     fixes: tuple[Fix, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a finding that rests on nothing."""
+        """Refuse a finding without evidence."""
         if not self.evidence:
             msg = f"{self.cause}: a finding needs evidence"
             raise ValueError(msg)

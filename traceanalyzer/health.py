@@ -6,11 +6,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.recorded_part import recorded_part
-from traceanalyzer.evidence.differences import what_keras_compiled, without_cudnn
-from traceanalyzer.evidence.failure import failure
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
-from traceanalyzer.tables.eager_loop import eager_loop
+from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.keras_models import what_keras_compiled, without_cudnn
+from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.trace.clock import LONGEST_PS

@@ -6,21 +6,20 @@ of this package has them as in TensorFlow's DataType (`float`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.placement import rewrites, versions
+from traceanalyzer.placement import kernel_tables, rewrites
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import Nearest, load, nearest, supported
 from traceanalyzer.placement.support import (
     changes,
     extent_of,
-    has_gpu_kernel,
     known_types,
     since,
     support_of,
-    usable_kernels,
 )
 
 if TYPE_CHECKING:
@@ -31,89 +30,64 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.placement.support import Change, Combination, Extent, Support, TypeSupport
 
-__all__ = ["CpuOnly", "KernelAnswer", "QuestionError", "answer", "as_json", "cpu_only"]
-
-_PYTHON_NAMES: Final = {"float": "float32", "double": "float64", "half": "float16"}
-_DATA_TYPES: Final = {python: name for name, python in _PYTHON_NAMES.items()}
+_DATA_TYPES: Final = {"float32": "float", "float64": "double", "float16": "half"}
 _SUGGESTED: Final = 5
 _LIKENESS: Final = 0.6
 _EXCEPTIONS: Final = 5
 
 
 class QuestionError(TraceAnalyzerError):
-    """What is asked about does not exist."""
+    """There is no such op, type, or version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelAnswer:
-    """The kernels of an op.
-
-    Attributes:
-        op: The op type.
-        dtype: The type asked about; None for all.
-        tf: The version asked about, the newest table's if none was.
-        table: The version that the answer is from.
-        certainty: `certain` if that is the version asked about, else `likely`.
-        gpu_kernel_in_table: Whether there is one: for that type, with sizes and indices of their
-            usual type; without a type, for any. None where it depends on another attribute.
-        gpu_kernel: The same; None also where the table is of another version.
-        computed_on_host: Whether the kernels meant have all data in host memory, so that what is
-            placed on a GPU is computed on the host; None where that depends, or there is no
-            kernel. Handles of resources are not data.
-        host_memory_args: Arguments that the kernels meant have in host memory.
-        since: The version from which on there was a GPU kernel, without a gap; None for none.
-        since_first_table: Whether that is the oldest version there is a table of.
-        dtypes: For each type the devices that have a kernel, for some of its combinations at least.
-        depends: Types that have a GPU kernel for some of their combinations, and for which not.
-        attributes: For each type attribute and each of its types, what holds of CPU, GPU and host.
-        overall: What holds of all combinations.
-        changes: What changed with which version.
-        notes: What else is to be known, a sentence each.
-    """
+    """The kernels of an op."""
 
     op: str
-    dtype: str | None
-    tf: str
-    table: str
-    certainty: str
+    dtype: str | None  #: the requested type; None for all
+    tf: str  #: the requested version, the newest table's if none was
+    table: str  #: the version that the answer is from
+    certainty: str  #: `certain` if that is the requested version, else `likely`
+    #: Whether there is one: for that type, with sizes and indices of their usual type; without a
+    #: type, for any. None where it depends on another attribute.
     gpu_kernel_in_table: bool | None
-    gpu_kernel: bool | None
+    gpu_kernel: bool | None  #: the same; None also where the table is of another version
+    #: Whether the kernels meant have all data in host memory, so that what is placed on a GPU is
+    #: computed on the host; None where that depends, or there is no kernel. Handles of resources
+    #: are not data.
     computed_on_host: bool | None
-    host_memory_args: tuple[str, ...]
+    host_memory_args: tuple[str, ...]  #: arguments that the kernels meant have in host memory
+    #: The version from which on there was a GPU kernel, without a gap; None for none.
     since: str | None
-    since_first_table: bool
+    since_first_table: bool  #: whether that is the oldest version there is a table of
+    #: For each type the devices that have a kernel, for some of its combinations at least.
     dtypes: Mapping[str, tuple[str, ...]]
+    #: Types that have a GPU kernel for some of their combinations, and for which not.
     depends: Mapping[str, str]
+    #: For each type attribute and each of its types, what holds of CPU, GPU and host.
     attributes: Mapping[str, Mapping[str, TypeSupport]]
-    overall: TypeSupport
-    changes: tuple[Change, ...]
-    notes: tuple[str, ...]
+    overall: TypeSupport  #: what holds of all combinations
+    changes: tuple[Change, ...]  #: what changed with which version
+    notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuOnly:
-    """The ops that run on a CPU and have no GPU kernel.
+    """The ops that run on a CPU and have no GPU kernel."""
 
-    Attributes:
-        dtype: For this type; None for any.
-        tf: The version asked about.
-        table: The version that the answer is from.
-        ops: Op types, sorted; those that only rewrites or the runtime make are left out.
-        notes: What else is to be known, a sentence each.
-    """
-
-    dtype: str | None
-    tf: str
-    table: str
+    dtype: str | None  #: for this type; None for any
+    tf: str  #: the requested version
+    table: str  #: the version that the answer is from
+    #: Op types, sorted; those that only rewrites or the runtime make are left out.
     ops: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  #: what else is to be known, a sentence each
 
 
 def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAnswer:
     """Return what kernels an op has.
 
     Args:
-        op: The op type.
         dtype: A type, as Python or as DataType spells it; None for all.
         tf: A version of TensorFlow; None for the newest that there is a table of.
 
@@ -125,41 +99,42 @@ def answer(op: str, dtype: str | None = None, tf: str | None = None) -> KernelAn
     support = support_of(registry, op)
     if support is None:
         raise QuestionError(_no_such_op(op, registry))
-    definition = registry.definition(op)
-    asked = None if dtype is None else _data_type(dtype)
-    meant = support.combinations if asked is None else _of_type(support, definition, asked)
+    data_type = None if dtype is None else _data_type(dtype)
+    meant = support.combinations if data_type is None else _of_type(support, data_type)
     extent = extent_of(meant)
-    usual = meant if asked is None else _usual(support, definition, meant, asked)
-    there = _is_there(extent_of(usual).gpu, any_is_enough=asked is None)
+    usual = meant if data_type is None else _usual(support, meant, data_type)
+    there = _is_there(extent_of(usual).gpu, any_is_enough=data_type is None)
     depends = {
         d: why for d in _dtypes(support) if (why := _exceptions(support, support.of_type(d)))
     }
     first = since(
         op,
         registry.version,
-        lambda s: extent_of(s.combinations if asked is None else s.of_type(asked)).gpu != "none",
+        lambda s: (
+            extent_of(s.combinations if data_type is None else s.of_type(data_type)).gpu != "none"
+        ),
     )
     return KernelAnswer(
         op=op,
-        dtype=None if asked is None else _python_name(asked),
+        dtype=None if data_type is None else python_name(data_type),
         tf=tf or registry.version,
         table=registry.version,
-        certainty=found.proof.certainty,
+        certainty=found.certainty,
         gpu_kernel_in_table=there,
         gpu_kernel=there if found.exact else None,
         computed_on_host=_is_there(extent.on_host) if extent.gpu != "none" else None,
         host_memory_args=_host_arguments(support, meant),
         since=first if extent.gpu != "none" else None,
         since_first_table=first == supported()[0],
-        dtypes={_python_name(d): _devices(support, d) for d in _dtypes(support)},
-        depends={_python_name(d): why for d, why in depends.items()},
+        dtypes={python_name(d): _devices(support, d) for d in _dtypes(support)},
+        depends={python_name(d): why for d, why in depends.items()},
         attributes={
-            name: {_python_name(d): t for d, t in types.items()}
+            name: {python_name(d): t for d, t in types.items()}
             for name, types in support.types.items()
         },
         overall=support.overall,
         changes=tuple(map(_in_python_names, changes(op))),
-        notes=tuple(_notes(found, support, definition, asked, meant)),
+        notes=tuple(_notes(found, support, data_type, meant)),
     )
 
 
@@ -174,15 +149,15 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
         QuestionError: There is no such type or version.
     """
     found = _table(tf)
-    asked = None if dtype is None else _data_type(dtype)
+    data_type = None if dtype is None else _data_type(dtype)
     return CpuOnly(
-        dtype=None if asked is None else _python_name(asked),
+        dtype=None if data_type is None else python_name(data_type),
         tf=tf or found.registry.version,
         table=found.registry.version,
         ops=tuple(
             op
             for op in found.registry.ops
-            if not op.startswith("_") and _is_cpu_only(found.registry, op, asked)
+            if not op.startswith("_") and _is_cpu_only(found.registry, op, data_type)
         ),
         notes=tuple(_version_notes(found)),
     )
@@ -190,81 +165,45 @@ def cpu_only(dtype: str | None = None, tf: str | None = None) -> CpuOnly:
 
 def as_json(record: KernelAnswer | CpuOnly) -> dict[str, Any]:
     """Return an answer as JSON holds it; keys are those of the record."""
-    if isinstance(record, CpuOnly):
-        return {
-            "tf": record.tf,
-            "table": record.table,
-            "dtype": record.dtype,
-            "ops": list(record.ops),
-            "notes": list(record.notes),
-        }
-    return {
-        "op": record.op,
-        "dtype": record.dtype,
-        "tf": record.tf,
-        "table": record.table,
-        "certainty": record.certainty,
-        "gpu_kernel": record.gpu_kernel,
-        "gpu_kernel_in_table": record.gpu_kernel_in_table,
-        "computed_on_host": record.computed_on_host,
-        "host_memory_args": list(record.host_memory_args),
-        "since": record.since,
-        "since_first_table": record.since_first_table,
-        "dtypes": {dtype: list(devices) for dtype, devices in record.dtypes.items()},
-        "depends": dict(record.depends),
-        "attributes": {
+    found = asdict(record)
+    if isinstance(record, KernelAnswer):
+        del found["overall"]
+        found["attributes"] = {
             name: {
                 dtype: {"CPU": t.cpu, "GPU": t.gpu, "computed_on_host": t.on_host}
                 for dtype, t in types.items()
             }
             for name, types in record.attributes.items()
-        },
-        "changes": [
-            {
-                "version": c.version,
-                "what": c.what,
-                "device": c.device,
-                "attribute": c.attribute,
-                "gained": list(c.gained),
-                "lost": list(c.lost),
-            }
-            for c in record.changes
-        ],
-        "notes": list(record.notes),
-    }
+        }
+    return found
 
 
 def _table(tf: str | None) -> Nearest:
     if tf is None:
         return nearest(supported()[-1])
     try:
-        versions.minor_of(tf)
+        kernel_tables.minor_of(tf)
     except ValueError as error:
         raise QuestionError(str(error)) from None
     return nearest(tf)
 
 
 def _data_type(dtype: str) -> str:
-    """Return a type's name as DataType has it, however it was spelt."""
     plain = dtype.strip().removeprefix("tf.").removeprefix("DT_").lower()
     name = _DATA_TYPES.get(plain, plain)
     if name not in known_types():
-        known = sorted(map(_python_name, known_types()))
+        known = sorted(map(python_name, known_types()))
         close = get_close_matches(plain, known, _SUGGESTED, _LIKENESS) or known
         msg = f"{dtype!r} is no type of TensorFlow; give one like {', '.join(close)}"
         raise QuestionError(msg)
     return name
 
 
-def _python_name(dtype: str) -> str:
-    return _PYTHON_NAMES.get(dtype, dtype)
-
-
 def _in_python_names(change: Change) -> Change:
     return replace(
         change,
-        gained=tuple(map(_python_name, change.gained)),
-        lost=tuple(map(_python_name, change.lost)),
+        gained=tuple(map(python_name, change.gained)),
+        lost=tuple(map(python_name, change.lost)),
     )
 
 
@@ -289,29 +228,23 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-def _of_type(
-    support: Support, definition: OpDefinition | None, dtype: str
-) -> tuple[Combination, ...]:
-    if definition is not None and not support.main and dtype not in _taken(definition):
-        return ()
-    return support.of_type(dtype)
+def _of_type(support: Support, dtype: str) -> tuple[Combination, ...]:
+    is_taken = support.main or dtype in _taken(support.definition)
+    return support.of_type(dtype) if is_taken else ()
 
 
 def _usual(
-    support: Support,
-    definition: OpDefinition | None,
-    combinations: tuple[Combination, ...],
-    dtype: str,
+    support: Support, combinations: tuple[Combination, ...], dtype: str
 ) -> tuple[Combination, ...]:
-    """Return the combinations that a program has unless it asks for others.
+    """Return the combinations that a program has unless it requests others.
 
     All data are of the type, where they can be; sizes and indices of the type that they have by
     default, or int32.
     """
     found = combinations
     for name in support.types:
-        defined = None if definition is None else definition.attributes.get(name)
-        default = defined.default if defined is not None and defined.has_default else "int32"
+        attribute = support.definition.attributes[name]
+        default = attribute.default if attribute.has_default else "int32"
         of_type = [c for c in found if c.values[name] == dtype] if name in support.main else []
         found = tuple(of_type or (c for c in found if c.values[name] == default)) or found
     return found
@@ -349,7 +282,8 @@ def _devices(support: Support, dtype: str) -> tuple[str, ...]:
 
 def _host_arguments(support: Support, meant: Iterable[Combination]) -> tuple[str, ...]:
     used = {name for c in meant if c.gpu is not None for name in c.gpu.host_memory_args}
-    return tuple(name for name in support.host_memory_args if name in used)
+    arguments = (*support.definition.inputs, *support.definition.outputs)
+    return tuple(argument.name for argument in arguments if argument.name in used)
 
 
 def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
@@ -369,7 +303,7 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
     if len(explained) < len(missing):
         rest = [c for i, c in enumerate(missing) if i not in explained]
         said += [
-            " and ".join(f"{n} {_python_name(str(c.values[n]))}" for n in support.named)
+            " and ".join(f"{n} {python_name(str(c.values[n]))}" for n in support.named)
             for c in rest
         ]
     shown = [f"{'nor' if i else 'not'} with {what}" for i, what in enumerate(said[:_EXCEPTIONS])]
@@ -377,61 +311,58 @@ def _exceptions(support: Support, meant: Sequence[Combination]) -> str:
 
 
 def _or(values: Iterable[Json]) -> str:
-    return " or ".join(sorted(_python_name(str(value)) for value in values))
+    return " or ".join(sorted(python_name(str(value)) for value in values))
 
 
 def _is_cpu_only(registry: Registry, op: str, dtype: str | None) -> bool:
     if dtype is None:
-        return bool(usable_kernels(registry, op)) and not has_gpu_kernel(registry, op)
+        return bool(registry.usable_kernels(op)) and not bool(registry.gpu_kernels(op))
     support = support_of(registry, op)
     if support is None:
         return False
-    extent = extent_of(_of_type(support, registry.definition(op), dtype))
+    extent = extent_of(_of_type(support, dtype))
     return extent.cpu != "none" and extent.gpu == "none"
 
 
 def _version_notes(found: Nearest) -> Iterable[str]:
     if not found.exact:
         yield (
-            f"There is no table of TensorFlow {found.asked}; this is of {found.registry.version},"
-            " the nearest: what it lacks was likely lacking, what it has may not have been there"
+            f"There is no table of TensorFlow {found.requested}; this is of "
+            f"{found.registry.version}, the nearest: a kernel that it lacks was likely missing, "
+            "one that it has may have been missing"
         )
 
 
 def _notes(
-    found: Nearest,
-    support: Support,
-    definition: OpDefinition | None,
-    dtype: str | None,
-    meant: Sequence[Combination],
+    found: Nearest, support: Support, dtype: str | None, meant: Sequence[Combination]
 ) -> Iterable[str]:
     yield from _version_notes(found)
-    rewritten = rewrites.original(support.op)
+    op = support.definition.name
+    rewritten = rewrites.original(op)
     if rewritten is not None and rewritten.ops:
         replaced = " and ".join((*rewritten.ops, *(() if rewritten.is_complete else ("others",))))
         yield f"No program makes this op: TensorFlow puts it where {replaced} were"
-    elif support.op in rewrites.RUNTIMES_OWN:
+    elif op in rewrites.RUNTIMES_OWN:
         yield "No program makes this op: it is the runtime's own"
-    if not support.combinations and found.registry.kernels(support.op):
+    if not support.combinations and found.registry.kernels(op):
         yield "Its kernels cannot be used: they want attributes that the op does not have"
     elif dtype is not None and not meant:
-        taken = definition is None or dtype in _taken(definition)
-        of = _python_name(dtype)
-        yield f"No kernel is for {of}" if taken else f"{support.op} does not take {of} at all"
-    if definition is not None and definition.makes_handles and support.overall.gpu != "none":
+        is_taken = dtype in _taken(support.definition)
+        of = python_name(dtype)
+        yield f"No kernel is for {of}" if is_taken else f"{op} does not take {of} at all"
+    if support.definition.makes_handles and support.overall.gpu != "none":
         yield "It makes a handle, which is always in host memory; what it refers to is on the GPU"
     why = _exceptions(support, meant) if dtype is not None else ""
     if why:
         yield f"But {why}"
-    defaults = _pinned(found.registry, support.op, definition)
+    defaults = _pinned(found.registry, support.definition)
     if defaults:
         yield f"Taken as by default, since other values may have no GPU kernel: {defaults}"
 
 
-def _pinned(registry: Registry, op: str, definition: OpDefinition | None) -> str:
+def _pinned(registry: Registry, definition: OpDefinition) -> str:
     """Return the attributes that kernels constrain, other than types."""
-    if definition is None:
-        return ""
-    constrained = {name for k in usable_kernels(registry, op) for name in k.constraints}
-    names = [n for n in definition.attributes if n in constrained]
-    return ", ".join(n for n in names if not definition.attributes[n].is_type)
+    kernels = registry.usable_kernels(definition.name)
+    constrained = {name for kernel in kernels for name in kernel.constraints}
+    attributes = definition.attributes.items()
+    return ", ".join(name for name, a in attributes if name in constrained and not a.is_type)

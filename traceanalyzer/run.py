@@ -1,4 +1,4 @@
-"""A profiled run: its hosts' tables, joined, and what is known of the recording itself."""
+"""A profiled run: the tables of its hosts, joined, and how it was recorded."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import filecmp
 import logging
 import os
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from traceanalyzer.capture_file import files as capture_files
-from traceanalyzer.errors import CaptureFileError, TraceAnalyzerError, TraceFormatError
+from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
-from traceanalyzer.tables.binding import holds_other_ops, session_by_time, started_ns
+from traceanalyzer.tables.capture_beside import capture_beside, foreign, holds_other_ops
 from traceanalyzer.tables.device_events import device_planes
-from traceanalyzer.tables.events import event_rows
-from traceanalyzer.tables.host_tables import host_tables
+from traceanalyzer.tables.host_tables import event_rows, host_tables
 from traceanalyzer.tables.schema import ALLOCATIONS, KERNELS, OPS, STAGES, STEPS, TRANSFERS, Schema
 from traceanalyzer.tables.vocabulary import is_derived_line
 from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
@@ -31,7 +28,6 @@ from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
 from traceanalyzer.transfers.costs import HostFacts, run_traffic, transfer_costs
 from traceanalyzer.transfers.graph import transfer_graph
-from traceanalyzer.units import NS_PER_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,68 +49,59 @@ _log = logging.getLogger("traceanalyzer")
 
 @dataclass(frozen=True, kw_only=True)
 class HostFailure:
-    """A host whose trace could not be read, or was left out.
-
-    Attributes:
-        host: Its name.
-        reason: Why, in a line.
-        is_duplicate: Whether its file is byte for byte another host's.
-    """
+    """A host whose trace could not be read, or was left out."""
 
     host: str
+    #: Why, in one line.
     reason: str
+    #: Whether its file is byte for byte another host's.
     is_duplicate: bool = False
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Host:
-    """One host of a run.
+    """One host of a run."""
 
-    Attributes:
-        name: Name of the host, as its file is named.
-        file: The file it was read from, or None for rows made by hand.
-        format: `xplane`, `trace.json` or `local.trace`.
-        tables: Its rows of each table.
-        errors: What the profiler reported as errors.
-        warnings: What it reported as warnings.
-        damage: What of the file could not be read, or None.
-        start_ps: Start of its first event.
-        end_ps: End of its last event.
-        timeline: What its devices did at each moment.
-        device_properties: The properties that each accelerator's plane states.
-        capture_file: What a capture recorded beside the trace, or None.
-        session: Index of the capture file's session that wrote this trace, or None where not known.
-        origin_ns: What was subtracted from all times of its trace.
-        impossible_events: Events left out because their times are impossible.
-        unnamed_events: Events whose name is not in the file.
-        unnamed_stats: Stats of events whose name is not in the file.
-        capture_file_problem: Why a capture file that is there is not used, or empty.
-        capture_file_is_foreign: Whether that is because it belongs to another recording.
-    """
-
+    #: As its file is named.
     name: str
+    #: The file it was read from; None for rows made by hand.
     file: HostFile | None
+    #: `xplane`, `trace.json` or `local.trace`.
     format: str
     tables: HostTables
+    #: What the profiler reported as errors.
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+    #: What of the file could not be read.
     damage: Damage | None
+    #: Start of its first event.
     start_ps: int
+    #: End of its last event.
     end_ps: int
+    #: The properties that each accelerator's plane states.
     device_properties: dict[str, dict[str, str]]
+    #: What its devices did at each moment.
     timeline: HostTimeline = field(default_factory=HostTimeline)
+    #: What a capture recorded beside the trace.
     capture_file: CaptureFile | None = None
+    #: Index of the capture file's session that wrote this trace, where that is known.
     session: int | None = None
+    #: Why a capture file that is there is not used, or empty.
     capture_file_problem: str = ""
-    origin_ns: int = 0
-    impossible_events: int = 0
-    unnamed_events: int = 0
-    unnamed_stats: int = 0
+    #: Whether that is because it belongs to another recording.
     capture_file_is_foreign: bool = False
+    #: What was subtracted from all times of its trace.
+    origin_ns: int = 0
+    #: Events left out because their times are impossible.
+    impossible_events: int = 0
+    #: Events whose name is not in the file.
+    unnamed_events: int = 0
+    #: Stats of events whose name is not in the file.
+    unnamed_stats: int = 0
 
     @cached_property
     def memory(self) -> tuple[AllocatorUse, ...]:
-        """What each of its allocators had in use."""
+        """The memory that each of its allocators had in use."""
         return memory_use(self.tables.allocations, self.tables.steps)
 
     @cached_property
@@ -129,7 +116,7 @@ class Host:
         )
 
     def events(self) -> pd.DataFrame:
-        """Read every event of the host's trace anew; see `tables.events.event_rows`."""
+        """Read every event of the host's trace again; see `event_rows`."""
         if self.file is None:
             msg = f"{self.name}: these rows were not read from a file, so there are no events"
             raise TraceFormatError(msg)
@@ -138,22 +125,19 @@ class Host:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Run:
-    """A profiled run. Tables have the columns of `traceanalyzer.tables.schema`.
+    """A profiled run. Tables have the columns of `traceanalyzer.tables.schema`."""
 
-    Attributes:
-        name: Name of the run: its directory.
-        path_name: Last part of the path that was asked for.
-        hosts: The hosts that could be read.
-        failures: Those that could not, or were left out.
-        other_runs: Names of the other runs at the same path.
-        version: TensorFlow's version, or None where nothing tells.
-    """
-
+    #: Name of the run: its directory.
     name: str
+    #: Last part of the path that was given to `load`.
     path_name: str
+    #: The hosts that could be read.
     hosts: tuple[Host, ...]
+    #: Those that could not, or were left out.
     failures: tuple[HostFailure, ...] = ()
+    #: Names of the other runs at the same path.
     other_runs: tuple[str, ...] = ()
+    #: TensorFlow's version, where it is known.
     version: TfVersion | None = None
 
     @cached_property
@@ -168,7 +152,7 @@ class Run:
 
     @cached_property
     def transfers(self) -> pd.DataFrame:
-        """A row for each copy."""
+        """A row for each transfer."""
         return self._table(TRANSFERS)
 
     @cached_property
@@ -194,17 +178,17 @@ class Run:
 
     @cached_property
     def events(self) -> pd.DataFrame:
-        """Every event of every host; read from the files when it is first asked for."""
+        """Every event of every host; read from the files on first use."""
         return pd.concat([h.events() for h in self.hosts], ignore_index=True)
 
     @cached_property
     def transfer_graph(self) -> nx.MultiDiGraph[str]:
-        """The copies, as a graph of ops."""
+        """The transfers, as a graph of ops."""
         return transfer_graph(self.transfers, self.ops, self.transfer_traffic)
 
     @cached_property
     def transfer_traffic(self) -> Traffic:
-        """What is known of each copy beside its row."""
+        """What is known about each transfer beside its row."""
         return run_traffic(self.transfers, self.kernels, self._facts)
 
     @cached_property
@@ -264,10 +248,10 @@ def load(
 
     Args:
         path: A log directory, a run directory or a trace file.
-        run: Name of the run to read; the newest by default.
-        max_memory_bytes: Refuse a file whose report would take more memory, by an estimate. The
-            default is three quarters of the machine's memory.
-        progress: Called with a line on what is being done.
+        run: Name of the run to read. Defaults to the newest run.
+        max_memory_bytes: Refuse a file whose report needs more memory than this, by an estimate.
+            Defaults to three quarters of the machine's memory.
+        progress: Called with a line about each step of the work.
 
     Raises:
         TraceNotFoundError: There is no trace, or no run of that name.
@@ -311,7 +295,7 @@ def _recorded_version(hosts: Sequence[Host]) -> TfVersion | None:
 
 
 def _memory_limit() -> int | None:
-    """Return three quarters of the machine's memory, or None where it does not tell its size."""
+    """Return three quarters of the machine's memory; None if its size is unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4
     except (AttributeError, OSError, ValueError):
@@ -326,7 +310,7 @@ def _without_duplicates(run: RunFiles) -> tuple[list[HostFile], list[HostFailure
         if twin is None:
             kept.append(file)
         else:
-            reason = f"its file is byte for byte that of {twin.host}; counted once"
+            reason = f"its file is a copy of the file of {twin.host}, so it is counted once"
             failures.append(HostFailure(host=file.host, reason=reason, is_duplicate=True))
     return kept, failures
 
@@ -335,27 +319,16 @@ def _same_content(a: Path, b: Path) -> bool:
     try:
         return a.stat().st_size == b.stat().st_size > 0 and filecmp.cmp(a, b, shallow=False)
     except OSError:
-        return False  # reading it will say what is wrong
+        return False  # reading it reports what is wrong
 
 
 def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int) -> Host:
     trace = read_host(file, max_bytes=max_memory_bytes, near_ns=near_ns)
     start_ps, end_ps = _extent(trace)
-    capture_file, problem = _read_capture_file(file)
-    session = None if capture_file is None else _session(capture_file, file)
-    is_foreign = False
-    start_ns = started_ns(trace)
-    if capture_file is not None and capture_file.sessions and start_ns is not None:
-        session = session_by_time(capture_file, session, start_ns)
-        if session is None:
-            is_foreign = True
-            problem = _of_another_time(capture_file, start_ns)
-            capture_file = None
-    tables = host_tables(file.host, index, trace, capture_file, session)
-    if capture_file is not None and start_ns is None and holds_other_ops(capture_file, tables):
-        is_foreign = True
-        problem = "it records other ops than the trace holds"
-        capture_file = session = None
+    beside = capture_beside(file, trace)
+    tables = host_tables(file.host, index, trace, beside.capture_file, beside.session)
+    if not beside.is_timed and holds_other_ops(beside.capture_file, tables):
+        beside = foreign("it records other ops than the trace holds")
         tables = host_tables(file.host, index, trace)
     timeline = host_timeline(tables)
     return Host(
@@ -370,50 +343,15 @@ def _read(file: HostFile, index: int, max_memory_bytes: int | None, near_ns: int
         start_ps=start_ps,
         end_ps=end_ps,
         device_properties={p.name: p.own for p in device_planes(trace)},
-        capture_file=capture_file,
-        session=session,
-        capture_file_problem=problem,
+        capture_file=beside.capture_file,
+        session=beside.session,
+        capture_file_problem=beside.problem,
+        capture_file_is_foreign=beside.is_foreign,
         origin_ns=trace.origin_ns,
         impossible_events=trace.impossible_events,
         unnamed_events=trace.unnamed_events,
         unnamed_stats=trace.unnamed_stats,
-        capture_file_is_foreign=is_foreign,
     )
-
-
-def _of_another_time(capture_file: CaptureFile, start_ns: int) -> str:
-    recorded = min(session.start_ns for session in capture_file.sessions)
-    return f"it was recorded at {_utc(recorded)} and the trace at {_utc(start_ns)}"
-
-
-def _utc(at_ns: int) -> str:
-    try:
-        return f"{datetime.fromtimestamp(at_ns // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, OSError, ValueError):  # a year that no calendar has
-        return "an impossible time"
-
-
-def _read_capture_file(file: HostFile) -> tuple[CaptureFile | None, str]:
-    """Read what lies beside a trace; without it the trace is still worth reporting."""
-    if file.capture_file is None:
-        return None, ""
-    try:
-        return capture_files.read(file.capture_file), ""
-    except CaptureFileError as error:
-        _log.warning("%s", error)
-        return None, str(error)
-
-
-def _session(capture_file: CaptureFile, file: HostFile) -> int | None:
-    """Return which session of a capture wrote a trace; one capture may write several."""
-    if file.capture_file is None:
-        return None
-    folder = file.capture_file.parent
-    traces = [s.trace and os.path.normpath(folder / s.trace) for s in capture_file.sessions]
-    own = os.path.normpath(file.path).removesuffix(".gz")
-    if own in traces:
-        return traces.index(own)
-    return 0 if len(traces) == 1 else None
 
 
 def _extent(trace: Trace) -> tuple[int, int]:
@@ -421,12 +359,10 @@ def _extent(trace: Trace) -> tuple[int, int]:
     starts: list[int] = []
     ends: list[int] = []
     for plane in trace.planes:
-        bounds: Sequence[int] = plane.lines.event_begin.tolist()
-        for k, (name, line_id) in enumerate(
-            zip(plane.lines.name, plane.lines.id.tolist(), strict=True)
-        ):
-            begin, end = bounds[k], bounds[k + 1]
-            if begin < end and not is_derived_line(name, line_id):
-                starts.append(int(plane.start_ps[begin:end].min()))
-                ends.append(int(plane.end_ps[begin:end].max()))
+        lines, begin = plane.lines, plane.lines.event_begin.tolist()
+        for k, (name, line_id) in enumerate(zip(lines.name, lines.id.tolist(), strict=True)):
+            own = slice(begin[k], begin[k + 1])
+            if own.start < own.stop and not is_derived_line(name, line_id):
+                starts.append(int(plane.start_ps[own].min()))
+                ends.append(int(plane.end_ps[own].max()))
     return (min(starts), max(ends)) if starts else (0, 0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import NoneType, UnionType
+from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
 from hypothesis import strategies as st
 
+from traceanalyzer.capture_file.decode import hints_of
 from traceanalyzer.capture_file.document import (
     CaptureFile,
     CaughtError,
@@ -94,7 +97,6 @@ def sample() -> CaptureFile:
                 nodes=("x", "mm"),
                 frames=(-1, 0),
                 scopes=(None, (0,)),
-                shapes=(None, ((2, -1), None)),
                 libraries=(-1, 2),
             ),
         ),
@@ -187,204 +189,72 @@ _scalars = st.none() | st.booleans() | st.integers() | _texts
 _json = st.recursive(
     _scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(_texts, inner, max_size=2)
 )
-_objects = st.dictionaries(_texts, _json, max_size=2)
-_times = st.integers(0, 2**62)
-_shapes = st.none() | st.lists(st.integers(-1, 2**40), max_size=3).map(tuple)
-_levels = st.none() | st.builds(
-    Levels,
-    host_tracer_level=st.integers(0, 3),
-    device_tracer_level=st.integers(0, 1),
-    python_tracer_level=st.integers(0, 1),
-)
+_PLAIN: dict[Any, st.SearchStrategy[Any]] = {
+    str: _texts,
+    bool: st.booleans(),
+    int: st.integers(0, 2**62),
+    float: st.floats(0, 1),
+    Any: _json,
+}
+_POOLS = ("frames", "scopes", "attributes", "signatures", "resources", "sessions")
+_OF_COLUMNS = (Definition, Graph, Partition, EagerSequence)
 
 
-def _tuples(each: st.SearchStrategy[Any], size: int | None = None) -> st.SearchStrategy[Any]:
-    low, high = (0, 3) if size is None else (size, size)
-    return st.lists(each, min_size=low, max_size=high).map(tuple)
+def _values(hint: Any, sizes: dict[str, int], size: int | None = None) -> st.SearchStrategy[Any]:  # noqa: ANN401, PLR0911
+    """Values of a type, as a file with pools of these sizes may have them.
 
-
-@st.composite
-def _columns(draw: st.DrawFn, sets: int) -> dict[str, Any]:
-    """The columns that a graph and a partition share."""
-    size = draw(st.integers(0, 3))
-    columns = {key: _tuples(_texts, size) for key in ("names", "ops")}
-    origins = {key: _tuples(_texts, size) for key in ("origin_functions", "origin_nodes")}
-    attributes = {"attributes": _tuples(st.integers(-1, sets - 1), size)}
-    return draw(st.fixed_dictionaries({**columns, **origins, **attributes}))
-
-
-@st.composite
-def _instances(draw: st.DrawFn, sets: int) -> Instance:
-    columns = draw(_columns(sets))
-    size = len(columns["names"])
-    graph = Graph(
-        **columns,
-        inputs=draw(_tuples(_tuples(_texts), size)),
-        devices=draw(_tuples(_texts, size)),
-        producer=draw(st.integers(0, 3000)),
-    )
-    partitions = [
-        Partition(device=draw(_texts), **draw(_columns(sets)))
-        for _ in range(draw(st.integers(0, 2)))
-    ]
-    return Instance(
-        input=graph,
-        assigned=draw(_tuples(_texts, size)),
-        partitions=tuple(partitions),
-        count=draw(st.integers(1, 5)),
-    )
+    Args:
+        hint: The type of a field.
+        sizes: How many entries each pool has.
+        size: How long a column is; None for any length.
+    """
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated and arguments[0] is str:
+        return _texts
+    if origin is Annotated:
+        low, high = arguments[1].low, sizes[arguments[1].pool] - 1
+        numbers = st.integers(low, high) if low <= high else st.nothing()
+        if arguments[0] is int:
+            return numbers
+        counted = st.lists(
+            st.integers(0, max(0, min(high, 2**32 - 1))), min_size=size or 0, max_size=size
+        )
+        return counted.map(lambda drawn: np.array(drawn, np.uint32))
+    if NoneType in arguments or origin is UnionType:
+        return st.one_of(*(st.none() if a is NoneType else _values(a, sizes) for a in arguments))
+    if origin in {tuple, frozenset}:
+        inner = _values(arguments[0], sizes)
+        if inner.is_empty:
+            return st.just(origin()) if not size else st.nothing()
+        return st.lists(inner, min_size=size or 0, max_size=3 if size is None else size).map(origin)
+    if origin is Mapping:
+        return st.dictionaries(_texts, _values(arguments[1], sizes), max_size=2)
+    return _records(hint, sizes)
 
 
 @st.composite
-def _definitions(draw: st.DrawFn, frames: int, scopes: int) -> Definition:
-    size = draw(st.integers(0, 3))
-    stack = _tuples(st.integers(0, scopes - 1)) if scopes else st.just(())
-    return Definition(
-        name=draw(_texts),
-        nodes=draw(_tuples(_texts, size)),
-        frames=draw(_tuples(st.integers(-1, frames - 1), size)),
-        scopes=draw(_tuples(st.none() | stack, size)),
-        shapes=draw(st.just(()) | _tuples(st.none() | _tuples(st.none() | _shapes), size)),
-        libraries=draw(st.just(()) | _tuples(st.integers(-1, frames - 1), size)),
-    )
-
-
-@st.composite
-def _sequences(draw: st.DrawFn, sessions: int, signatures: int) -> EagerSequence:
-    size = draw(st.integers(0, 4)) if signatures else 0
-    which = st.integers(0, max(signatures - 1, 0))
-    return EagerSequence(
-        thread=draw(st.integers(0, 9)),
-        name=draw(_texts),
-        session=draw(st.integers(-1, sessions - 1)),
-        first_index=draw(st.integers(0, 9)),
-        signatures=np.array(draw(_tuples(which, size)), np.uint32),
-        counts=np.array(draw(_tuples(st.integers(0, 2**32 - 1), size)), np.uint32),
-    )
+def _records(draw: st.DrawFn, kind: type, sizes: dict[str, int]) -> Any:  # noqa: ANN401
+    hints = {name: hint for name, hint in hints_of(kind).items() if not name.startswith("_")}
+    size = draw(st.integers(0, 3)) if kind in _OF_COLUMNS else None
+    if kind is EagerSequence and not sizes["signatures"]:
+        size = 0
+    drawn = {name: draw(_values(hint, sizes, size)) for name, hint in hints.items()}
+    if kind is Instance:
+        drawn["assigned"] = draw(_values(hints["assigned"], sizes, len(drawn["input"])))
+    return kind(**drawn)
 
 
 @st.composite
 def capture_files(draw: st.DrawFn) -> CaptureFile:
     """CaptureFiles whose indices point to something."""
-    frames = draw(
-        _tuples(
-            st.builds(
-                Frame,
-                file=_texts,
-                line=st.integers(0, 9),
-                code=_texts,
-                is_user=st.booleans(),
-                text=st.none() | _texts,
-            )
-        )
-    )
-    frame = st.integers(-1, len(frames) - 1)
-    count = draw(st.integers(0, 2))  # of resources
-    origin = st.none() | st.integers(-2, count - 1)
-    scopes = draw(_tuples(st.builds(Scope, device=_texts, frame=frame, origin=origin)))
-    attributes = draw(_tuples(_objects))
-    tensors = st.builds(
-        Tensor,
-        dtype=_texts,
-        device=_texts,
-        backing_device=_texts,
-        resource=st.none() | (st.integers(0, count - 1) if count else st.none()),
-        shape=_shapes,
-    )
-    signatures = draw(
-        _tuples(
-            st.builds(
-                Signature,
-                op=_texts,
-                is_function=st.booleans(),
-                scope=_texts,
-                scope_frame=frame,
-                scopes=_tuples(st.integers(0, len(scopes) - 1)) if scopes else st.just(()),
-                frame=frame,
-                library=frame,
-                attributes=st.integers(-1, len(attributes) - 1),
-                inputs=_tuples(tensors),
-                outputs=_tuples(tensors),
-            )
-        )
-    )
-    resources = st.builds(
-        Resource,
-        signature=st.integers(-1, len(signatures) - 1),
-        name=_texts,
-        dtype=_texts,
-        shape=_shapes,
-        bytes=st.none() | _times,
-        device=_texts,
-    )
-    sessions = draw(
-        _tuples(
-            st.builds(
-                Session,
-                trace=st.none() | _texts,
-                method=_texts,
-                requested=_levels,
-                effective=_levels,
-                start_ns=_times,
-                stop_ns=st.none() | _times,
-                reason=_texts,
-                proof=st.none() | _texts,
-            )
-        )
-    )
-    errors = st.builds(
-        CaughtError,
-        where=_texts,
-        type=_texts,
-        message=_texts,
-        raised=_tuples(st.integers(0, len(frames) - 1)) if frames else st.just(()),
-        handler=frame,
-        call=st.none() | _texts,
-    )
-    session_configs = st.builds(
-        SessionConfig,
-        is_own=st.booleans(),
-        is_local=st.booleans(),
-        soft_placement=st.booleans(),
-        log_placement=st.booleans(),
-        device_count=st.dictionaries(_texts, st.integers(0, 9), max_size=2),
-        memory_fraction=st.none() | st.floats(0, 1),
-        rewrites=_objects,
-    )
-    kernels = st.builds(
-        RegisteredKernel,
-        op=_texts,
-        device_type=_texts,
-        constraints=st.dictionaries(
-            _texts, _tuples(_texts | st.integers() | st.booleans()), max_size=2
-        ),
-        host_memory_args=_tuples(_texts),
-        priority=st.integers(0, 9),
-        label=_texts,
-    )
-    functions = st.builds(Function, name=_texts, instances=_tuples(_instances(len(attributes))))
+    sizes = {pool: draw(st.integers(0, 3)) for pool in _POOLS} | {"": 2**40}
+    hints = hints_of(CaptureFile)
     return CaptureFile(
-        tool=draw(_texts),
-        host=draw(_texts),
-        complete=draw(st.booleans()),
-        command=draw(st.none() | _tuples(_texts)),
-        environment=draw(st.none() | _objects),
-        devices=draw(st.none() | _objects),
-        gpus=draw(_tuples(_objects)),
-        log=draw(_tuples(_texts)),
-        log_source=draw(_texts),
-        sessions=sessions,
-        notes=draw(_tuples(st.builds(Note, id=_texts, severity=_texts, message=_texts))),
-        errors=draw(_tuples(errors)),
-        session_configs=draw(_tuples(session_configs)),
-        frames=frames,
-        scopes=scopes,
-        attributes=attributes,
-        definitions=draw(_tuples(_definitions(len(frames), len(scopes)))),
-        functions=draw(_tuples(functions)),
-        signatures=signatures,
-        resources=draw(_tuples(resources, count)),
-        kernels=draw(_tuples(kernels)),
-        sequences=draw(_tuples(_sequences(len(sessions), len(signatures)))),
-        omitted=draw(st.dictionaries(_texts, st.integers(0, 9), max_size=2)),
+        **{
+            name: draw(_values(hint, sizes, sizes.get(name)))
+            for name, hint in hints.items()
+            if not name.startswith("_")
+        }
     )

@@ -167,7 +167,7 @@ class TestDamage:
         message = error_of(file)
 
         assert f"its version is {json.dumps(version)}" in message
-        assert "record anew" in message
+        assert "record again" in message
 
     def test_what_older_recorders_did_not_note_may_be_missing(self, file: Path) -> None:
         document: Any = document_of(sample())

@@ -34,10 +34,10 @@ def recorded(start_s: int, stop_s: int | None, end_s: int | None) -> CaptureFile
 @pytest.mark.parametrize(
     ("start_s", "stop_s", "end_s", "words", "is_nearly_all"),
     [
-        (38, 50, 50, "12 s of 50 s", False),
-        (10, 29, 30, "19 s of 30 s", True),  # the import is nothing to record
-        (9, 10, 11, "1 s of 11 s", True),
-        (38, 50, None, "12 s", True),
+        (38, 50, 50, "12.0 s of 50.0 s", False),
+        (10, 29, 30, "19.0 s of 30.0 s", True),  # the import is nothing to record
+        (9, 10, 11, "1.00 s of 11.0 s", True),
+        (38, 50, None, "12.0 s", True),
     ],
 )
 def test_of_how_much(

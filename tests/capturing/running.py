@@ -31,22 +31,13 @@ class Done:
     @property
     def ours(self) -> list[str]:
         """Our lines, which are the last."""
-        return [
-            line.decode().removeprefix(OURS.decode())
-            for line in self.err.splitlines()
-            if line.startswith(OURS)
-        ]
+        _, at, ours = self.err.partition(OURS)
+        return [line.removeprefix(OURS.decode()) for line in (at + ours).decode().splitlines()]
 
     @property
     def without_ours(self) -> Done:
         """The same without our lines."""
         return Done(self.code, self.out, self.err.partition(OURS)[0])
-
-    @property
-    def with_whole_lines(self) -> Done:
-        """The same with the end of line that our lines need before them."""
-        end = b"\n" if self.err and not self.err.endswith(b"\n") else b""
-        return Done(self.code, self.out, self.err + end)
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -166,15 +157,6 @@ class Terminal:
                 os.close(self._terminal)
                 return os.waitstatus_to_exitcode(status)
         os.kill(self._pid, signal.SIGKILL)
-        raise AssertionError(self.written)
-
-    def stops(self) -> None:
-        """Wait until the command is stopped."""
-        until = time.monotonic() + 120
-        while time.monotonic() < until:
-            self._read(0.05)
-            if Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T":
-                return
         raise AssertionError(self.written)
 
     def _read(self, patience_s: float) -> bool:

@@ -36,10 +36,9 @@ from traceanalyzer.capture_file.document import (
     Signature,
     Tensor,
 )
-from traceanalyzer.evidence.analysis import CpuOp
-from traceanalyzer.evidence.explanations import PlacementExplanation
-from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.cpu_ops import CpuOp
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.run import Host, Run
 from traceanalyzer.tables.host_tables import HostTables
 from traceanalyzer.tables.joined import Joined, OpRecord
@@ -49,7 +48,7 @@ from traceanalyzer.tables.tracer import TracerFacts
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.evidence.recorded_blockers import Link
+    from traceanalyzer.placement.recorded_blockers import Link
 
 FOLDER = Path(__file__).parent
 LOCALHOST = "/job:localhost/replica:0/task:0"
@@ -133,7 +132,7 @@ class BlockerExample:
 
     title: str
     cpu_op: CpuOp
-    blocker: RecordedBlocker
+    blocker: Blocker
     fires: bool
 
 
@@ -155,9 +154,9 @@ def cpu_op(op_type: str, **fields: Any) -> CpuOp:  # noqa: ANN401 - any field of
     return CpuOp(**{**plain, "type": op_type, **fields})
 
 
-def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> RecordedBlocker:  # noqa: ANN401
+def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> Blocker:  # noqa: ANN401
     """Something that keeps an op off the GPU."""
-    return RecordedBlocker(kind=BlockerKind(kind), link=link, type=op_type, **fields)
+    return Blocker(kind=BlockerKind(kind), link=link, type=op_type, **fields)
 
 
 def line(number: int, *, is_user: bool = True, file: str = "train.py") -> Frame:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op
 from traceanalyzer.causes.dtype_unsupported import CAUSE
-from traceanalyzer.placement.kernels import GPU
+from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def test_a_product_of_integers() -> None:
     words = said("MatMul", T="int32")
 
     assert words.title == "MatMul has no GPU kernel for int32 at train.py:7"
-    assert "they take bfloat16, complex128, complex64, float16, float32, float64" in words.why
+    assert "supported: bfloat16, complex128, complex64, float16, float32, float64" in words.why
     assert words.harm == "harmful"
     assert [(fix.code, fix.checked) for fix in words.fixes] == [
         ("a = tf.cast(a, tf.float32)\nb = tf.cast(b, tf.float32)", True),

@@ -8,7 +8,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op
 from traceanalyzer.causes import attr_unsupported, custom_op, kernel_priority
-from traceanalyzer.placement.kernels import CPU, GPU
+from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:

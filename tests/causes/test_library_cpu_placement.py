@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
-from traceanalyzer.causes.library_cpu_placement import CAUSE, HABITS
+from traceanalyzer.causes.knowledge.library_code import LIBRARY_CODE
+from traceanalyzer.causes.library_cpu_placement import CAUSE
 
 # A scope for the CPU, or for the device of another variable, as code opens it.
 _SCOPE = re.compile(
@@ -35,7 +36,7 @@ _OF_KERAS_2 = {
     "tf_keras/src/metrics/py_metric.py",
     "tensorflow/python/keras/layers/recurrent_v2.py",
 }
-_FILES = [file for habit in HABITS for file in habit.files if file not in _OF_KERAS_2]
+_FILES = [file for code in LIBRARY_CODE for file in code.files if file not in _OF_KERAS_2]
 _EMBEDDINGS = "keras/src/layers/core/embedding.py"
 
 
@@ -70,7 +71,7 @@ def test_an_embedding_layer_opens_none() -> None:
     assert not _SCOPE.search(re.sub(r'"""[\s\S]*?"""', "", code))
 
 
-@pytest.mark.parametrize("file", [file for habit in HABITS for file in habit.files])
+@pytest.mark.parametrize("file", [file for code in LIBRARY_CODE for file in code.files])
 def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
     name = f"{file}inside.py" if file.endswith("/") else file
     frame = line(9, is_user=False, file=f"/usr/lib/python3/site-packages/{name}")
@@ -81,6 +82,18 @@ def test_a_scope_of_such_a_file_is_known_for_what_it_is(file: str) -> None:
     mark = CAUSE.match(cpu_op("Cast"), found)
 
     assert mark is not None
-    assert mark.sub_reason in {habit.sub_reason for habit in HABITS if file in habit.files}
+    assert mark.sub_reason in {code.id for code in LIBRARY_CODE if file in code.files}
     # An optimizer asks for the device of the model's variable: where there is a GPU, for that.
     assert (mark.certainty == "likely") == (mark.sub_reason == "optimizer_slot")
+
+
+def test_a_preprocessing_layer_is_named_as_the_model_has_it() -> None:
+    """A `TextVectorization` looks its words up by a `StringLookup` of its own."""
+    frame = line(
+        850, is_user=False, file="/site-packages/keras/src/layers/preprocessing/index_lookup.py"
+    )
+    found = blocker("request", "SelectV2", requested_device="/device:CPU:0", scope_frame=frame)
+    op = cpu_op("SelectV2", name="model_1/text_vectorization_1/SelectV2")
+
+    assert CAUSE.describe is not None
+    assert "(text_vectorization_1)" in CAUSE.describe([(op, found)]).title

@@ -8,9 +8,8 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.placement.registry import load, supported
-from traceanalyzer.placement.support import has_gpu_kernel
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Fix
 
 NEWEST = load(supported()[-1])
-WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not has_gpu_kernel(NEWEST, op)]
+WITHOUT = [op for op in NEWEST.ops if NEWEST.kernels(op) and not bool(NEWEST.gpu_kernels(op))]
 
 
 def said(op: str, **fields: str) -> FindingText:
@@ -44,8 +43,8 @@ def said(op: str, **fields: str) -> FindingText:
         ("DecodeAndCropJpeg", "file"),
         ("PrintV2", "text"),
         ("PaddingFIFOQueueV2", "queue"),
-        ("CreateSummaryFileWriter", "file of summaries"),
-        ("CloseSummaryWriter", "file of summaries"),
+        ("CreateSummaryFileWriter", "summary file"),
+        ("CloseSummaryWriter", "summary file"),
         ("ImportEvent", "summary"),
         ("ConditionalAccumulator", "accumulator"),
         ("RpcServer", "another process"),
@@ -132,5 +131,5 @@ def test_a_request_for_a_gpu_that_was_given_up_is_told() -> None:
     words = said("RandomShuffle", requested_device="/job:localhost/device:GPU:0")
 
     assert words.modifiers == ("soft_placement_fallback",)
-    assert "without a word" in words.why
+    assert "without a warning" in words.why
     assert said("RandomShuffle").modifiers == ()

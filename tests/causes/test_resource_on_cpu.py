@@ -8,8 +8,7 @@ from tests.causes.examples import Example, blocker, cpu_op, line, resource
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.resource_on_cpu import CAUSE
-from traceanalyzer.evidence.analysis import Analysis
-from traceanalyzer.evidence.explanations import PlacementExplanation
+from traceanalyzer.placement.explanations import PlacementExplanation
 
 
 def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:
@@ -30,7 +29,7 @@ def test_another_type_is_proposed_for_a_variable_of_int32_alone() -> None:
 
     assert codes["int32"] == [("tf.Variable(value, dtype=tf.int64)", True)]
     assert codes["float"] == [(None, False)]
-    assert "variables of int32" in titles["int32"]
+    assert "int32 variables" in titles["int32"]
     assert "int32" not in titles["float"]
 
 
@@ -59,19 +58,17 @@ def test_every_scope_that_a_resource_was_made_in_is_named() -> None:
     gathers = cpu_op("ResourceGather", function="", explanation=explanation)
     run = Example(title="", ops=({"name": "ResourceGather", "type": "ResourceGather"},)).run()
 
-    (finding,), failed = attribute(
-        Analysis(run=run, machine=None, cpu_ops=(gathers,)), all_causes()
-    )
+    (finding,), failed = attribute(run, [gathers], all_causes())
 
     assert not failed
     told = [e.text for b in finding.blockers for e in b.evidence]
     assert [b.cause for b in finding.blockers] == ["resource_on_cpu", "resource_on_cpu"]
     assert told == [
-        'table:0 is on /device:CPU:0: made within tf.device("cpu:0")',
-        'table:0 is on /device:CPU:0: made within tf.device("/CPU:0")',
+        'table:0 is on /device:CPU:0: created inside tf.device("cpu:0")',
+        'table:0 is on /device:CPU:0: created inside tf.device("/CPU:0")',
     ]
     (fix,) = finding.fixes
-    assert "outside of every scope for the CPU at train.py:3, train.py:6" in fix.text
+    assert "outside the CPU scopes (train.py:3, train.py:6)" in fix.text
     assert not fix.checked
 
 
@@ -91,8 +88,8 @@ def test_strings_are_on_the_host_by_design() -> None:
 @pytest.mark.parametrize(
     ("file", "harm", "told"),
     [
-        ("tensorflow/python/ops/data_flow_ops.py", "by_design", "one of TensorFlow's own"),
-        ("keras/src/backend/tensorflow/optimizer.py", "harmful", "one of Keras's own"),
+        ("tensorflow/python/ops/data_flow_ops.py", "by_design", "TensorFlow's own"),
+        ("keras/src/backend/tensorflow/optimizer.py", "harmful", "Keras's own"),
     ],
 )
 def test_nobody_is_told_to_change_the_scope_of_a_library(file: str, harm: str, told: str) -> None:

@@ -164,7 +164,7 @@ def test_each_function_that_xla_refuses_is_said_once_with_the_op_and_its_line(gp
     assert lines(found["lengths"])[:3] == [25, 10, 26]
     assert "no kernel for Eig (train.py:14)" in found["either"].title
     assert lines(found["either"]) == [30, 14, 31]
-    assert "it cannot take its argument x" in found["texts"].title
+    assert "it cannot use its argument x" in found["texts"].title
     assert {f.certainty for f in found.values()} == {"certain"}
 
 
@@ -200,7 +200,6 @@ def test_an_error_that_nothing_caught_is_said_and_reported() -> None:
     (found,) = [f for f in of.findings if f.cause == CAUSE.id]
     assert found.sub_reason == "not_caught"
     assert found.op_ids == ()
-    assert found.why.endswith("No handler of the program caught it.")
     assert found.id in {f.id for f in assemble(of).findings}
 
 

@@ -1,6 +1,6 @@
 """From TensorFlow's KernelDefs and OpDefs to the lines of the tables, without version ranges.
 
-What a line says stands in `traceanalyzer/placement/tables_file.py`, which reads them.
+What a line says stands in `traceanalyzer/placement/kernel_tables.py`, which reads them.
 """
 
 from __future__ import annotations

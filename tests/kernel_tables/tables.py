@@ -9,24 +9,26 @@ from typing import TYPE_CHECKING
 
 import traceanalyzer.placement
 from tests.kernel_tables.lines import by_op, definition_line, kernel_lines
-from traceanalyzer.placement import tables_file
-from traceanalyzer.placement.versions import minor_of, ranges, text
+from traceanalyzer.placement import kernel_tables
+from traceanalyzer.placement.kernel_tables import ALL, minor_of, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from traceanalyzer.placement.versions import Minor
+    from traceanalyzer.placement.kernel_tables import Minor
 
 __all__ = ["DATA", "Content", "Extraction", "add", "content_of", "read_extraction", "stored"]
 
 DATA = Path(traceanalyzer.placement.__path__[0]) / "data"
 
 HEADERS = {
-    tables_file.KERNELS: "Kernels for CPU, GPU and DEFAULT, of the wheels that versions.txt names.",
-    tables_file.DEFINITIONS: "Definitions of ops, of the wheels that versions.txt names.",
+    kernel_tables.KERNELS: (
+        "Kernels for CPU, GPU and DEFAULT, of the wheels that versions.txt names."
+    ),
+    kernel_tables.DEFINITIONS: "Definitions of ops, of the wheels that versions.txt names.",
 }
 FOOT = """# Written by python -m tests.kernel_tables, which says how to add a version: do not edit.
-# The form is described in traceanalyzer/placement/tables_file.py."""
+# The form is described in traceanalyzer/placement/kernel_tables.py."""
 EXEMPT_HEADER = f"""# Ops that need not be where the resources are that they take.
 {FOOT}
 """
@@ -68,26 +70,26 @@ def content_of(extraction: Extraction) -> Content:
         op.name: frozenset(a.name for a in op.attr if a.type.startswith("list(")) for op in ops
     }
     return {
-        tables_file.DEFINITIONS: {op.name: [definition_line(op)] for op in ops},
-        tables_file.KERNELS: {
+        kernel_tables.DEFINITIONS: {op.name: [definition_line(op)] for op in ops},
+        kernel_tables.KERNELS: {
             op: lines for op in kernels if (lines := kernel_lines(kernels[op], lists[op]))
         },
-        tables_file.COLOCATION_EXEMPT: {op: [""] for op in extraction.exempt},
+        kernel_tables.COLOCATION_EXEMPT: {op: [""] for op in extraction.exempt},
     }
 
 
 def stored(version: Minor) -> Content:
     """Return the lines that the tables have for a version."""
     content: Content = {}
-    for name in (tables_file.DEFINITIONS, tables_file.KERNELS):
-        paragraphs = tables_file.paragraphs(name)
+    for name in (kernel_tables.DEFINITIONS, kernel_tables.KERNELS):
+        paragraphs = kernel_tables.paragraphs(name)
         content[name] = {
             op: lines
             for op in paragraphs
-            if (lines := sorted(tables_file.lines_of(paragraphs[op], version)))
+            if (lines := sorted(kernel_tables.lines_of(paragraphs[op], version)))
         }
-    exempt = tables_file.lines_of(tables_file.read(tables_file.COLOCATION_EXEMPT), version)
-    content[tables_file.COLOCATION_EXEMPT] = {op: [""] for op in exempt}
+    exempt = kernel_tables.lines_of(kernel_tables.read(kernel_tables.COLOCATION_EXEMPT), version)
+    content[kernel_tables.COLOCATION_EXEMPT] = {op: [""] for op in exempt}
     return content
 
 
@@ -104,22 +106,22 @@ def add(extraction: Extraction, wheel: str, sha256: str) -> None:
         body = "\n".join(f"\n{op}\n" + "\n".join(paragraphs[op]) for op in sorted(paragraphs))
         (DATA / name).write_text(f"# {header}\n{FOOT}\n{body}\n", "utf-8")
     exempt = _paragraphs(
-        {v: contents[v][tables_file.COLOCATION_EXEMPT] for v in available}, available
+        {v: contents[v][kernel_tables.COLOCATION_EXEMPT] for v in available}, available
     )
-    (DATA / tables_file.COLOCATION_EXEMPT).write_text(
+    (DATA / kernel_tables.COLOCATION_EXEMPT).write_text(
         EXEMPT_HEADER + "".join(f"{exempt[op][0]} {op}\n" for op in sorted(exempt)), "utf-8"
     )
-    (DATA / tables_file.VERSIONS).write_text(
+    (DATA / kernel_tables.VERSIONS).write_text(
         VERSIONS_HEADER + "".join(f"{there[v]}\n" for v in available), "utf-8"
     )
-    for remembered in (tables_file.read, tables_file.paragraphs, tables_file.tabulated):
+    for remembered in (kernel_tables.read, kernel_tables.paragraphs, kernel_tables.tabulated):
         remembered.cache_clear()
 
 
 def _versions() -> dict[Minor, str]:
-    if not (DATA / tables_file.VERSIONS).exists():
+    if not (DATA / kernel_tables.VERSIONS).exists():
         return {}
-    lines = tables_file.words(tables_file.read(tables_file.VERSIONS))
+    lines = kernel_tables.words(kernel_tables.read(kernel_tables.VERSIONS))
     return {minor_of(line.split()[0]): line for line in lines}
 
 
@@ -139,3 +141,36 @@ def _paragraphs(
         ]
         for op, lines in held.items()
     }
+
+
+def ranges(versions: Iterable[Minor], available: Sequence[Minor]) -> str:
+    """Write a set of versions as ranges: `*`, `2.14-`, `-2.13`, `2.14`, `-2.12,2.15-2.17`.
+
+    An end is left open where the table of the oldest or newest version has it, so that a new
+    version changes only the lines of what changed in it.
+
+    Args:
+        versions: The versions, each an available one.
+        available: All of which there are tables, oldest first.
+    """
+    held = {*versions}
+    parts: list[str] = []
+    start: Minor | None = None
+    previous: Minor | None = None
+    for version in (*available, None):
+        if version is not None and version in held:
+            start = start or version
+            previous = version
+        elif start is not None and previous is not None:
+            parts.append(_range(start, previous, available))
+            start = previous = None
+    return ",".join(parts)
+
+
+def _range(first: Minor, last: Minor, available: Sequence[Minor]) -> str:
+    opens, closes = first == available[0], last == available[-1]
+    if opens and closes:
+        return ALL
+    if first == last and not opens and not closes:
+        return text(first)
+    return f"{'' if opens else text(first)}-{'' if closes else text(last)}"

@@ -14,8 +14,8 @@ import pandas as pd
 
 import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
+from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.evidence.candidates import Candidates
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ __all__ = ["Difference", "differences", "facts"]
 
 _WORDS: Final = frozenset(
     {
-        *("because", "code", "label", "message", "note", "reason", "settled_by", "text", "title"),
-        *("tool", "verdict", "why"),
+        *("answer", "because", "code", "label", "message", "note", "question", "reason"),
+        *("remarks", "settled_by", "text", "title", "tool", "verdict", "why"),
     }
 )
 _DRAWN: Final = frozenset({"event_lanes", "name_scopes", "picture"})

@@ -24,7 +24,7 @@ from tests.report.page.browsing import ARGUMENTS, chromium, visit
 from tests.report.page.made_ops import made_rows, report_of
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.events import event_timeline
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

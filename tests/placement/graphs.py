@@ -6,7 +6,7 @@
         node("sum", "AddV2", "x", "y:1", "^name", T="float", group="x"),
     )
     placed = graph.placed(gpus=2, soft=False)
-    placed.device("sum"), placed.decision("sum"), placed.why("sum")
+    placed.device("sum"), placed.decision("sum")
 
 Attributes are in the capture file's encoding: a type is plain text, `text("NHWC")` a string,
 `function("f")` a function; `attributes=None` leaves them out, as a full capture file does.
@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.capture_file.document import Graph
-from traceanalyzer.placement.blockers import blockers
+from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
+from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.nodes import Nodes, describe
 from traceanalyzer.placement.placer import (
     NO_CHANGES,
@@ -30,7 +31,6 @@ from traceanalyzer.placement.placer import (
     Setting,
     place,
 )
-from traceanalyzer.placement.reasons import Reasons, Why
 from traceanalyzer.placement.registry import Registry, load
 
 if TYPE_CHECKING:
@@ -229,25 +229,13 @@ class Placed:
         roots = self.placement.roots
         return roots[self.written.index(one)] == roots[self.written.index(other)]
 
-    def why(self, name: str) -> Why:
-        """Why a node is where it is."""
-        return Reasons(self.placement).of(self.written.index(name))
-
-    def removals(self, name: str) -> list[tuple[str, str, list[str]]]:
-        """What took devices away: (in which way, the member it comes from, which)."""
-        names = self.written.graph.names
-        return [
-            (r.kind.value, names[r.node], [short(d) for d in r.devices])
-            for r in self.why(name).removals
-        ]
-
     def doubt(self, name: str) -> str:
         """Why the replay may be wrong for a node."""
-        return Reasons(self.placement).doubt(self.written.index(name))
+        return doubts_of(self.placement).get(self.written.index(name), "")
 
     def blockers(self, name: str, device_type: str = "GPU") -> Blockers:
         """What keeps a node from a type of device."""
-        return blockers(self.placement, self.written.index(name), device_type)
+        return BlockerFinder(self.placement, device_type).of(self.written.index(name))
 
     def holds(self, name: str, device_type: str = "GPU") -> list[tuple[str, str]]:
         """What keeps it: (in which way, the node that it holds)."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.placement.graphs import Node, Written, node, written
 from tests.placement.test_placer import SETTINGS, graphs
-from traceanalyzer.placement.blockers import BlockerFinder, moved_without, without
+from traceanalyzer.placement.blockers import BlockerFinder, without
 from traceanalyzer.placement.devices import parse_device
 from traceanalyzer.placement.placer import place
 
@@ -81,22 +81,6 @@ def test_what_holds_a_node(lines: list[Node], default: str, holds: list[tuple[st
     placed = written(X, *lines).placed(default=default)
     assert sorted(placed.holds("n")) == sorted(holds)
     assert placed.blockers("n").is_complete
-
-
-def test_what_would_move_with_it_is_told() -> None:
-    graph = written(
-        X,
-        upper("s", "x", asked="/cpu:0"),
-        tanh("with", "x", group="s"),
-        node("shape", "Shape", "s", T="float"),
-        upper("other", "x"),
-        tanh("more", "x"),
-    )
-    placed = graph.placed()
-    found = placed.blockers("s").found
-    names = graph.graph.names
-    moved = moved_without(placed.placement, found)
-    assert [names[at] for at in moved] == ["s", "with", "shape"]
 
 
 def test_hundreds_that_ask_for_the_same_hold_a_group_together() -> None:

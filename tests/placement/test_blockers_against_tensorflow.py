@@ -15,7 +15,7 @@ import pytest
 
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.blockers import blockers
+from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.nodes import describe
 from traceanalyzer.placement.placer import Setting, place
@@ -260,10 +260,10 @@ def test_the_replay_has_the_op_where_tensorflow_has_it(case: Case) -> None:
 def test_what_is_found_is_what_holds_it(case: Case) -> None:
     target = case.target(frozenset())
     run, at = _run_of(case, frozenset())
-    found = blockers(_placed(case, run), at)
+    found = BlockerFinder(_placed(case, run)).of(at)
     names = [run.graph.names[b.node].rpartition("/")[2] for b in found.found]
     labels = {
-        (b.kind, name.replace(target, _TARGET), b.attributes)
+        (b.kind, name.replace(target, _TARGET), b.refused)
         for b, name in zip(found.found, names, strict=True)
     }
     assert _device(case, frozenset()) == _CPU

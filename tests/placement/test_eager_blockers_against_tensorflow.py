@@ -20,10 +20,10 @@ from tests.placement.eager_asking import (
 )
 from tests.placement.eager_calls import CALLS, Call, choices, drawn
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.blockers import eager_blockers
 from traceanalyzer.placement.eager import (
     place_eager,
 )
-from traceanalyzer.placement.eager_blockers import eager_blockers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class _Variant:
             made = op_of(moved.question(), plain_setting()).inputs[blocker.input]
             return moved if made.device == GPU else None
         if blocker.kind is BlockerKind.ATTRIBUTES:
-            return self._of_other_types(blocker.attributes)
+            return self._of_other_types(blocker.refused)
         return None
 
     def _of_other_types(self, attributes: Sequence[str]) -> _Variant | None:

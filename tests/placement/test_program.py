@@ -22,6 +22,7 @@ from traceanalyzer.capture_file.document import (
     Tensor,
 )
 from traceanalyzer.placement.devices import Machine
+from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.placer import Decision
 from traceanalyzer.placement.program import (
     FunctionPlacement,
@@ -29,7 +30,6 @@ from traceanalyzer.placement.program import (
     machine_of,
     place_program,
 )
-from traceanalyzer.placement.reasons import Reasons
 
 
 class Program:
@@ -140,9 +140,9 @@ def devices(placed: FunctionPlacement) -> dict[str, str]:
 
 
 def doubtful(placed: FunctionPlacement) -> set[str]:
-    reasons = Reasons(placed.placement)
+    doubts = doubts_of(placed.placement)
     names = placed.placement.nodes.graph.names
-    return {name for at, name in enumerate(names) if reasons.doubt(at)}
+    return {name for at, name in enumerate(names) if at in doubts}
 
 
 def only(placed: ProgramPlacement, name: str) -> FunctionPlacement:
@@ -359,7 +359,7 @@ def test_what_another_library_registers_for_tensorflows_op_is_not_taken() -> Non
 def test_the_kernels_of_another_version_prove_nothing(version: str | None) -> None:
     placed = place_program(bound_program().capture_file(version=version), ONE_GPU)
     assert not placed.kernels.exact
-    assert placed.kernels.proof.certainty == "likely"
+    assert placed.kernels.certainty == "likely"
     assert only(placed, "__inference_f_1")
 
 
@@ -370,9 +370,7 @@ def test_any_capture_file_is_placed(capture_file: CaptureFile) -> None:
         assert len(placed.eager) == len(capture_file.signatures)
         for found in placed.functions.values():
             for each in found:
-                reasons = Reasons(each.placement)
-                for at in range(len(each.placement.devices)):
-                    assert reasons.of(at).node == at
+                assert doubts_of(each.placement).keys() <= {*range(len(each.placement.devices))}
 
 
 def test_a_result_of_what_asks_for_no_device_is_in_doubt_with_all() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.architecture.toolchain import ROOT
 from tests.placement.asking import ask, registry_of_installed
 from traceanalyzer.placement.registry import load, nearest, supported
-from traceanalyzer.placement.support import support_of, usable_kernels
+from traceanalyzer.placement.support import support_of
 
 DATA = ROOT / "traceanalyzer" / "placement" / "data"
 NEWEST = load("2.21")
@@ -97,7 +97,7 @@ def test_a_node_that_two_kernels_match_has_none() -> None:
 
 def test_a_kernel_for_an_attribute_that_the_op_lacks_is_none() -> None:
     assert NEWEST.kernels("TopK")
-    assert not usable_kernels(NEWEST, "TopK")
+    assert not NEWEST.usable_kernels("TopK")
     assert NEWEST.find("TopK", "CPU", {"T": "float", "k": 1}) is None
     assert load("2.12").find("TopK", "CPU", {"T": "float", "k": 1}) is not None
 
@@ -106,7 +106,7 @@ def test_the_nearest_version_is_taken_and_said_to_be() -> None:
     assert nearest("2.15.1").exact
     assert nearest("2.15.1").registry is load("2.15")
     near = nearest("2.10.0")
-    assert (near.exact, near.registry.version, near.proof.certainty) == (False, "2.12", "likely")
+    assert (near.exact, near.registry.version, near.certainty) == (False, "2.12", "likely")
     assert not nearest(None).exact
     with pytest.raises(ValueError, match=r"no kernel table of TensorFlow 2\.11"):
         load("2.11")

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.placement.versions import (
+from tests.kernel_tables.tables import ranges
+from traceanalyzer.placement.kernel_tables import (
     covers,
     minor_of,
     nearest_minor,
-    ranges,
 )
 
 AVAILABLE = [(2, minor) for minor in range(12, 22)]

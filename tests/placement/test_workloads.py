@@ -23,10 +23,10 @@ from tests.emulator.oracle import the_oracle
 from tests.workloads import FAST, WORKLOADS, Workload
 from traceanalyzer.capture_file.document import SESSION
 from traceanalyzer.capture_file.files import read
-from traceanalyzer.placement.devices import Machine
+from traceanalyzer.placement.devices import Machine, machine_of, with_gpus
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, describe
 from traceanalyzer.placement.placer import Placement, Setting, place
-from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.registry import load
 
 if TYPE_CHECKING:

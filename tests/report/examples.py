@@ -11,9 +11,7 @@ import pandas as pd
 from tests.report.bad_input import HOSTILE_TEXTS, with_texts
 from tests.report.made_timeline import Made, MadeLane, made_timeline
 from traceanalyzer.model import (
-    EventTimeline,
     ExplainedShares,
-    IdleGap,
     PackedTable,
     Report,
     RunInfo,
@@ -24,6 +22,7 @@ from traceanalyzer.model import (
     ToolInfo,
     Unexplained,
 )
+from traceanalyzer.model.times import EventTimeline, IdleGap
 from traceanalyzer.report import document, views
 from traceanalyzer.report.ops import pack_ops
 
@@ -38,7 +37,8 @@ SCOPES_COLUMNS = ("parent", "name", "kind", "cpu_us", "device_us", "launch_us", 
 @cache
 def _document(name: str) -> Report:
     """Return a document with its ops packed too, as `assemble` does."""
-    report = document.load(Path(__file__).with_name("documents") / f"{name}.json")
+    file = Path(__file__).with_name("documents") / f"{name}.json"
+    report = document.loads(file.read_text())
     packed = _packed_ops(report, report.tables.ops)
     return replace(report, tables=replace(report.tables, all_ops=packed))
 

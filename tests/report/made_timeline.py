@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model import EventLane, EventTimeline, IdleGap
+from traceanalyzer.model.times import EventLane, EventTimeline, IdleGap
 from traceanalyzer.report.event_lanes import KINDS
 from traceanalyzer.report.packed import Numbers, Texts, pack
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model import LaneKind, PackedTable
+    from traceanalyzer.model import PackedTable
+    from traceanalyzer.model.times import LaneKind
 
 
 class Made(NamedTuple):

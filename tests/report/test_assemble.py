@@ -32,8 +32,9 @@ from tests.traces import (
 )
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Session
+from traceanalyzer.model.times import Steps
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.origin import command, recorded_at
+from traceanalyzer.report.run_info import run_info
 from traceanalyzer.report.sources import line_texts, shown_files
 from traceanalyzer.tables.eager_alignment import MARKER
 
@@ -171,7 +172,8 @@ def run_of(folder: Path, *, captured: bool = True, start_ns: int = 1, **more: An
 
 def test_the_command_is_that_of_the_capture(tmp_path: Path) -> None:
     words = ("traceanalyzer", "capture", "/srv/ann/train.py", "--key", "abc")
-    assert command(run_of(tmp_path, command=words)) == "traceanalyzer capture train.py --key ***"
+    made = run_info(run_of(tmp_path, command=words), (), Steps(source="missing"))
+    assert made.command == "traceanalyzer capture train.py --key ***"
 
 
 @pytest.mark.parametrize(
@@ -185,4 +187,5 @@ def test_the_command_is_that_of_the_capture(tmp_path: Path) -> None:
     ],
 )
 def test_when_it_was_recorded(tmp_path: Path, start_ns: int, at: str | None) -> None:
-    assert recorded_at(run_of(tmp_path, start_ns=start_ns)) == at
+    made = run_info(run_of(tmp_path, start_ns=start_ns), (), Steps(source="missing"))
+    assert made.recorded_at == at

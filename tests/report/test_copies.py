@@ -21,7 +21,7 @@ from tests.traces import (
     write,
     xspace,
 )
-from traceanalyzer.model import MovedOp
+from traceanalyzer.model.transfers import MovedOp
 from traceanalyzer.report.assemble import assemble
 
 if TYPE_CHECKING:

@@ -30,16 +30,17 @@ from traceanalyzer.model import TraceWhere
 from traceanalyzer.report import events as events_module
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.events import event_timeline
-from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
+from traceanalyzer.report.level_of_detail import Events, Kinds, together
 from traceanalyzer.report.packed import unpack
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.timeline_link import timeline_place
 
 if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
-    from traceanalyzer.model import EventTimeline, Report
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.times import EventTimeline
 
 
 def report_of(folder: Path, *planes: Any) -> Report:  # noqa: ANN401
@@ -148,33 +149,6 @@ def test_the_largest_gap_says_what_was_waited_for(tmp_path: Path) -> None:
     assert report.trace.gaps_total == 3
 
 
-@pytest.mark.parametrize(("longest_us", "named"), [(100, None), (4100, "op0:Where")])
-def test_an_op_is_named_for_a_gap_with_the_time_it_took_if_it_explains_some_of_it(
-    longest_us: int, named: str | None, tmp_path: Path
-) -> None:
-    small = [op(f"op{n}", "Where", us(20 + 100 * n, 100)) for n in range(longest_us // 100, 200)]
-    small.insert(0, op("op0", "Where", us(20, longest_us)))
-    report = report_of(
-        tmp_path,
-        host(
-            line("python")(step(1, us(0, 30_000))(call("f", us(10, 29_900), step=-7))),
-            thread("tf_Compute", 2)(
-                executor(us(12, 29_000), step=-7)(
-                    *small, op("mul", "MatMul", us(20_100, 10))(launch(us(20_102, 4), 1))
-                ),
-            ),
-        ),
-        gpu(0)(
-            stream(13, "Compute")(kernel("gemm", us(20_110, 10), op="mul:MatMul", correlation=1))
-        ),
-    )
-    assert report.trace is not None
-    first = report.trace.gaps[0]
-    assert (first.duration_us, first.phase, first.phase_us) == (20_110.0, "host_op", 20_000.0)
-    assert (first.op, first.op_us) == (named, None if named is None else longest_us)
-    assert (first.op_id is None) == (named is None)
-
-
 def test_a_place_in_the_trace_leads_to_its_moment(tmp_path: Path) -> None:
     report = report_of(tmp_path, *TRAINING)
 
@@ -257,18 +231,6 @@ def test_nothing_is_lost_however_much_stands_together(
         assert {e for _, e in after} <= {e for _, e in before}
         # What is long stays as it is.
         assert {(a, b) for a, b in before if b - a >= below} <= set(after)
-
-
-@given(several_lanes(), st.integers(1, 100))
-def test_the_threshold_leaves_no_more_than_asked(events: Events, most: int) -> None:
-    below = threshold(joined_from(events), most)
-    found, _ = together(events, below, KINDS)
-    lanes = np.count_nonzero(np.diff(events.begin))
-    assert len(found.what) <= max(most, lanes)
-    number = THRESHOLDS.index(below)
-    if number and len(found.what) <= most:
-        finer, _ = together(events, THRESHOLDS[number - 1], KINDS)
-        assert len(finer.what) > most
 
 
 def test_a_document_keeps_to_its_size(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

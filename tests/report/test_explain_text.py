@@ -14,10 +14,7 @@ from rich.console import Console
 
 from traceanalyzer.causes import Cause, all_causes
 from traceanalyzer.cli import main
-from traceanalyzer.report.explain_text import (
-    print_cause,
-    print_causes,
-)
+from traceanalyzer.report.explain_text import print_cause, print_causes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +71,7 @@ def test_a_misspelt_cause_is_one_line_that_names_what_is_meant(
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
     assert repr(name) in err
-    assert meant in err.partition("like it: ")[2]
+    assert meant in err.partition("similar: ")[2]
 
 
 def test_a_terminal_without_unicode() -> None:

@@ -20,7 +20,7 @@ from traceanalyzer.causes import all_causes
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 
 if TYPE_CHECKING:
     from traceanalyzer.causes import Cause

@@ -24,7 +24,7 @@ from traceanalyzer.run import load
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.model import Memory
+    from traceanalyzer.model.resources import Memory
 
 
 KIB = 1024
@@ -75,22 +75,15 @@ def test_times_count_from_the_runs_first_event_and_ops_are_named_with_type(
     assert found.allocators_total is None
 
 
-@pytest.mark.parametrize(
-    ("in_use", "said"),
-    [
-        (8.9, ()),
-        (
-            9.0,
-            ("GPU_0_bfc was 90 % full at its peak (9.00 GB of 10.0 GB)",),
-        ),
-    ],
-)
-def test_a_device_that_is_nearly_full(tmp_path: Path, in_use: float, said: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("in_use", "is_said"), [(8.9, False), (9.0, True)])
+def test_a_device_that_is_nearly_full(tmp_path: Path, in_use: float, *, is_said: bool) -> None:
     size = round(in_use * GB)
     record = allocation(size, us(1), in_use=size, available=10 * GB - size)
 
     remarks = told(tmp_path, record).remarks
-    assert tuple(remark.partition(":")[0] for remark in remarks) == said
+    assert any(
+        "GPU_0_bfc was 90 % full at its peak (9.00 GB of 10.0 GB)" in r for r in remarks
+    ) == (is_said)
 
 
 def test_growth_names_what_grows_and_on_which_host(tmp_path: Path) -> None:
@@ -104,12 +97,9 @@ def test_growth_names_what_grows_and_on_which_host(tmp_path: Path) -> None:
 
     found = told(tmp_path, steps, hosts=2)
 
-    assert found.remarks == tuple(
-        f"GPU_0_bfc of h{k} had more in use at the end of each of 5 steps than at the end of "
-        "the one before, 2.05 kB a step; most of it belongs to kept: something is kept from "
-        "step to step, and if that goes on a long run reaches the limit."
-        for k in range(2)
-    )
+    for name, remark in zip(("h0", "h1"), found.remarks, strict=True):
+        assert f"GPU_0_bfc of {name} grew in each of 5 steps, by 2.05 kB per step" in remark
+        assert "most of it belongs to kept" in remark
     growth = found.allocators[0].growth
     assert growth is not None
     assert (growth.first_bytes, growth.last_bytes) == (2048, 5 * 2048)
@@ -127,7 +117,4 @@ def test_records_that_do_not_add_up(tmp_path: Path, in_use: int, lost: str) -> N
     size = abs(in_use - KIB - KIB // 2)
     text = f"{size / 1000:.2f} kB" if size > 1000 else f"{size} bytes"
     (remark,) = found.remarks
-    assert remark == (
-        f"The records of GPU_0_bfc do not add up: {lost} of {text} before its peak are not in "
-        "the trace."
-    )
+    assert f"{lost} of {text} before its peak" in remark

@@ -18,7 +18,6 @@ from traceanalyzer.cli import main
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.placement.registry import nearest
 from traceanalyzer.placement.support import support_of
-from traceanalyzer.report.assemble import assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,19 +160,6 @@ def test_the_terminal_begins_with_what_costs_most(
     assert -1 not in places[:SHOWN_IN_TERMINAL]
     assert set(places[SHOWN_IN_TERMINAL:]) == {-1}
     assert f"and {FINDINGS - SHOWN_IN_TERMINAL} more" in said
-
-
-def test_what_is_by_design_is_never_named_first_by_the_verdict(tmp_path: Path) -> None:
-    """However much it costs: there is nothing to mend."""
-    costs = dict.fromkeys(types(), 10) | {STRINGS: 5000, DATASET: 9000, DEAREST: 20}
-    report = assemble(diagnose(made(tmp_path, costs).run))
-
-    assert [[o.type for o in f.ops] for f in report.findings[-2:]] == [
-        ["Iterator::Shuffle"],
-        [STRINGS],
-    ]
-    assert {f.harm for f in report.findings[-2:]} == {"by_design"}
-    assert f"first of all: {DEAREST} " in report.summary.verdict
 
 
 def order(run: Run, rules: Sequence[Cause] | None = None) -> list[tuple[str, str]]:

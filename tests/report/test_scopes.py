@@ -24,7 +24,8 @@ from traceanalyzer.report.scopes import scopes
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.model import Cell, Scopes
+    from traceanalyzer.model import Cell
+    from traceanalyzer.model.times import Scopes
 
 
 def at(found: Scopes | None) -> dict[str, dict[str, Cell]]:
@@ -72,19 +73,6 @@ def test_the_call_that_was_inlined_is_no_scope(tmp_path: Path) -> None:
     # A call alone is an op like any other, and not nothing.
     found = at(made(tmp_path, op("PartitionedCall/", "Relu", us(0, 10))))
     assert [path.split(" > ")[-1] for path in found][-1] == "PartitionedCall"
-
-
-def test_small_nodes_are_folded_and_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(subject, "_MAX_NODES", 3)
-    found = made(tmp_path, *(op(f"m/a{k}", "Relu", us(100 * k, 10 - k)) for k in range(5)))
-    assert found is not None
-    rows = at(found)
-    assert list(rows) == ["m", "m > a0", "m > a1", "m > 3 smaller"]
-    assert rows["m > 3 smaller"]["cpu_us"] == 8.0 + 7.0 + 6.0
-    assert (rows["m > 3 smaller"]["kind"], rows["m > 3 smaller"]["ops"]) == ("others", 3)
-    assert found.nodes.total_rows == 6
 
 
 def test_what_is_kept_is_a_tree_whatever_is_cut(

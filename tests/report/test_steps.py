@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.traces import call, eager, event, host, line, step, thread, us, write, xspace
-from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.model.times import StepKinds, Steps
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.run import load
 
@@ -70,7 +70,7 @@ def test_steps_that_the_recording_cut_are_counted_and_left_out(tmp_path: Path) -
         source="markers",
         note=(
             "marked train (step_num, unmarked call); left out of the figures: "
-            "1 of which the recording holds only a part"
+            "1 recorded only in part"
         ),
         count=3,
         kinds=StepKinds(regular=2, warm_up=0, outlier=0, partial=1),
@@ -84,7 +84,7 @@ def test_steps_that_the_recording_cut_are_counted_and_left_out(tmp_path: Path) -
     [
         (
             (line("python")(call("__inference_f_1", us(10 * k, 8)) for k in range(4)),),
-            "the program calls f over and over, and each call begins a step",
+            "the program calls f repeatedly, and each call begins a step",
         ),
         (
             (
@@ -94,7 +94,7 @@ def test_steps_that_the_recording_cut_are_counted_and_left_out(tmp_path: Path) -
                     for kind, at in (("Mul", 0), ("Sum", 10), ("AssignSub", 20))
                 ),
             ),
-            "the program runs the same 3 ops over and over",
+            "the program runs the same 3 ops repeatedly",
         ),
     ],
 )
@@ -103,8 +103,8 @@ def test_inferred_steps_are_said_to_be(tmp_path: Path, lines: tuple[Line, ...], 
 
     assert found.source == "inferred"
     assert found.note == (
-        f"nothing in the trace marks steps; inferred: {note}; "
-        "left out of the figures: 1 of which the recording holds only a part"
+        f"the trace marks no steps; inferred: {note}; "
+        "left out of the figures: 1 recorded only in part"
     )
     assert found.kinds == StepKinds(regular=3, warm_up=0, outlier=0, partial=1)
 
@@ -114,6 +114,6 @@ def test_no_steps(tmp_path: Path) -> None:
 
     assert steps_of(run) == Steps(
         source="missing",
-        note="nothing in the trace marks steps, and nothing in it repeats exactly",
+        note="the trace marks no steps, and nothing in it repeats exactly",
         count=0,
     )

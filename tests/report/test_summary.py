@@ -56,10 +56,10 @@ def test_without_steps_no_total_is_said_to_be_of_each_step() -> None:
     backs = tuple(replace(back, count_per_step=None) for back in run.copy_graph.read_backs)
     without_steps = replace(run, copy_graph=replace(run.copy_graph, read_backs=backs))
 
-    assert "Read back each step: " in printed(run, 160)
+    assert "Device-to-host sync each step: " in printed(run, 160)
     said = printed(without_steps, 160)
-    assert "Read back: " in said
-    assert "waits 96.0 ms in all" in said
+    assert "Device-to-host sync: " in said
+    assert "waits 96.0 ms in total" in said
 
 
 @pytest.mark.parametrize("width", [40, 160])

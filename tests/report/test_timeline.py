@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.test_costs import run_of, run_of_two_gpus, training
+from tests.test_costs import run_of, run_of_two_gpus
 from tests.traces import (
     eager,
     event,
@@ -25,8 +24,8 @@ from tests.traces import (
 from traceanalyzer.costs import Costs
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.report.assemble import assemble
-from traceanalyzer.report.page import render_page
-from traceanalyzer.report.step_phases import step_phases
+from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.timeline import critical_paths, timeline
 from traceanalyzer.run import load
 
@@ -104,15 +103,8 @@ def test_what_is_not_attributed_is_not_proved() -> None:
     assert path.proved_share == 0.6
 
 
-def test_there_is_no_path_through_a_program_of_which_nothing_is_recorded() -> None:
-    python = line("python")(step(0, us(0, 100))(event("PjitFunction(f)", us(5, 90))))
-    device = stream(13, "Compute")(kernel("fusion", us(10, 85)))
-
-    assert critical_paths(Costs(run_of(host(python), gpu(0, device)))) == ()
-
-
 def test_of_several_devices_the_one_that_computed_least_is_told(run: Run) -> None:
-    found = step_phases(run)
+    found = steps_of(run).phases
 
     assert found is not None
     assert found.device == "/device:GPU:0"
@@ -120,25 +112,3 @@ def test_of_several_devices_the_one_that_computed_least_is_told(run: Run) -> Non
     for row in found.steps.records():
         assert (row["kind"], row["duration_us"]) == ("regular", 100.0)
         assert (row["compute_us"], row["host_op_us"]) == (22.0, 40.0)
-
-
-def test_without_a_device_it_is_the_programs_own_thread() -> None:
-    python = line("python")(
-        *(training(k, 100 * k, eager("Eig", us(100 * k + 30, 40))) for k in range(3))
-    )
-    found = step_phases(run_of(host(python)))
-
-    assert found is not None
-    assert found.device is None
-    assert [step["host_op_us"] for step in found.steps.records()] == [56.0, 56.0, 56.0]
-
-
-def test_a_host_without_a_device_hides_no_device_of_another(run: Run) -> None:
-    python = line("python")(
-        *(training(k, 100 * k, eager("Eig", us(100 * k + 30, 40))) for k in range(3))
-    )
-    of_programs = replace(run_of(host(python)).hosts[0], name="worker")
-    found = step_phases(replace(run, hosts=(of_programs, *run.hosts)))
-
-    assert found is not None
-    assert (found.host, found.device) == (run.hosts[0].name, "/device:GPU:0")

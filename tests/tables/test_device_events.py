@@ -26,13 +26,12 @@ from traceanalyzer.tables.device_events import (
     DeviceEvents,
     device_events,
 )
-from traceanalyzer.tables.host_ops import host_ops
+from traceanalyzer.tables.host_ops import host_ops, host_plane
 
 
 def events(*planes: Any) -> DeviceEvents:  # noqa: ANN401  # words of the language
     trace = decode(xspace(*planes))
-    hosts = [host_ops(p) for p in trace.planes if p.name == "/host:CPU"]
-    return device_events(trace, hosts[0] if hosts else None)
+    return device_events(trace, host_ops(host_plane(trace)))
 
 
 def on_gpu(*inside: Any) -> DeviceEvents:  # noqa: ANN401

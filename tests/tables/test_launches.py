@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from traceanalyzer.tables.launches import launched_by
+from traceanalyzer.tables.device_events import launched_by
 
 NONE = -1
 US, MS = 10**6, 10**9

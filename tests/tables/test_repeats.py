@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceanalyzer.tables.repeats import pieces, repeat
+from traceanalyzer.tables.step_inference import pieces, repeat
 
 
 def codes(text: str) -> np.ndarray:

@@ -33,7 +33,7 @@ ENDS = ("producer_name", "consumer_name")
 
 
 def copies(*planes: Any) -> Any:  # noqa: ANN401  # words of the language
-    return tables_of(*planes).copies
+    return tables_of(*planes).transfers
 
 
 def linked(tables: Any) -> list[tuple]:  # noqa: ANN401  # tables of a host

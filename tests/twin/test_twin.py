@@ -16,7 +16,8 @@ from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
 from traceanalyzer.placement.dataset_calls import functions_of_datasets
-from traceanalyzer.placement.program import machine_of, place_program, with_gpus
+from traceanalyzer.placement.devices import machine_of, with_gpus
+from traceanalyzer.placement.program import place_program
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
@@ -133,7 +134,11 @@ def on_the_cpu():
             on_the_cpu()
         """,
         # A question that the recorder does not see.
-        'train() if os.environ.get("HAS_GPU") else on_the_cpu()',
+        """
+        where = "/gpu:0" if os.environ.get("HAS_GPU") else "/cpu:0"
+        with tf.device(where):
+            train()
+        """,
     ],
 )
 def test_a_device_that_depends_on_the_gpus_found_is_never_certain(

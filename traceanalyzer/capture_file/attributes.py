@@ -2,6 +2,13 @@
 
 Numbers of fields and types are those of attr_value.proto, tensor.proto, tensor_shape.proto and
 types.proto in TensorFlow's `core/framework`.
+
+The values of attributes: a type is plain text, TensorFlow's DataType in lower case without `DT_`
+("float", "int32", "resource", "float_ref"); int, float, bool as such; a list a list; a string
+{"s": text}, cut after 1000 characters; a shape {"shape": [size, -1 if unknown] or null for an
+unknown rank}; a tensor {"tensor": type, "shape": ...}, never with its contents; a function
+{"func": name}; a float that JSON has no number for {"float": "nan" | "inf" | "-inf"}; null where it
+is not set.
 """
 
 from __future__ import annotations
@@ -18,44 +25,13 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = ["AttributePool", "attribute_of_entry", "finite", "type_name"]
-
-_TYPES: Final = {
-    0: "invalid",
-    1: "float",
-    2: "double",
-    3: "int32",
-    4: "uint8",
-    5: "int16",
-    6: "int8",
-    7: "string",
-    8: "complex64",
-    9: "int64",
-    10: "bool",
-    11: "qint8",
-    12: "quint8",
-    13: "qint32",
-    14: "bfloat16",
-    15: "qint16",
-    16: "quint16",
-    17: "uint16",
-    18: "complex128",
-    19: "half",
-    20: "resource",
-    21: "variant",
-    22: "uint32",
-    23: "uint64",
-    24: "float8_e5m2",
-    25: "float8_e4m3fn",
-    26: "float8_e4m3fnuz",
-    27: "float8_e4m3b11fnuz",
-    28: "float8_e5m2fnuz",
-    29: "int4",
-    30: "uint4",
-    31: "int2",
-    32: "uint2",
-    33: "float4_e2m1fn",
-}
+_TYPES: Final = (  # by their numbers
+    *("invalid", "float", "double", "int32", "uint8", "int16", "int8", "string", "complex64"),
+    *("int64", "bool", "qint8", "quint8", "qint32", "bfloat16", "qint16", "quint16", "uint16"),
+    *("complex128", "half", "resource", "variant", "uint32", "uint64", "float8_e5m2"),
+    *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "int4", "uint4"),
+    *("int2", "uint2", "float4_e2m1fn"),
+)
 _REFERENCES: Final = 100  # a reference's number is its type's and this
 _LONGEST: Final = 1000  # characters of a text, entries of a list
 _LIST, _FUNCTION, _FUNCTION_IN_LIST = 1, 10, 9
@@ -70,7 +46,6 @@ class AttributePool:
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.sets: list[Attributes] = []
         self._index: dict[str, int] = {}
         self._by_wire: dict[tuple[bytes, ...], int] = {}
@@ -86,7 +61,7 @@ class AttributePool:
     def add_entries(self, entries: list[bytes | memoryview]) -> int:
         """Return the index of the set that a NodeDef's `attr` entries make.
 
-        Most nodes repeat the bytes of another; only what is new is decoded.
+        Most nodes repeat the bytes of another; only new ones are decoded.
 
         Raises:
             BrokenMessageError: An entry is no message.
@@ -117,18 +92,17 @@ def attribute_of_entry(entry: bytes | memoryview) -> tuple[str, Json]:
 
 def type_name(number: int) -> str:
     """Return the name of a type by its number in types.proto: `float`, `resource`, `int32_ref`."""
-    if number > _REFERENCES:
-        return f"{_TYPES.get(number - _REFERENCES, f'dtype{number - _REFERENCES}')}_ref"
-    return _TYPES.get(number, f"dtype{number}")
+    plain = number - _REFERENCES if number > _REFERENCES else number
+    name = _TYPES[plain] if plain < len(_TYPES) else f"dtype{plain}"
+    return f"{name}_ref" if number > _REFERENCES else name
 
 
 def finite(number: float) -> Json:
-    """Return a float as JSON can hold it: what is not a number as `{"float": ...}`."""
+    """Return a float for JSON; infinities and NaN become `{"float": ...}`."""
     return number if math.isfinite(number) else {"float": str(number)}
 
 
 def _value(data: memoryview) -> Json:
-    """Decode an AttrValue; None for one that is not set."""
     value: Json = None
     for number, field, _ in fields(data):
         if number == _LIST:
@@ -141,7 +115,6 @@ def _value(data: memoryview) -> Json:
 
 
 def _list(data: memoryview) -> list[Json]:
-    """Decode an AttrValue.ListValue."""
     values: list[Json] = []
     for number, field, _ in fields(data):
         if len(values) >= _LONGEST:
@@ -158,7 +131,6 @@ def _list(data: memoryview) -> list[Json]:
 
 
 def _varints(data: memoryview) -> Iterator[int]:
-    """Walk packed varints."""
     value = shift = 0
     for byte in data:
         value |= (byte & 0x7F) << shift
@@ -214,7 +186,6 @@ def _text(data: memoryview) -> str:
 
 
 def _function(field: int | memoryview) -> Json:
-    """Decode a NameAttrList; its attributes are those of the function's own instantiation."""
     name = ""
     for number, inner, _ in fields(_bytes(field)):
         if number == 1:
@@ -227,7 +198,6 @@ def _shape(field: int | memoryview) -> Json:
 
 
 def _sizes(data: memoryview) -> Json:
-    """Decode a TensorShapeProto."""
     sizes: list[Json] = []
     for number, field, _ in fields(data):
         if number == 2:  # noqa: PLR2004 - dim
@@ -242,7 +212,6 @@ def _sizes(data: memoryview) -> Json:
 
 
 def _tensor(field: int | memoryview) -> Json:
-    """Decode type and shape of a TensorProto; its contents are passed over."""
     dtype = _TYPES[0]
     shape: Json = []
     for number, inner, _ in fields(_bytes(field)):

@@ -19,10 +19,17 @@ from traceanalyzer.capture_file.document import (
     OF_MACHINE,
     UNKNOWN,
     CaptureFile,
+    CaughtError,
     Definition,
+    EagerSequence,
     Levels,
     Note,
+    RegisteredKernel,
+    Resource,
     Session,
+    SessionConfig,
+    Signature,
+    VisibilityChoice,
 )
 from traceanalyzer.capture_file.dumps import read_dumps
 from traceanalyzer.capture_file.gpu_answers import GpuAnswers
@@ -35,7 +42,7 @@ from traceanalyzer.trace.printable import printable
 from traceanalyzer.trace.profile_options import profile_options_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias, TypeVar
 
     from traceanalyzer.capture_file.document import Frame, Json, Scope
@@ -45,12 +52,10 @@ if TYPE_CHECKING:
     _Object: TypeAlias = dict[str, Json]
     _Record = TypeVar("_Record")
 
-__all__ = ["GRAPHS", "JOURNAL", "build"]
-
 JOURNAL: Final = "journal.jsonl"
 GRAPHS: Final = "graphs"
 
-# They stand where a record is damaged to which others point by number.
+# They replace damaged records to which others point by number.
 _NO_SESSION: Final[_Object] = {"method": "unknown", "start_ns": 0, "reason": "not recorded"}
 _NO_SIGNATURE: Final[_Object] = {
     "op": "",
@@ -76,14 +81,12 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     source: SourceLines | None = None,
     command: Sequence[str] | None = None,
 ) -> CaptureFile:
-    """Make the capture file of a capture; what is missing or broken is told in its notes.
+    """Make the capture file of a capture; its notes say what is missing or broken.
 
     Args:
         work: The capture's working folder, with `journal.jsonl` and `graphs/`.
         host: Name of the host, as in the trace's file name.
-        log: TensorFlow's lines about devices.
         log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
-        gpus: What NVML says of each GPU.
         folder: Where the capture file will lie; by default where the first session's trace does.
         source: What reads the text of the program's lines; None to leave it out.
         command: The words of the command line that made the capture; None where none did.
@@ -91,13 +94,15 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     Returns:
         The capture file, within its size limit.
     """
-    journal, pools, reader = read_journal(work / JOURNAL), Pools(), _Reader()
+    journal, pools = read_journal(work / JOURNAL), Pools()
     definitions = _first_of_each_name(
         d for record in journal.many["function"] if (d := pools.definition(record)) is not None
     )
     if folder is None:
         folder = _folder_of_first(journal.many["session"])
-    dumped = read_dumps(work / GRAPHS, pools.attributes, [d.name for d in definitions])
+    functions, dump_notes = read_dumps(
+        work / GRAPHS, pools.attributes, [d.name for d in definitions]
+    )
     eager = pools.eager(journal.last.get("eager", {}))
     errors = [pools.error(record) for record in journal.many["error"]]
     choices = _last_of_each_way(journal)
@@ -112,6 +117,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         resources=len(eager["resources"]),
         sessions=len(journal.many["session"]),
     )
+    reader = _Reader(decoder)
     frames, source_notes = source.add(decoder.frames) if source else (decoder.frames, ())
     devices = _devices(journal, decoder.frames)
     chosen = _chosen(decoder.scopes, decoder.frames)
@@ -128,63 +134,50 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         log_source=log_source,
         sessions=tuple(
             _with_levels(session, folder)
-            for session in reader.all_of(journal.many["session"], decoder.session, _NO_SESSION)
+            for session in reader.all_of(Session, journal.many["session"], _NO_SESSION)
         ),
-        errors=reader.all_of(errors, decoder.error),
+        errors=reader.all_of(CaughtError, errors),
         visibility=reader.all_of(
-            (_with_manner(record, decoder.frames) for record in visibility),
-            decoder.visibility_choice,
+            VisibilityChoice, (_with_manner(record, decoder.frames) for record in visibility)
         ),
-        session_configs=reader.all_of(journal.many["session_config"], decoder.session_config),
+        session_configs=reader.all_of(SessionConfig, journal.many["session_config"]),
         frames=frames,
         scopes=tuple(_of_machine(scope, by_answer) for scope in decoder.scopes),
         chosen=chosen,
         attributes=decoder.attributes,
         definitions=definitions,
-        functions=dumped.functions,
-        signatures=reader.all_of(eager["signatures"], decoder.signature, _NO_SIGNATURE),
-        resources=reader.all_of(eager["resources"], decoder.resource, _NO_RESOURCE),
-        kernels=reader.all_of(_kernels(journal), decoder.kernel),
-        sequences=reader.all_of(eager["sequences"], decoder.sequence),
-        notes=reader.all_of(journal.many["note"], decoder.note),
+        functions=tuple(functions),
+        signatures=reader.all_of(Signature, eager["signatures"], _NO_SIGNATURE),
+        resources=reader.all_of(Resource, eager["resources"], _NO_RESOURCE),
+        kernels=reader.all_of(RegisteredKernel, _kernels(journal)),
+        sequences=reader.all_of(EagerSequence, eager["sequences"]),
+        notes=reader.all_of(Note, journal.many["note"]),
     )
     damage = _notes(journal, pools.damaged + reader.damaged)
-    notes = (*capture_file.notes, *dumped.notes, *damage, *source_notes)
+    notes = (*capture_file.notes, *dump_notes, *damage, *source_notes)
     return bounded(replace(capture_file, notes=notes))
 
 
 class _Reader:
-    """Decodes records and counts those that are damaged.
+    """Decodes records of the journal and counts those that are damaged."""
 
-    Attributes:
-        damaged: How many were.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
         self.damaged = 0
 
     def all_of(
-        self,
-        records: Iterable[Json],
-        decode: Callable[[_Object], _Record],
-        stand_in: _Object | None = None,
+        self, kind: type[_Record], records: Iterable[Json], stand_in: _Object | None = None
     ) -> tuple[_Record, ...]:
         """Decode records; a damaged one is left out, or replaced so that numbers stay right."""
-        return tuple(self._decoded(records, decode, stand_in))
-
-    def _decoded(
-        self,
-        records: Iterable[Json],
-        decode: Callable[[_Object], _Record],
-        stand_in: _Object | None,
-    ) -> Iterator[_Record]:
+        found = []
         for record in records:
             try:
-                yield decode(record if isinstance(record, dict) else {})
+                found.append(self._decoder.record(kind, record))
             except DamagedDocumentError:
                 self.damaged += 1
                 if stand_in is not None:
-                    yield decode(stand_in)
+                    found.append(self._decoder.record(kind, stand_in))
+        return tuple(found)
 
 
 def _facts(journal: Journal, kind: str) -> _Object | None:
@@ -236,7 +229,6 @@ def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
 
 
 def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
-    """Return the lines of the program that may enter another scope on another machine."""
     asking = {scope.frame for scope in scopes if _names_cpu(scope)}
     lines = sorted(at for at in asking if at != UNKNOWN and frames[at].is_user)
     return frozenset(at for at in lines if may_choose_device(frames[at]))

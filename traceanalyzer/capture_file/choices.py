@@ -1,7 +1,7 @@
 """What a program may choose by the GPUs that it finds, as far as its source shows.
 
 Most programs ask which GPUs there are to print them, or to let their memory grow: that changes
-nothing else. Others choose a device, a type or a branch by the answer, and do otherwise with a GPU.
+nothing else. Others choose a device, a type or a branch by the answer: they differ with a GPU.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Frame
-
-__all__ = ["may_choose", "may_choose_device", "questions_without_tensorflow"]
 
 # What else a program learns of GPUs from: modules, and parts of texts.
 _MODULES: Final = frozenset({"GPUtil", "gpustat", "nvidia_smi", "py3nvml", "pynvml"})
@@ -55,8 +53,6 @@ def may_choose(file: str, line: int, *, is_script: bool) -> bool:
     """Return whether a program may go by the answer to a question which GPUs there are.
 
     Args:
-        file: The file that asks.
-        line: Its line.
         is_script: Whether no other file can import what this one keeps of the answer.
     """
     tree = syntax_of(file)
@@ -111,7 +107,7 @@ def _has_globals(function: ast.AST) -> bool:
 
 
 def _without_raised(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk what is in a statement, but not the errors that it raises: these end the program."""
+    """Walk the nodes of a statement, but not the errors that it raises: these end the program."""
     yield node
     if not isinstance(node, ast.Raise):
         for child in ast.iter_child_nodes(node):

@@ -1,7 +1,7 @@
 """A command line that may be shown to others: without secrets, and naming no folder of its author.
 
 Which arguments are secrets can only be guessed, from their names and from the form of keys that
-well-known services give out. What is masked without need still shows what to fill in.
+well-known services give out. A word that is masked without need still shows what to fill in.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MASK", "shown_command", "without_secrets"]
-
 MASK: Final = "***"
 _MOST: Final = 200  # words
-_LONGEST: Final = 300  # characters of a word; a command is to be read, and searched in no time
+_LONGEST: Final = 300  # characters of a word; a command must stay readable and quick to search
 _CUT: Final = "..."
 
 # `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. That `monkey` is one of them
@@ -42,10 +40,7 @@ _SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command line, what looks like a secret masked.
 
-    What is very long is cut.
-
-    Args:
-        words: The words, as a program gets them.
+    Very long words are cut.
     """
     found = []
     is_secret = False
@@ -64,9 +59,6 @@ def shown_command(words: Sequence[str]) -> str:
     """Return a command line as it is shown: secrets masked, folders named by their last part.
 
     Paths relative to where the program was started stay: they name folders of the program.
-
-    Args:
-        words: The words, as a program gets them.
     """
     return " ".join(_quoted(_without_folders(word)) for word in without_secrets(words))
 
@@ -78,7 +70,7 @@ def _masked(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as it is typed; the mask is to be filled in, and is no reason for quotes."""
+    """Return a word as it is typed; the mask, which a reader replaces, needs no quotes."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 

@@ -1,58 +1,57 @@
-"""From a capture file's JSON to its records; nothing in the file is trusted.
+"""Reads the records of a capture file from its JSON, by the types of their fields.
 
-Every type and every index is checked here, once, so that no reader of the records need do so.
+Nothing in a file is trusted: every type and every index is checked here, once, so that no reader of
+the records need do so. A key that is missing has the field's default.
 """
 
 from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from types import NoneType
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NoReturn,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
 from traceanalyzer.capture_file.document import (
     LARGEST,
-    NO_SOURCE,
     OF_ANOTHER,
     OF_OP,
     UNKNOWN,
+    Attributes,
     CaptureFile,
-    CaughtError,
     Definition,
     EagerSequence,
     Frame,
-    Function,
     Graph,
+    Index,
     Instance,
-    Levels,
-    Note,
+    Json,
     Partition,
-    RegisteredKernel,
-    Resource,
     Scope,
-    Session,
-    SessionConfig,
-    Signature,
     Tensor,
-    VisibilityChoice,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from traceanalyzer.capture_file.document import Attributes, Json, Shape
-
-    _Object: TypeAlias = dict[str, Json]
-    _Record = TypeVar("_Record")
-
-__all__ = ["DamagedDocumentError", "Decoder", "capture_file_of"]
+_Object: TypeAlias = dict[str, Json]
+_Record = TypeVar("_Record")
+_Reader: TypeAlias = "Callable[[Decoder, Any, str], Any]"
 
 _TENSOR_PARTS: Final = 5
+_COLUMNS: Final = (Definition, Graph, Partition, EagerSequence)  # records of columns, equally long
 
 
 class DamagedDocumentError(Exception):
@@ -66,59 +65,26 @@ def capture_file_of(document: Json) -> CaptureFile:
         DamagedDocumentError: A key is missing, of a wrong type, or points nowhere.
     """
     whole = _object(document, "document")
+    frames, scopes = _list(whole.get("frames"), "frames"), _list(whole.get("scopes"), "scopes")
     decoder = Decoder(
-        strings=_texts(whole, "strings"),
-        frames=_list(whole, "frames"),
-        scopes=_list(whole, "scopes"),
-        origins=_list(whole, "scope_origins") if "scope_origins" in whole else (),
-        attributes=_list(whole, "attributes"),
-        signatures=len(_list(whole, "signatures")),
-        resources=len(_list(whole, "resources")),
-        sessions=len(_list(whole, "sessions")),
+        strings=_listed(whole.get("strings"), "strings", {str}, "texts"),
+        frames=frames,
+        scopes=scopes,
+        texts=_list(whole.get("frame_texts", [None] * len(frames)), "frame_texts"),
+        origins=_list(whole.get("scope_origins", [None] * len(scopes)), "scope_origins"),
+        attributes=_list(whole.get("attributes"), "attributes"),
+        **{k: len(_list(whole.get(k), k)) for k in ("signatures", "resources", "sessions")},
     )
-    return CaptureFile(
-        tool=_text(whole, "tool"),
-        host=_text(whole, "host"),
-        complete=_flag(whole, "complete"),
-        command=None if whole.get("command") is None else tuple(_texts(whole, "command")),
-        environment=_object_or_none(whole, "environment"),
-        devices=_object_or_none(whole, "devices"),
-        gpus=tuple(_object(gpu, "gpus") for gpu in _list(whole, "gpus")),
-        log=tuple(_texts(whole, "log")),
-        log_source=_text(whole, "log_source"),
-        sessions=_each(whole, "sessions", decoder.session),
-        notes=_each(whole, "notes", decoder.note),
-        errors=_each(whole, "errors", decoder.error),
-        visibility=_each(whole, "visibility", decoder.visibility_choice)
-        if "visibility" in whole
-        else (),
-        session_configs=_each(whole, "session_configs", decoder.session_config)
-        if "session_configs" in whole
-        else (),
-        frames=_with_texts(decoder.frames, whole),
-        scopes=decoder.scopes,
-        chosen=frozenset(_indices(whole, "chosen", len(decoder.frames), low=0))
-        if "chosen" in whole
-        else frozenset(),
-        attributes=decoder.attributes,
-        definitions=_each(whole, "definitions", decoder.definition),
-        functions=_each(whole, "functions", decoder.function),
-        signatures=_each(whole, "signatures", decoder.signature),
-        resources=_each(whole, "resources", decoder.resource),
-        kernels=_each(whole, "kernels", decoder.kernel) if "kernels" in whole else (),
-        sequences=_each(whole, "sequences", decoder.sequence),
-        omitted={k: _whole(v, k) for k, v in _object(whole.get("omitted"), "omitted").items()},
-    )
+    given = {
+        "frames": decoder.frames,
+        "scopes": decoder.scopes,
+        "attributes": decoder.attributes,
+    }
+    return decoder.record(CaptureFile, whole, given=given)
 
 
 class Decoder:
-    """Decodes records that point into pools, checking each index against its pool.
-
-    Attributes:
-        frames: The pool of frames.
-        scopes: The pool of scopes.
-        attributes: The pool of attribute sets.
-    """
+    """Decodes records that point into pools, checking each index against its pool."""
 
     def __init__(  # noqa: PLR0913 - one for each pool
         self,
@@ -126,425 +92,281 @@ class Decoder:
         strings: list[str],
         frames: list[Json],
         scopes: list[Json],
-        origins: Sequence[Json] = (),
+        texts: Sequence[Json] | None = None,
+        origins: Sequence[Json],
         attributes: list[Json],
         signatures: int,
         resources: int,
         sessions: int,
     ) -> None:
-        """Decode the pools.
-
-        Args:
-            strings: The pool of texts.
-            frames: The pool of frames, as JSON.
-            scopes: The pool of scopes, as JSON.
-            origins: The origin of each, as JSON; none where they were not recorded.
-            attributes: The pool of attribute sets, as JSON.
-            signatures: How many signatures there are.
-            resources: How many resources there are.
-            sessions: How many sessions there are.
-
-        Raises:
-            DamagedDocumentError: A pool is none.
-        """
-        self._strings = strings
-        self.frames = tuple(map(_frame, frames))
-        if origins:
-            _equally_long("scope_origins", scopes, origins)
-        self.scopes = tuple(
-            replace(self._scope(scope), origin=_origin(origin, resources, signatures))
-            for scope, origin in zip(scopes, origins or (None,) * len(scopes), strict=True)
-        )
+        self.strings = strings
+        self.sizes = {
+            "": LARGEST,
+            "strings": len(strings),
+            "frames": len(frames),
+            "scopes": len(scopes),
+            "attributes": len(attributes),
+            "signatures": signatures,
+            "resources": resources,
+            "sessions": sessions,
+        }
+        texts = [None] * len(frames) if texts is None else texts
+        _equally_long("frame_texts", frames, texts)
+        _equally_long("scope_origins", scopes, origins)
+        self.frames = tuple(map(_frame, frames, texts))
+        self.scopes = tuple(map(self._scope, scopes, origins))
         self.attributes: tuple[Attributes, ...] = tuple(
-            _object(a, "attributes") for a in attributes
-        )
-        self._signatures = signatures
-        self._resources = resources
-        self._sessions = sessions
-
-    def session(self, record: _Object) -> Session:
-        """Decode a session."""
-        return Session(
-            trace=_text_or_none(record, "trace"),
-            method=_text(record, "method"),
-            requested=_levels(record, "requested"),
-            effective=_levels(record, "effective"),
-            start_ns=_whole(record.get("start_ns"), "start_ns"),
-            stop_ns=_whole_or_none(record, "stop_ns"),
-            reason=_text(record, "reason"),
-            proof=_text_or_none(record, "proof"),
+            _object(each, "attributes") for each in attributes
         )
 
-    def note(self, record: _Object) -> Note:
-        """Decode a note."""
-        return Note(
-            id=_text(record, "id"),
-            severity=_text(record, "severity"),
-            message=_text(record, "message"),
-        )
+    def record(
+        self,
+        kind: type[_Record],
+        value: Json,
+        key: str = "record",
+        given: Mapping[str, object] | None = None,
+    ) -> _Record:
+        """Decode a record, but for the fields that are given."""
+        listed = _object(value, key)
+        values = dict(given or {})
+        readers = _readers(kind)  # type: ignore[arg-type]  # a class is hashable
+        for name, read, is_required in readers:
+            if name in values:
+                continue
+            if name in listed:
+                values[name] = read(self, listed[name], name)
+            elif is_required:
+                msg = f"`{name}` is missing"
+                raise DamagedDocumentError(msg)
+        found = kind(**values)
+        if isinstance(found, _COLUMNS):
+            columns = [
+                value
+                for name, _, is_required in readers
+                if isinstance(value := getattr(found, name), tuple | np.ndarray)
+                and (is_required or len(value))
+            ]
+            _equally_long(key, *columns)
+        elif isinstance(found, Instance):
+            _equally_long(key, found.input.names, found.assigned)
+        return found
 
-    def error(self, record: _Object) -> CaughtError:
-        """Decode an error that was seen."""
-        return CaughtError(
-            where=_text(record, "where"),
-            type=_text(record, "type"),
-            message=_text(record, "message"),
-            raised=tuple(_indices(record, "raised", len(self.frames), low=0)),
-            handler=_index(record, "handler", len(self.frames)),
-            call=_text_or_none(record, "call"),
-        )
+    def indices(self, value: Json, key: str, index: Index) -> list[int]:
+        """Return a list of indices into a pool."""
+        found: list[int] = _listed(value, key, {int}, "whole numbers")
+        if found and (min(found) < index.low or max(found) >= self.sizes[index.pool]):
+            _refuse_index(key)
+        return found
 
-    def visibility_choice(self, record: _Object) -> VisibilityChoice:
-        """Decode a choice of visible GPUs."""
-        return VisibilityChoice(
-            how=_text(record, "how"),
-            value=_text(record, "value"),
-            manner=_text_or_none(record, "manner") or NO_SOURCE,
-            frame=_index(record, "frame", len(self.frames)),
-        )
+    def column(self, value: Json, key: str) -> tuple[str, ...]:
+        """Return texts that the file has in its pool of strings."""
+        return tuple(map(self.strings.__getitem__, self.indices(value, key, _STRING)))
 
-    def session_config(self, record: _Object) -> SessionConfig:
-        """Decode the configuration of a session of TensorFlow 1."""
-        counts = _object(record.get("device_count"), "device_count")
-        return SessionConfig(
-            is_own=_flag(record, "is_own"),
-            is_local=_flag(record, "is_local"),
-            soft_placement=_flag(record, "soft_placement"),
-            log_placement=_flag(record, "log_placement"),
-            device_types=tuple(_texts(record, "device_types")) if "device_types" in record else (),
-            device_count={key: _whole(value, key) for key, value in counts.items()},
-            memory_fraction=_number_or_none(record, "memory_fraction"),
-            rewrites=_object(record.get("rewrites"), "rewrites"),
-        )
-
-    def definition(self, record: _Object) -> Definition:
-        """Decode a definition."""
-        definition = Definition(
-            name=_text(record, "name"),
-            nodes=self._column(record, "nodes"),
-            frames=tuple(_indices(record, "frames", len(self.frames))),
-            libraries=tuple(_indices(record, "libraries", len(self.frames)))
-            if "libraries" in record
-            else (),
-            scopes=tuple(map(self._stack, _list(record, "scopes"))),
-            shapes=tuple(map(_shapes, _list(record, "shapes"))) if "shapes" in record else (),
-        )
-        _equally_long("definition", definition.nodes, definition.frames, definition.scopes)
-        for column in (definition.shapes, definition.libraries):
-            if column:
-                _equally_long("definition", definition.nodes, column)
-        return definition
-
-    def function(self, record: _Object) -> Function:
-        """Decode a function with its instances."""
-        return Function(
-            name=_text(record, "name"), instances=_each(record, "instances", self._instance)
-        )
-
-    def signature(self, record: _Object) -> Signature:
-        """Decode a signature."""
-        return Signature(
-            op=_text(record, "op"),
-            is_function=_flag(record, "is_function"),
-            scope=_text(record, "scope"),
-            scope_frame=_index(record, "scope_frame", len(self.frames)),
-            scopes=self._stack(record.get("scopes")) or (),
-            frame=_index(record, "frame", len(self.frames)),
-            library=_index(record, "library", len(self.frames)) if "library" in record else UNKNOWN,
-            attributes=_index(record, "attributes", len(self.attributes)),
-            inputs=self._tensors(record, "inputs"),
-            outputs=self._tensors(record, "outputs"),
-        )
-
-    def resource(self, record: _Object) -> Resource:
-        """Decode a resource."""
-        return Resource(
-            signature=_index(record, "signature", self._signatures),
-            name=_text(record, "name"),
-            dtype=_text(record, "dtype"),
-            shape=_shape(record.get("shape")),
-            bytes=_whole_or_none(record, "bytes"),
-            device=_text(record, "device"),
-        )
-
-    def kernel(self, record: _Object) -> RegisteredKernel:
-        """Decode a kernel."""
-        constraints = _object(record.get("constraints"), "constraints")
-        return RegisteredKernel(
-            op=_text(record, "op"),
-            device_type=_text(record, "device_type"),
-            constraints={name: _allowed(constraints, name) for name in constraints},
-            host_memory_args=tuple(_texts(record, "host_memory_args")),
-            priority=_whole(record.get("priority"), "priority"),
-            label=_text(record, "label"),
-        )
-
-    def sequence(self, record: _Object) -> EagerSequence:
-        """Decode a thread's sequence."""
-        signatures, counts = _numbers(record, "signatures"), _numbers(record, "counts")
-        _equally_long("sequence", signatures, counts)
-        if len(signatures) and int(signatures.max()) >= self._signatures:
-            raise DamagedDocumentError(_points_nowhere("signatures"))
-        return EagerSequence(
-            thread=_whole(record.get("thread"), "thread"),
-            name=_text(record, "name"),
-            session=_index(record, "session", self._sessions),
-            first_index=_whole(record.get("first_index"), "first_index"),
-            signatures=signatures,
-            counts=counts,
-        )
-
-    def _instance(self, record: _Object) -> Instance:
-        graph = self._graph(_object(record.get("input"), "input"))
-        assigned = self._column(record, "assigned")
-        _equally_long("instance", graph.names, assigned)
-        return Instance(
-            input=graph,
-            assigned=assigned,
-            partitions=_each(record, "partitions", self._partition),
-            count=_whole(record.get("count", 1), "count"),
-        )
-
-    def _graph(self, record: _Object) -> Graph:
-        arity = _indices(record, "arity", LARGEST, low=0)
-        inputs = self._column(record, "inputs")
-        if sum(arity) != len(inputs):
-            raise DamagedDocumentError(_of_different_lengths("inputs"))
-        ends = np.cumsum([0, *arity]).tolist()
-        graph = Graph(
-            names=self._column(record, "names"),
-            ops=self._column(record, "ops"),
-            inputs=tuple([inputs[begin:end] for begin, end in pairwise(ends)]),
-            devices=self._column(record, "devices"),
-            attributes=self._sets(record),
-            origin_functions=self._column(record, "origin_functions"),
-            origin_nodes=self._column(record, "origin_nodes"),
-            producer=_whole(record.get("producer", 0), "producer"),
-        )
-        _equally_long("graph", graph.inputs, graph.devices, *_shared_columns(graph))
-        return graph
-
-    def _partition(self, record: _Object) -> Partition:
-        partition = Partition(
-            device=_text(record, "device"),
-            names=self._column(record, "names"),
-            ops=self._column(record, "ops"),
-            attributes=self._sets(record),
-            origin_functions=self._column(record, "origin_functions"),
-            origin_nodes=self._column(record, "origin_nodes"),
-        )
-        _equally_long("partition", *_shared_columns(partition))
-        return partition
-
-    def _column(self, record: _Object, key: str) -> tuple[str, ...]:
-        indices = _indices(record, key, len(self._strings), low=0)
-        return tuple(map(self._strings.__getitem__, indices))
-
-    def _sets(self, record: _Object) -> tuple[int, ...]:
-        if record.get("attributes") is None:
-            return (UNKNOWN,) * len(_list(record, "names"))
-        return tuple(_indices(record, "attributes", len(self.attributes)))
-
-    def _stack(self, value: Json) -> tuple[int, ...] | None:
-        if value is None:
-            return None
-        return tuple(_checked(value, "scopes", len(self.scopes), low=0))
-
-    def _scope(self, value: Json) -> Scope:
+    def _scope(self, value: Json, origin: Json) -> Scope:
         match value:
             case [str(device), int(frame)] if UNKNOWN <= frame < len(self.frames):
-                return Scope(device=device, frame=int(frame))
-        raise DamagedDocumentError(_not_a("scopes", "pair of a device and a frame"))
+                return Scope(device=device, frame=int(frame), origin=self._origin(origin))
+        return _refuse("scopes", "pair of a device and a frame")
 
-    def _tensors(self, record: _Object, key: str) -> tuple[Tensor, ...]:
-        return tuple([self._tensor(value) for value in _list(record, key)])
-
-    def _tensor(self, value: Json) -> Tensor:
-        if not isinstance(value, list) or len(value) != _TENSOR_PARTS:
-            raise DamagedDocumentError(_not_a("a tensor", "type, two devices, resource and shape"))
-        *texts, resource, sizes = value
-        parts = _checked(texts, "a tensor", len(self._strings), low=0)
-        dtype, device, backing_device = map(self._strings.__getitem__, parts)
-        if resource is not None:
-            resource = _checked([resource], "resource", self._resources, low=0)[0]
-        return Tensor(
-            dtype=dtype,
-            device=device,
-            backing_device=backing_device,
-            resource=resource,
-            shape=_shape(sizes),
-        )
+    def _origin(self, value: Json) -> int | None:
+        """Return the origin of a scope's device; `OF_ANOTHER` if a killed capture lacks it."""
+        if value is None:
+            return None
+        origin = self.indices([value], "scope_origins", Index("", -LARGEST))[0]
+        is_known = OF_OP - self.sizes["signatures"] < origin < self.sizes["resources"]
+        return origin if is_known else OF_ANOTHER
 
 
-def _shared_columns(graph: Graph | Partition) -> tuple[Sequence[object], ...]:
-    return (graph.names, graph.ops, graph.attributes, graph.origin_functions, graph.origin_nodes)
+_STRING: Final = Index("strings", 0)
+_RESOURCE: Final = Index("resources", 0)
 
 
-def _origin(value: Json, resources: int, signatures: int) -> int | None:
-    """Return the origin of a scope; of one that a killed capture did not write, `OF_ANOTHER`."""
-    if value is None:
-        return None
-    origin = _checked([value], "scope_origins", LARGEST, low=-LARGEST)[0]
-    return origin if OF_OP - signatures < origin < resources else OF_ANOTHER
+@cache
+def _readers(kind: Any) -> tuple[tuple[str, _Reader, bool], ...]:  # noqa: ANN401 - a record
+    """Return each field of a record: its name, what reads it, and whether it must be there."""
+    hints = hints_of(kind)
+    return tuple(
+        (f.name, _reader(hints[f.name]), f.default is MISSING and f.default_factory is MISSING)
+        for f in fields(kind)
+        if f.init
+    )
 
 
-def _frame(value: Json) -> Frame:
+def hints_of(kind: type) -> dict[str, Any]:
+    """Return the types of a record's fields, with what `Annotated` says of them."""
+    return get_type_hints(kind, localns={"Json": Any}, include_extras=True)
+
+
+@cache
+def _reader(hint: Any) -> _Reader:  # noqa: ANN401, PLR0911 - a case for each type
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    arguments = get_args(hint)
+    origin = get_origin(hint)
+    if origin is Annotated and arguments[0] is int:
+        return lambda decoder, value, key: decoder.indices([value], key, arguments[1])[0]
+    if origin is Annotated and arguments[0] is str:
+        return lambda decoder, value, key: decoder.column([value], key)[0]
+    if origin is Annotated:
+        return lambda decoder, value, key: _numbers(decoder, value, key, arguments[1])
+    if NoneType in arguments:
+        (rest,) = (each for each in arguments if each is not NoneType)
+        inner = _reader(rest)
+        return lambda decoder, value, key: None if value is None else inner(decoder, value, key)
+    if origin in {tuple, frozenset}:
+        return _list_reader(arguments[0], origin)
+    if origin is Mapping:
+        each = _reader(arguments[1])
+        return lambda decoder, value, key: {
+            name: each(decoder, inner, name) for name, inner in _object(value, key).items()
+        }
+    if is_dataclass(hint):
+        return lambda decoder, value, key: decoder.record(hint, value, key)  # type: ignore[arg-type]
+    known = {*arguments}  # a union of plain types
+    return lambda _, value, key: _listed([value], key, known, "texts and numbers")[0]
+
+
+def _list_reader(hint: Any, kind: type) -> _Reader:  # noqa: ANN401 - a type
+    """Return what reads a list; those of numbers and texts are read at once, for they are long."""
+    if get_origin(hint) is Annotated:
+        of, index = get_args(hint)
+        if of is str:
+            return Decoder.column
+        return lambda decoder, value, key: kind(decoder.indices(value, key, index))
+    if hint is str:
+        return lambda _, value, key: kind(_listed(value, key, {str}, "texts"))
+    inner = _reader(hint)
+    return lambda decoder, value, key: kind(
+        [inner(decoder, each, key) for each in _list(value, key)]
+    )
+
+
+def _frame(value: Json, text: Json) -> Frame:
     match value:
         case [str(file), int(line), str(code), int(is_user)]:
-            return Frame(file=file, line=int(line), code=code, is_user=bool(is_user))
-    raise DamagedDocumentError(_not_a("frames", "file, line, code name and 0 or 1"))
+            if text is None or isinstance(text, str):
+                return Frame(file=file, line=int(line), code=code, is_user=bool(is_user), text=text)
+            _refuse("frame_texts", "list of texts and nulls")
+    return _refuse("frames", "file, line, code name and 0 or 1")
 
 
-def _with_texts(frames: tuple[Frame, ...], whole: _Object) -> tuple[Frame, ...]:
-    """Return frames with the text of their lines, which older capture files do not have."""
-    if "frame_texts" not in whole:
-        return frames
-    texts = _list(whole, "frame_texts")
-    _equally_long("frame_texts", frames, texts)
-    if not set(map(type, texts)) <= {str, type(None)}:
-        raise DamagedDocumentError(_not_a("frame_texts", "list of texts and nulls"))
-    return tuple(
-        frame if text is None else replace(frame, text=text)  # type: ignore[arg-type]
-        for frame, text in zip(frames, texts, strict=True)
+def _tensor(decoder: Decoder, value: Json, key: str) -> Tensor:
+    if not isinstance(value, list) or len(value) != _TENSOR_PARTS:
+        _refuse(key, "list of tensors: type, two devices, resource and shape")
+    *texts, resource, shape = value
+    dtype, device, backing_device = decoder.column(texts, key)
+    sizes = None if shape is None else decoder.indices(shape, "shape", Index(""))
+    return Tensor(
+        dtype=dtype,
+        device=device,
+        backing_device=backing_device,
+        resource=None if resource is None else decoder.indices([resource], key, _RESOURCE)[0],
+        shape=None if sizes is None else tuple(sizes),
     )
 
 
-def _levels(record: _Object, key: str) -> Levels | None:
-    levels = _object_or_none(record, key)
-    if levels is None:
-        return None
-    return Levels(
-        host_tracer_level=_whole(levels.get("host_tracer_level"), "host_tracer_level"),
-        device_tracer_level=_whole(levels.get("device_tracer_level"), "device_tracer_level"),
-        python_tracer_level=_whole(levels.get("python_tracer_level"), "python_tracer_level"),
-    )
+def _graph(decoder: Decoder, value: Json, key: str) -> Graph:
+    listed = _object(value, key)
+    arity = decoder.indices(listed.get("arity"), "arity", Index("", 0))
+    inputs = decoder.column(listed.get("inputs"), "inputs")
+    if sum(arity) != len(inputs):
+        _refuse_lengths("inputs")
+    ends = np.cumsum([0, *arity]).tolist()
+    of_nodes = tuple([inputs[begin:end] for begin, end in pairwise(ends)])
+    return decoder.record(Graph, listed, key, {"inputs": of_nodes, **_left_out_sets(listed)})
 
 
-def _shape(value: Json) -> Shape:
-    return None if value is None else tuple(_checked(value, "shape", LARGEST, low=UNKNOWN))
+def _partition(decoder: Decoder, value: Json, key: str) -> Partition:
+    listed = _object(value, key)
+    return decoder.record(Partition, listed, key, _left_out_sets(listed))
 
 
-def _shapes(value: Json) -> tuple[Shape, ...] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        raise DamagedDocumentError(_not_a("shapes", "list of shapes"))
-    return tuple(map(_shape, value))
+def _left_out_sets(listed: _Object) -> dict[str, object]:
+    if listed.get("attributes") is not None:
+        return {}
+    return {"attributes": (UNKNOWN,) * len(_list(listed.get("names"), "names"))}
 
 
-def _numbers(record: _Object, key: str) -> NDArray[np.uint32]:
-    text = _text(record, key)
+def _numbers(decoder: Decoder, value: Json, key: str, index: Index) -> Any:  # noqa: ANN401 - an array
     try:
-        data = b64decode(text, validate=True)
-        return np.frombuffer(data, "<u4").astype(np.uint32, copy=False)
-    except (binascii.Error, ValueError) as error:  # ValueError: not of whole numbers, not ASCII
-        raise DamagedDocumentError(_not_a(key, "base64 of whole numbers of 32 bits")) from error
+        found = np.frombuffer(b64decode(_text(value, key), validate=True), "<u4")
+    except (binascii.Error, ValueError):  # ValueError: not of whole numbers, not ASCII
+        _refuse(key, "base64 of whole numbers of 32 bits")
+    if len(found) and int(found.max()) >= decoder.sizes[index.pool]:
+        _refuse_index(key)
+    return found.astype(np.uint32, copy=False)
 
 
-def _each(record: _Object, key: str, decode: Callable[[_Object], _Record]) -> tuple[_Record, ...]:
-    return tuple([decode(_object(item, key)) for item in _list(record, key)])
+def _equally_long(what: str, *columns: Sequence[object] | Any) -> None:  # noqa: ANN401 - an array
+    if len({len(column) for column in columns}) > 1:
+        _refuse_lengths(what)
 
 
-def _indices(record: _Object, key: str, size: int, *, low: int = UNKNOWN) -> list[int]:
-    return _checked(record.get(key), key, size, low=low)
+def _listed(value: Json, key: str, types: set[type], what: str) -> Any:  # noqa: ANN401 - of `types`
+    found = _list(value, key)
+    if not set(map(type, found)) <= types:
+        _refuse(key, f"list of {what}")
+    return found
 
 
-def _checked(value: Json, key: str, size: int, *, low: int) -> list[int]:
-    """Return a list of indices from `low` to below `size`."""
-    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
-        raise DamagedDocumentError(_not_a(key, "list of whole numbers"))
-    indices: list[int] = value  # type: ignore[assignment]  # as was just seen
-    if indices and (min(indices) < low or max(indices) >= size):
-        raise DamagedDocumentError(_points_nowhere(key))
-    return indices
-
-
-def _index(record: _Object, key: str, size: int) -> int:
-    return _checked([record.get(key)], key, size, low=UNKNOWN)[0]
-
-
-def _equally_long(what: str, *columns: Sequence[object] | NDArray[np.uint32]) -> None:
-    if len(set(map(len, columns))) > 1:
-        raise DamagedDocumentError(_of_different_lengths(what))
-
-
-def _list(record: _Object, key: str) -> list[Json]:
-    value = record.get(key)
+def _list(value: Json, key: str) -> list[Json]:
     if not isinstance(value, list):
-        raise DamagedDocumentError(_not_a(key, "list"))
+        _refuse(key, "list")
     return value
-
-
-def _texts(record: _Object, key: str) -> list[str]:
-    value = _list(record, key)
-    if not set(map(type, value)) <= {str}:
-        raise DamagedDocumentError(_not_a(key, "list of texts"))
-    return value  # type: ignore[return-value]  # as was just seen
-
-
-def _allowed(record: _Object, key: str) -> tuple[str | int | bool, ...]:
-    value = _list(record, key)
-    if not set(map(type, value)) <= {str, int, bool}:
-        raise DamagedDocumentError(_not_a(key, "list of texts, whole numbers, true and false"))
-    return tuple(value)  # type: ignore[arg-type]  # as was just seen
 
 
 def _object(value: Json, key: str) -> _Object:
     if not isinstance(value, dict):
-        raise DamagedDocumentError(_not_a(key, "object"))
+        _refuse(key, "object")
     return value
 
 
-def _object_or_none(record: _Object, key: str) -> _Object | None:
-    value = record.get(key)
-    return None if value is None else _object(value, key)
-
-
-def _text(record: _Object, key: str) -> str:
-    value = record.get(key)
+def _text(value: Json, key: str) -> str:
     if not isinstance(value, str):
-        raise DamagedDocumentError(_not_a(key, "text"))
+        _refuse(key, "text")
     return value
 
 
-def _text_or_none(record: _Object, key: str) -> str | None:
-    return None if record.get(key) is None else _text(record, key)
-
-
-def _flag(record: _Object, key: str) -> bool:
-    value = record.get(key)
+def _flag(value: Json, key: str) -> bool:
     if not isinstance(value, bool):
-        raise DamagedDocumentError(_not_a(key, "true or false"))
+        _refuse(key, "true or false")
     return value
 
 
 def _whole(value: Json, key: str) -> int:
     if type(value) is not int or abs(value) > LARGEST:  # a bool is an int to isinstance
-        raise DamagedDocumentError(_not_a(key, "whole number"))
+        _refuse(key, "whole number")
     return value
 
 
-def _whole_or_none(record: _Object, key: str) -> int | None:
-    value = record.get(key)
-    return None if value is None else _whole(value, key)
-
-
-def _number_or_none(record: _Object, key: str) -> float | None:
-    value = record.get(key)
-    if value is None:
-        return None
+def _number(value: Json, key: str) -> float:
     if type(value) not in {int, float} or not abs(value) <= LARGEST:  # type: ignore[arg-type]
-        raise DamagedDocumentError(_not_a(key, "number"))
+        _refuse(key, "number")
     return float(value)  # type: ignore[arg-type]
 
 
-def _not_a(key: str, what: str) -> str:
-    return f"`{key}` is not {what}"
+def _refuse(key: str, what: str) -> NoReturn:
+    msg = f"`{key}` is not {what}"
+    raise DamagedDocumentError(msg)
 
 
-def _points_nowhere(key: str) -> str:
-    return f"`{key}` points to something that is not there"
+def _refuse_lengths(key: str) -> NoReturn:
+    msg = f"the columns of `{key}` differ in length"
+    raise DamagedDocumentError(msg)
 
 
-def _of_different_lengths(key: str) -> str:
-    return f"the columns of `{key}` differ in length"
+def _refuse_index(key: str) -> NoReturn:
+    msg = f"`{key}` points to something that is not there"
+    raise DamagedDocumentError(msg)
+
+
+_PLAIN: Final[dict[Any, _Reader]] = {
+    str: lambda _, value, key: _text(value, key),
+    bool: lambda _, value, key: _flag(value, key),
+    int: lambda _, value, key: _whole(value, key),
+    float: lambda _, value, key: _number(value, key),
+    Any: lambda _, value, __: value,
+    Tensor: _tensor,
+    Graph: _graph,
+    Partition: _partition,
+}

@@ -1,127 +1,30 @@
-"""What a capture file holds: the evidence of a capture that its trace cannot carry, as records.
+"""The records of a capture file: what a capture holds that its trace cannot.
 
-The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. A reader
-refuses another `format` or `version` and ignores keys it does not know.
+The file `HOST.placement.json.gz` lies beside `HOST.xplane.pb`: one JSON object, gzipped. It holds
+`format` and `version`, and the fields of `CaptureFile`; a reader refuses another format or version
+and ignores keys it does not know. Records are objects with the names of their fields, but for:
 
-```
-{"format": "traceanalyzer.placement", "version": 1,
- "tool": version of traceanalyzer, "host": name of the host, as in the trace's file name,
- "complete": whether the recorder came to its end (false: the script was killed),
- "command": [text, a word of the command line that made it] | null,                may be missing
- "environment": {...} | null, "devices": {...} | null, "gpus": [{...}],     open, see `CaptureFile`
- "log": [text], "log_source": "script" | "probe" | "script+probe" | "none",
- "sessions": [{"trace": path relative to this file | null, "method": "server" | "api" | "script",
-               "requested": LEVELS | null, "effective": LEVELS | null,
-               "proof": "trace" | "version" | null,
-               "start_ns": int, "stop_ns": int | null, "reason": text}],
- "notes": [{"id": text, "severity": "info" | "warning", "message": text}],
- "errors": [{"where": "tf.config" | "resource_exhausted" | "xla_unsupported" | "no_device"
-                        | "program",
-             "type": text, "message": text, "raised": [FRAME, innermost first],
-             "handler": FRAME or -1, "call": text | null}],
- "visibility": [{"how": text, "value": text, "manner": text,
-                 "frame": FRAME or -1}],                                          may be missing
- "session_configs": [{"is_own": bool, "is_local": bool, "device_types": [text],
-                      "soft_placement": bool, "log_placement": bool,
-                      "device_count": {device type: int}, "memory_fraction": float | null,
-                      "rewrites": {option: text | number | bool | [text]}}],        may be missing
- "strings": [text],                              pool of the texts in columns, marked STRING below
- "frames": [[file, line, code name, 1 if the user's own else 0]],              pool: FRAME is its
- "scopes": [[requested device, FRAME or -1]],                                  index; SCOPE, of this
- "chosen": [FRAME],                                                              may be missing
- "scope_origins": [index of a resource | -1 | -2 | -3 - index of a SIGNATURE | null,
-                   one for each scope],                                      may be missing
- "frame_texts": [the line's text | null, one for each frame],                      may be missing
- "attributes": [{name: VALUE}],                                           pool of distinct sets: SET
- "definitions": [{"name": text, "nodes": [STRING], "frames": [FRAME or -1],
-                  "libraries": [FRAME or -1],                                 which may be missing
-                  "scopes": [[SCOPE, innermost first] | null],
-                  "shapes": [[SHAPE, one for each output] | null]}],          which may be missing
- "functions": [{"name": text, "instances": [{"count": int, "input": GRAPH, "assigned": [STRING],
-                  "partitions": [{"device": text, "names": [STRING], "ops": [STRING],
-                                  "attributes": SETS, "origin_functions": [STRING],
-                                  "origin_nodes": [STRING]}]}]}],
- "signatures": [{"op": text, "is_function": bool, "scope": text, "scope_frame": FRAME or -1,
-                 "scopes": [SCOPE, innermost first], which may be missing,
-                 "frame": FRAME or -1, "attributes": SET,
-                 "library": FRAME or -1, which may be missing,
-                 "inputs": [TENSOR], "outputs": [TENSOR]}],
- "resources": [{"signature": index of the creating signature or -1, "name": text, "dtype": text,
-                "shape": SHAPE, "bytes": int | null, "device": text}],
- "kernels": [{"op": text, "device_type": text, "constraints": {attribute: [text | int | bool]},
-              "host_memory_args": [text], "priority": int, "label": text}],         may be missing
- "sequences": [{"thread": int, "name": text, "session": int, "first_index": int,
-                "signatures": base64 of uint32 (little-endian), "counts": the same}],
- "omitted": {what: how many}}
+- `strings`: the pool of texts. A `Text` is an index into it, in columns an index for each node.
+- `frames`: [file, line, code name, 1 if the user's own else 0], their lines in `frame_texts`.
+- `scopes`: [requested device, index of a frame], the origins of the devices in `scope_origins`.
+- tensors: [dtype, device, backing device, index of the resource or null, shape].
+- graphs: `inputs` are those of all nodes, one after another; `arity` has the number of each node's.
+  `attributes` is null where the sets of all nodes were left out.
+- arrays of numbers: base64 of uint32 (little-endian).
 
-GRAPH:  {"producer": int, "names": [STRING], "ops": [STRING],
-         "arity": [number of inputs], "inputs": [STRING, those of all nodes, one after another],
-         "devices": [STRING], "attributes": SETS,
-         "origin_functions": [STRING], "origin_nodes": [STRING]}
-SETS:   [SET or -1] | null where they were left out
-LEVELS: {"host_tracer_level": int, "device_tracer_level": int, "python_tracer_level": int}
-TENSOR: [STRING of its type, STRING of its device, STRING of its backing device,
-         index of its resource | null, SHAPE]
-SHAPE:  [size, -1 where unknown] | null for an unknown rank
-VALUE:  a type is plain text, as TensorFlow's DataType in lower case without `DT_` ("float",
-        "int32", "resource", "float_ref"); int, float, bool as such; a list a list;
-        a string {"s": text}; a shape {"shape": SHAPE}; a tensor {"tensor": type, "shape": SHAPE},
-        its contents are never kept; a function {"func": name};
-        a float that JSON has no number for {"float": "nan" | "inf" | "-inf"};
-        null where it is not set.
-```
-
-Texts over 1000 characters are cut in attributes. Devices are in TensorFlow's full form
-(`/job:localhost/replica:0/task:0/device:CPU:0`) or as the program spelt them, "" where none is.
+Devices are in TensorFlow's full form (`/job:localhost/replica:0/task:0/device:CPU:0`) or as the
+program spelt them, "" where none is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping  # noqa: TC003 - `decode` reads them
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-__all__ = [
-    "FORMAT",
-    "LARGEST",
-    "NO_ATTRIBUTES",
-    "OF_ANOTHER",
-    "OF_MACHINE",
-    "OF_OP",
-    "SESSION",
-    "UNKNOWN",
-    "VERSION",
-    "Attributes",
-    "CaptureFile",
-    "CaughtError",
-    "Definition",
-    "EagerSequence",
-    "Frame",
-    "Function",
-    "Graph",
-    "Instance",
-    "Json",
-    "Levels",
-    "Note",
-    "Partition",
-    "RegisteredKernel",
-    "Resource",
-    "Scope",
-    "Session",
-    "SessionConfig",
-    "Shape",
-    "Signature",
-    "Tensor",
-    "VisibilityChoice",
-    "is_session",
-    "split_input",
-]
+import numpy as np  # noqa: TC002
+from numpy.typing import NDArray  # noqa: TC002
 
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
@@ -129,63 +32,61 @@ VERSION: Final = 1
 # number after it: `unknown_graph#1`.
 SESSION: Final = "unknown_graph"
 UNKNOWN: Final = -1  # an index that points to nothing
-# Origins of a scope's device that are no resource's.
+# Origins of a scope's device other than a resource.
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
 LARGEST: Final = 2**63 - 1  # of an integer
-OUTRIGHT: Final = "outright"  # manners of a choice of visible GPUs
-UNLESS_SET: Final = "unless_set"
-CONDITION: Final = "condition"
-COMPUTED: Final = "computed"
-NO_SOURCE: Final = "no_source"
+NO_SOURCE: Final = "no_source"  # see `outright` for the other manners
 _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
-# A value of JSON; in attributes encoded as VALUE above.
+# A value of JSON; `attributes` says how those of attributes are encoded.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 # The attributes of a node or an eager op, by name.
 Attributes: TypeAlias = "Mapping[str, Json]"
-# Sizes, -1 where unknown; None for an unknown rank.
-Shape: TypeAlias = "tuple[int, ...] | None"
 
 NO_ATTRIBUTES: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What an index may be: into which pool it points, and the lowest; -1 is none."""
+
+    pool: str
+    low: int = UNKNOWN
+
+
+Text: TypeAlias = Annotated[str, Index("strings", 0)]
+FrameIndex: TypeAlias = Annotated[int, Index("frames")]
+SetIndex: TypeAlias = Annotated[int, Index("attributes")]
+# Of the scopes around something, the innermost first.
+Scopes: TypeAlias = tuple[Annotated[int, Index("scopes", 0)], ...]
+# Sizes, -1 if unknown; None for an unknown rank.
+Shape: TypeAlias = tuple[Annotated[int, Index("")], ...] | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A place in Python code, from the stack at the time an op was made.
+    """A place in Python code, from the stack at the time an op was made."""
 
-    Attributes:
-        file: Path as Python has it, absolute for what was imported or run.
-        line: Line, from 1.
-        code: Name of the code object: a function, `<module>`, `<lambda>`.
-        is_user: Whether it is the user's own: not of the standard library, nor site-packages.
-        text: What stands on that line; None where it is not known, see `source_lines`.
-    """
-
-    file: str
+    file: str  #: absolute for what was imported or run
     line: int
-    code: str
-    is_user: bool
+    code: str  #: name of the code object: a function, `<module>`, `<lambda>`
+    is_user: bool  #: neither of the standard library nor in site-packages
+    #: The text of that line; None if unknown, see `source_lines`.
     text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """A `tf.device` scope.
+    """A `tf.device` scope."""
 
-    Attributes:
-        device: What it asks for; "" where it lifts an outer request.
-        frame: The user's frame that entered it, or -1.
-        origin: Whose device that is: the index of a resource, where the scope was given the
-            resource's device; `OF_OP` less the index of the signature that made a tensor, for that
-            of the tensor; `OF_ANOTHER` for that of something else; `OF_MACHINE` for the first
-            device there is; None where code spells the device out.
-    """
-
-    device: str
-    frame: int
-    origin: int | None = None
+    device: str  #: the requested device; "" if the scope lifts an outer request
+    frame: FrameIndex  #: the user's frame that entered it
+    #: Whose device it is: the index of a resource; `OF_OP` less the index of the signature that
+    #: made a tensor; `OF_ANOTHER`; `OF_MACHINE` for the first device there is; None if the code
+    #: spells the device out.
+    origin: Annotated[int, Index("resources", OF_MACHINE)] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,136 +100,81 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """One profiler session of the captured program.
+    """One profiler session of the captured program."""
 
-    Attributes:
-        trace: The xplane file, relative to the capture file's folder; None where none was written.
-        method: Who ran it: the profiler `server` or the Python `api` for us, or the `script`.
-        requested: The levels that were asked for; None where unknown (the script's own).
-        effective: Those that were in force; None where nothing proves any.
-        start_ns: Begin, nanoseconds since 1970.
-        stop_ns: End, or None where the program ended first.
-        reason: Why it began and ended, in words.
-        proof: What proves `effective`: the `trace` itself, which states them from TensorFlow 2.19
-            on; or the `version`, one that is known to do as it is told. None where nothing does.
-    """
-
-    trace: str | None
-    method: str
-    requested: Levels | None
-    effective: Levels | None
-    start_ns: int
-    stop_ns: int | None
-    reason: str
+    trace: str | None = None  #: xplane file, relative to the capture file's folder; None for none
+    method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
+    requested: Levels | None = None  #: None if unknown (the script's own)
+    effective: Levels | None = None  #: that were in force; None if nothing proves any
+    start_ns: int  #: since 1970
+    stop_ns: int | None = None  #: None if the program ended first
+    reason: str  #: why it began and ended
+    #: What proves `effective`: the `trace`, which states them from TensorFlow 2.19 on; the
+    #: `version`, one that is known to obey; or None.
     proof: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What was not recorded, or is not as it seems, and why; shown under `health`.
+    """What was not recorded, or is not as it seems, and why; shown under `health`."""
 
-    Attributes:
-        id: Stable word for the kind of note.
-        severity: `info` or `warning`.
-        message: One line.
-    """
-
-    id: str
-    severity: str
-    message: str
+    id: str  #: a stable word for the kind of note
+    severity: str  #: `info` or `warning`
+    message: str  #: one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaughtError:
-    """An error that tells of placement, as it passed through the program.
+    """An error about placement, as it passed through the program."""
 
-    Attributes:
-        where: `tf.config` (a call that failed), `resource_exhausted`, `xla_unsupported` (a
-            function that XLA was to compile has an op that it cannot), `no_device` (what was asked
-            for does not exist), or `program` (it ended the program).
-        type: The exception's class.
-        message: Its text; of a long one the first 2000 characters and the last 1000.
-        raised: The user's frames that raised it, innermost first.
-        handler: The frame that caught it, or -1: nobody did.
-        call: The `tf.config` function, or None.
-    """
-
+    #: `tf.config` (a call that failed), `resource_exhausted`, `xla_unsupported` (a function that
+    #: XLA was to compile has an op that it cannot), `no_device` (a requested device does not
+    #: exist), or `program` (it ended the program).
     where: str
-    type: str
-    message: str
-    raised: tuple[int, ...]
-    handler: int
-    call: str | None
+    type: str  #: the exception's class
+    message: str  #: of a long one the first 2000 characters and the last 1000
+    raised: tuple[Annotated[int, Index("frames", 0)], ...]  #: user's frames, innermost first
+    handler: FrameIndex  #: the frame that caught it
+    call: str | None = None  #: the `tf.config` function
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibilityChoice:
-    """A line of the program that chose which GPUs TensorFlow sees: the last one of its kind.
+    """A line of the program that chose which GPUs TensorFlow sees: the last one of its kind."""
 
-    Attributes:
-        how: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`.
-        value: The variable's value, or the names of the devices, as a Python list.
-        manner: How it came to choose no GPU, as far as the source shows: `outright`, whatever the
-            machine has; where the variable is not set already (`unless_set`); under a `condition`;
-            by what it `computed`; or `no_source`.
-        frame: The line, or -1.
-    """
-
-    how: str
-    value: str
-    manner: str
-    frame: int
+    how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
+    value: str  #: the variable's value, or the names of the devices, as a Python list
+    #: How it came to choose no GPU, as far as the source shows; see `outright`.
+    manner: str = NO_SOURCE
+    frame: FrameIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionConfig:
-    """How sessions of TensorFlow 1 were configured (`ConfigProto`, core/protobuf/config.proto).
+    """How sessions of TensorFlow 1 were configured (`ConfigProto`, core/protobuf/config.proto)."""
 
-    Attributes:
-        is_own: Whether the program gave it; else it is what `tf.config` says.
-        is_local: Whether they ran in the program's own process, not on a server.
-        soft_placement: `allow_soft_placement`.
-        log_placement: `log_device_placement`.
-        device_types: Types of the devices that they had; empty where that is unknown.
-        device_count: `device_count`: at most how many devices of a type they had.
-        memory_fraction: Which part of a GPU's memory they were given; None where that was not set.
-        rewrites: What was set of the optimizers' options (`RewriterConfig`): a choice by its name,
-            "ON"; numbers and lists of names as such.
-    """
-
-    is_own: bool
-    is_local: bool
+    is_own: bool  #: whether the program gave it; else it is what `tf.config` says
+    is_local: bool  #: whether they ran in the program's own process, not on a server
     soft_placement: bool
     log_placement: bool = False
-    device_types: tuple[str, ...] = ()
-    device_count: Mapping[str, int] = field(default_factory=dict)
-    memory_fraction: float | None = None
+    device_types: tuple[str, ...] = ()  #: of the devices that they had; empty if unknown
+    device_count: Mapping[str, int] = field(default_factory=dict)  #: at most, by type
+    memory_fraction: float | None = None  #: None if not set
+    #: What was set of the optimizers' options (`RewriterConfig`): a choice by its name, "ON";
+    #: numbers and lists of names as such.
     rewrites: Mapping[str, Json] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A function's nodes as Python made them: before inlining, so under their own names.
+    """A function's nodes as Python made them, before inlining; one entry a node in each column."""
 
-    One entry a node in each column.
-
-    Attributes:
-        name: The definition's name, as in traces (`__inference_train_step_42`).
-        nodes: Names.
-        frames: The innermost frame that is the user's own, or -1.
-        libraries: The innermost frame of a library that the user's frame called, or -1 where the
-            user's code called TensorFlow itself; none at all where these were not recorded.
-        scopes: The `tf.device` scopes around it, innermost first; None where not recorded.
-        shapes: The shapes of its outputs, as far as Python knew them; None where not recorded. Of a
-            program that switched on no optimizer that goes by them there are none at all.
-    """
-
-    name: str
-    nodes: tuple[str, ...]
-    frames: tuple[int, ...]
-    scopes: tuple[tuple[int, ...] | None, ...]
-    shapes: tuple[tuple[Shape, ...] | None, ...] = ()
-    libraries: tuple[int, ...] = ()
+    name: str  #: as in traces (`__inference_train_step_42`)
+    nodes: tuple[Text, ...]
+    frames: tuple[FrameIndex, ...]  #: the innermost frame that is the user's own
+    scopes: tuple[Scopes | None, ...]  #: None if not recorded
+    #: The innermost frame of a library that the user's frame called; empty if not recorded.
+    libraries: tuple[FrameIndex, ...] = ()
     _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def index(self, node: str) -> int:
@@ -337,40 +183,35 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Graph:
-    """The graph of an instantiated function: the placer's own input.
+class Columns:
+    """The nodes of a graph; one entry a node in each column, in the order of TensorFlow's dump."""
 
-    Inlined and lowered, with the program's requests (TensorFlow's dump `before_placer`, in 2.12
-    `placer_input`). One entry a node in each column, in the dump's order.
-
-    Attributes:
-        names: Names after inlining.
-        ops: Op types.
-        inputs: As in a NodeDef: `node`, `node:1`, `^node` for a control edge.
-        devices: The requested device, "" for none; of an `_Arg` the device it is assigned to.
-        attributes: Indices of attribute sets, -1 where they were left out.
-        origin_functions: The function each node was inlined from; "" for the function's own.
-        origin_nodes: Its name there; "" for the function's own, whose name is the same.
-        producer: GraphDef version of the TensorFlow that made it; 0 unknown.
-    """
-
-    names: tuple[str, ...]
-    ops: tuple[str, ...]
-    inputs: tuple[tuple[str, ...], ...]
-    devices: tuple[str, ...]
-    attributes: tuple[int, ...]
-    origin_functions: tuple[str, ...]
-    origin_nodes: tuple[str, ...]
-    producer: int = 0
+    names: tuple[Text, ...]
+    ops: tuple[Text, ...]
+    attributes: tuple[SetIndex, ...]  #: -1 if they were left out
+    #: The function each node was inlined from, and its name there; "" for the function's own.
+    origin_functions: tuple[Text, ...]
+    origin_nodes: tuple[Text, ...]
     _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.names)
 
     def index(self, node: str) -> int:
         """Return the position of a node in the columns, or -1."""
         return _position(self._index, self.names, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph(Columns):
+    """The graph of an instantiated function, inlined and lowered: the placer's own input.
+
+    It is TensorFlow's dump `before_placer`, in 2.12 `placer_input`.
+    """
+
+    inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
+    devices: tuple[Text, ...]  #: requested; of an `_Arg` the device it is assigned to
+    producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
 
     def sources(self, node: int) -> Iterator[tuple[int, int]]:
         """Yield the node and the output that each data input comes from, if it is in the graph."""
@@ -382,247 +223,128 @@ class Graph:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
-    """What ran of a function on one device, as its executor got it.
-
-    After grappler, so under its names and op types (TensorFlow's dump `after_partition_passes`).
-    One entry a node in each column; what they mean is as in `Graph`.
-
-    Attributes:
-        device: The device of the partition.
-        names: Names.
-        ops: Op types.
-        attributes: Indices of attribute sets, -1 where they were left out.
-        origin_functions: The function each node was inlined from, "" for none.
-        origin_nodes: Its name there, "" for none.
-    """
+class Partition(Columns):
+    """What ran of a function on one device, after grappler (dump `after_partition_passes`)."""
 
     device: str
-    names: tuple[str, ...]
-    ops: tuple[str, ...]
-    attributes: tuple[int, ...]
-    origin_functions: tuple[str, ...]
-    origin_nodes: tuple[str, ...]
-    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __len__(self) -> int:
-        """Return the number of nodes."""
-        return len(self.names)
-
-    def index(self, node: str) -> int:
-        """Return the position of a node in the columns, or -1."""
-        return _position(self._index, self.names, node)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instantiation of a function: what the placer was given and what became of it.
-
-    Attributes:
-        input: The placer's input.
-        assigned: The device the placer chose for each node of `input`, "" unknown.
-        partitions: What ran; empty where TensorFlow did not dump it (2.12), or it was left out.
-        count: How many instantiations were alike.
-    """
+    """One instantiation of a function: what the placer was given and what became of it."""
 
     input: Graph
-    assigned: tuple[str, ...]
-    partitions: tuple[Partition, ...]
-    count: int = 1
+    assigned: tuple[Text, ...]  #: the device the placer chose for each node, "" if unknown
+    partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
+    count: int = 1  #: how many instantiations were alike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function that was instantiated.
+    """A function that was instantiated."""
 
-    Attributes:
-        name: The definition's name, as in traces.
-        instances: Its instantiations, in order of time: the same function called with arguments
-            elsewhere, or from another runtime (tf.data), is placed anew.
-    """
-
-    name: str
-    instances: tuple[Instance, ...]
+    name: str  #: as in traces
+    instances: tuple[Instance, ...]  #: in order of time; one for arguments on other devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensor:
-    """An input or output of an eager op.
+    """An input or output of an eager op."""
 
-    Attributes:
-        dtype: Type, named as in attributes; "" where not recorded (a Python value).
-        device: The device it is on for TensorFlow.
-        backing_device: The one that holds its memory: the CPU for an int32 "on" a GPU.
-        resource: For a handle, the index of its resource; None for other tensors.
-        shape: Its shape; None also where not recorded.
-    """
-
-    dtype: str
-    device: str
-    backing_device: str
-    resource: int | None
-    shape: Shape
+    dtype: Text  #: "" if not recorded (a Python value)
+    device: Text  #: the one it is on for TensorFlow
+    backing_device: Text  #: the one that holds its memory: the CPU for an int32 "on" a GPU
+    resource: Annotated[int, Index("resources", 0)] | None  #: of a handle
+    shape: Shape  #: None also if not recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kind of eager op or call: what is alike was recorded once.
+    """A kind of eager op or call: equal ones were recorded once."""
 
-    Attributes:
-        op: Op type; of a call, the definition's name.
-        is_function: Whether it calls a function; then `inputs` bind its `_Arg`s, in order,
-            captured ones included.
-        scope: The device that the eager scope asks for, "" for none.
-        scope_frame: The frame that entered the scope, or -1.
-        scopes: All eager scopes around it, as indices, the innermost first; where there are none,
-            or only the innermost is known, none.
-        frame: The innermost frame that is the user's own, or -1.
-        library: The innermost frame of a library that the user's frame called, the first time; -1
-            where the user's code called TensorFlow itself.
-        attributes: Index of the set of attributes.
-        inputs: Its inputs.
-        outputs: Its outputs.
-    """
-
-    op: str
+    op: str  #: op type; of a call, the definition's name
+    #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.
     is_function: bool
-    scope: str
-    scope_frame: int
-    frame: int
-    attributes: int
+    scope: str  #: the device that the eager scope requests, "" for none
+    scope_frame: FrameIndex  #: the frame that entered the scope
+    frame: FrameIndex  #: the innermost frame that is the user's own
+    attributes: SetIndex
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
-    scopes: tuple[int, ...] = ()
-    library: int = UNKNOWN
+    scopes: Scopes = ()  #: empty also if only the innermost is known
+    library: FrameIndex = UNKNOWN  #: as in `Definition`, the first time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """A variable, table, iterator or other resource.
+    """A variable, table, iterator or other resource, and what it holds."""
 
-    Attributes:
-        signature: Index of the signature that created it, or -1; its frame is the creating line.
-        name: Its name, as the program or TensorFlow gave it.
-        dtype: Type of what it holds, "" unknown.
-        shape: Shape of what it holds; None where unknown.
-        bytes: Size of what it holds, or None.
-        device: Where it lives.
-    """
-
-    signature: int
-    name: str
-    dtype: str
-    shape: Shape
-    bytes: int | None
-    device: str
+    signature: Annotated[int, Index("signatures")]  #: that created it; its frame is the line
+    name: str  #: as the program or TensorFlow gave it
+    dtype: str  #: "" if unknown
+    shape: Shape = None
+    bytes: int | None = None
+    device: str  #: where it lives
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """A kernel of an op that is not TensorFlow's own (`KernelDef` in kernel_def.proto).
-
-    Attributes:
-        op: Op type.
-        device_type: `CPU`, `GPU`, `DEFAULT` or another.
-        constraints: For each constrained attribute the values that it takes: types named as in
-            attributes, strings as plain text.
-        host_memory_args: Names of the arguments that it wants in host memory.
-        priority: Of those that match, the highest is taken.
-        label: What a node's `_kernel` attribute must say.
-    """
+    """A kernel of an op that is not TensorFlow's own (`KernelDef` in kernel_def.proto)."""
 
     op: str
-    device_type: str
+    device_type: str  #: `CPU`, `GPU`, `DEFAULT` or another
+    #: The values that each constrained attribute may have, strings as plain text.
     constraints: Mapping[str, tuple[str | int | bool, ...]]
-    host_memory_args: tuple[str, ...] = ()
-    priority: int = 0
-    label: str = ""
+    host_memory_args: tuple[str, ...] = ()  #: names of arguments that it wants in host memory
+    priority: int = 0  #: of those that match, the highest is taken
+    label: str = ""  #: what a node's `_kernel` attribute must be
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EagerSequence:
-    """The eager ops of one thread in one profiler session, in order, run-length coded.
+    """The eager ops of one thread in one profiler session, in order, run-length coded."""
 
-    Attributes:
-        thread: The recorder's number of the thread, as in its `traceanalyzer:eager` events.
-        name: The thread's name.
-        session: Index of the session.
-        first_index: Position of the first op, counted from the thread's first in the program.
-        signatures: uint32, indices of signatures.
-        counts: uint32, how many in a row are of that signature.
-    """
-
-    thread: int
-    name: str
-    session: int
-    first_index: int
-    signatures: NDArray[np.uint32]
-    counts: NDArray[np.uint32]
+    thread: int  #: the recorder's number of it, as in its `traceanalyzer:eager` events
+    name: str  #: the thread's
+    session: Annotated[int, Index("sessions")]
+    first_index: int  #: position of the first op, counted from the thread's first in the program
+    signatures: Annotated[NDArray[np.uint32], Index("signatures")]
+    counts: Annotated[NDArray[np.uint32], Index("")]  #: how many in a row are of that signature
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CaptureFile:
-    """The evidence of one capture.
+    """What one capture recorded."""
 
-    Attributes:
-        tool: Version of traceanalyzer that wrote it.
-        host: Name of the host.
-        complete: Whether the recorder came to its end.
-        command: The words of the command line that made the capture, secrets in them masked (see
-            `command_words`); None where it was made in code, or by an older version.
-        environment: Versions of Python, TensorFlow and Keras, build info, platform, command line,
-            variables of the environment that concern TensorFlow; None where not recorded.
-        devices: Physical, visible and logical devices, soft placement, strategies, options of
-            the optimizer and of XLA, at the program's end, and the models of Keras 3 that ran
-            (`keras_models`, see `recorder/keras_models.py`); None where not recorded.
-        gpus: What NVML says of each GPU; empty without a driver.
-        log: TensorFlow's lines about devices.
-        log_source: Where `log` comes from: `script`, `probe`, `script+probe` or `none`.
-        sessions: Profiler sessions.
-        notes: What was not recorded.
-        errors: Errors that tell of placement.
-        visibility: The lines that chose which GPUs are visible.
-        session_configs: The configurations of sessions of TensorFlow 1, each distinct one once.
-        frames: Pool of places in code.
-        scopes: Pool of `tf.device` scopes.
-        chosen: Lines that enter a scope for a CPU, and may ask for another device on another
-            machine: what they ask for is computed, or a condition is around them.
-        attributes: Pool of attribute sets.
-        definitions: Functions as Python made them.
-        functions: Functions as they were instantiated.
-        signatures: Kinds of eager ops and calls.
-        resources: Resources that eager ops made or used.
-        kernels: The kernels of ops that other libraries have brought, as far as the program has
-            such ops.
-        sequences: What each thread ran, as signatures.
-        omitted: What was left out to stay within the size limit, and how many of it.
-    """
-
-    tool: str
-    host: str
-    complete: bool
-    command: tuple[str, ...] | None = None
+    tool: str  #: version of traceanalyzer that wrote it
+    host: str  #: name of the host, as in the trace's file name
+    complete: bool  #: whether the recorder came to its end (False: the script was killed)
+    command: tuple[str, ...] | None = None  #: words of the command line, secrets masked
+    #: Versions, build info, platform, command line, environment variables about TensorFlow.
     environment: Mapping[str, Json] | None = None
+    #: Devices, soft placement, strategies, options of the optimizer and of XLA, at the program's
+    #: end, and the models of Keras 3 that ran (see `recorder/keras_models.py`).
     devices: Mapping[str, Json] | None = None
-    gpus: tuple[Mapping[str, Json], ...] = ()
-    log: tuple[str, ...] = ()
-    log_source: str = "none"
+    gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML says of each; empty without a driver
+    log: tuple[str, ...] = ()  #: TensorFlow's lines about devices
+    log_source: str = "none"  #: `script`, `probe`, `script+probe` or `none`
     sessions: tuple[Session, ...] = ()
     notes: tuple[Note, ...] = ()
     errors: tuple[CaughtError, ...] = ()
     visibility: tuple[VisibilityChoice, ...] = ()
-    session_configs: tuple[SessionConfig, ...] = ()
+    session_configs: tuple[SessionConfig, ...] = ()  #: each distinct one once
     frames: tuple[Frame, ...] = ()
     scopes: tuple[Scope, ...] = ()
-    chosen: frozenset[int] = frozenset()
-    attributes: tuple[Attributes, ...] = ()
+    #: Lines that enter a scope for a CPU, and may request another device on another machine.
+    chosen: frozenset[Annotated[int, Index("frames", 0)]] = frozenset()
+    attributes: tuple[Attributes, ...] = ()  #: the distinct sets
     definitions: tuple[Definition, ...] = ()
     functions: tuple[Function, ...] = ()
     signatures: tuple[Signature, ...] = ()
-    resources: tuple[Resource, ...] = ()
-    kernels: tuple[RegisteredKernel, ...] = ()
+    resources: tuple[Resource, ...] = ()  #: that eager ops made or used
+    kernels: tuple[RegisteredKernel, ...] = ()  #: of ops of other libraries
     sequences: tuple[EagerSequence, ...] = ()
-    omitted: Mapping[str, int] = field(default_factory=dict)
+    omitted: Mapping[str, int] = field(default_factory=dict)  #: to stay within the size limit
     _texts: dict[tuple[str, int], str] = field(default_factory=dict, init=False, repr=False)
     _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _functions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
@@ -654,7 +376,7 @@ class CaptureFile:
         return None if index == UNKNOWN else self.frames[index]
 
     def line_text(self, file: str, line: int) -> str | None:
-        """Return what stands on a line of the program, or None where that is not known."""
+        """Return the text of a line of the program, or None if unknown."""
         if not self._texts:
             for frame in self.frames:
                 if frame.text is not None:
@@ -666,7 +388,7 @@ class CaptureFile:
         return NO_ATTRIBUTES if index == UNKNOWN else self.attributes[index]
 
     def resource_of(self, tensor: Tensor) -> Resource | None:
-        """Return the resource that a handle stands for, or None."""
+        """Return the resource of a handle, or None."""
         return None if tensor.resource is None else self.resources[tensor.resource]
 
     def frame_of_node(self, function: str, node: str) -> Frame | None:
@@ -685,7 +407,7 @@ class CaptureFile:
 
 
 def is_session(function: str) -> bool:
-    """Return whether a function's name stands for the graph of a session of TensorFlow 1."""
+    """Return whether this is the name of the graph of a session of TensorFlow 1."""
     return function == SESSION or function.startswith(f"{SESSION}#")
 
 

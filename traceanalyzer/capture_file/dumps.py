@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.attributes import AttributePool
 
-__all__ = ["Dumped", "read_dumps"]
-
 _INPUT, _ASSIGNED, _PARTITION = "input", "assigned", "partition"
 _STAGES: Final = {
     "before_placer": _INPUT,
@@ -56,19 +54,6 @@ _STAGED: Final = re.compile(r"(.+)\.(\d{4,9})\.main\.([a-z_]+?)(?:_\d+)?\.pb")
 _PLACER: Final = re.compile(r"(.+?)_?placer_(input|output)(?:_(\d{1,9}))?\.(pb|pbtxt)")
 _PARTITIONED: Final = re.compile(r"(.+)_partition_(_job:.+)")
 _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dumped:
-    """What the dumps tell.
-
-    Attributes:
-        functions: The functions, by name.
-        notes: What could not be read.
-    """
-
-    functions: tuple[Function, ...]
-    notes: tuple[Note, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,16 +77,13 @@ class _Dumps:
             dumps.sort(key=lambda dump: dump.number)
 
 
-def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[str]) -> Dumped:
-    """Read a folder of dumps.
+def read_dumps(
+    folder: Path, attributes: AttributePool, definitions: Iterable[str]
+) -> tuple[list[Function], list[Note]]:
+    """Return the functions of a folder of dumps, and notes about what could not be read.
 
     Args:
-        folder: The folder; it may be missing.
-        attributes: Where attribute sets are put.
         definitions: Names of functions, which file names do not always keep.
-
-    Returns:
-        The functions and what of them could not be read.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)
@@ -116,11 +98,10 @@ def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[st
     if texts:
         message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
         notes.append(Note(id="graphs_as_text", severity="warning", message=message))
-    return Dumped(functions=tuple(functions), notes=tuple(notes))
+    return functions, notes
 
 
 def _found(folder: Path) -> dict[str, _Dumps]:
-    """Sort the files of a folder by function and stage."""
     found: dict[str, _Dumps] = defaultdict(_Dumps)
     for path in sorted(folder.glob("*.pb")):
         if match := _STAGED.fullmatch(path.name):
@@ -176,15 +157,7 @@ class _Reader:
             if instance not in found:
                 found.append(instance)
             counts[found.index(instance)] += 1
-        return tuple(
-            Instance(
-                input=each.input,
-                assigned=each.assigned,
-                partitions=each.partitions,
-                count=counts[at],
-            )
-            for at, each in enumerate(found)
-        )
+        return tuple(replace(each, count=counts[at]) for at, each in enumerate(found))
 
     def _graph(self, dump: _Dump, attributes: AttributePool | None) -> Graph | None:
         try:

@@ -23,14 +23,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile, Json
 
-__all__ = ["SUFFIX", "packed", "path_beside", "read", "serialised", "write"]
-
 SUFFIX: Final = ".placement.json.gz"
 # What the builder writes is at most a tenth of this; `limits` says why.
 MAX_BYTES: Final = 400_000_000
 _TRACE_SUFFIXES: Final = (".xplane.pb", ".xplane.pb.gz")
 _COMPRESSION: Final = 6
-_AGAIN: Final = "record anew with `traceanalyzer capture`, or delete it to do without"
+_AGAIN: Final = "record again with `traceanalyzer capture`, or delete it to do without it"
 
 
 def path_beside(trace: Path) -> Path:
@@ -53,11 +51,7 @@ def packed(document: bytes) -> bytes:
 
 
 def write(capture_file: CaptureFile, path: Path) -> None:
-    """Write a capture file: under its final name stands a whole file, or what stood there before.
-
-    Args:
-        capture_file: What to write.
-        path: The file; its folder exists.
+    """Write a capture file: its final name is a whole file, or what it was before.
 
     Raises:
         CaptureFileError: It cannot be written.
@@ -81,9 +75,6 @@ def write(capture_file: CaptureFile, path: Path) -> None:
 
 def read(path: Path) -> CaptureFile | None:
     """Read a capture file.
-
-    Args:
-        path: The file, as `path_beside` names it.
 
     Returns:
         The capture file, or None where there is no such file.
@@ -111,7 +102,7 @@ def _parsed(data: bytes, name: str) -> CaptureFile:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, no UTF-8, a huge number
-        msg = f"{name}: what is in it is not JSON; {_AGAIN}"
+        msg = f"{name}: its content is not JSON; {_AGAIN}"
         raise CaptureFileError(msg) from error
     _check_version(document, name)
     try:
@@ -154,6 +145,6 @@ def _check_version(document: Json, name: str) -> None:
         stated = printable(json.dumps(version)[:20])
         msg = (
             f"{name}: its version is {stated}, and version {VERSION} is what can be read here; "
-            "use the traceanalyzer that recorded it, or record anew"
+            "use the traceanalyzer that recorded it, or record again"
         )
         raise CaptureFileError(msg)

@@ -2,7 +2,7 @@
 
 Many programs request the CPU only where they find no GPU. The answer is followed through
 assignments, arguments, returned values, attributes, and conditions around any of them. Functions
-and attributes are told apart by name alone.
+and attributes are distinguished by name alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-__all__ = ["GpuAnswers"]
-
 _Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 # A local variable with its function; None for any other name.
 _Name: TypeAlias = tuple[_Function | None, str]
@@ -27,19 +25,12 @@ _ANYWHERE: Final = None
 
 
 class _Statement(NamedTuple):
-    """A statement.
+    """A statement."""
 
-    Attributes:
-        nodes: Its own nodes; itself first.
-        around: Nodes of the conditions around it in its function.
-        function: The function that it is in, or None.
-        owners: The function of each local variable.
-    """
-
-    nodes: list[ast.AST]
-    around: list[ast.AST]
-    function: _Function | None
-    owners: Mapping[str, _Function]
+    nodes: list[ast.AST]  #: its own nodes; itself first
+    around: list[ast.AST]  #: nodes of the conditions around it in its function
+    function: _Function | None  #: the function that it is in, or None
+    owners: Mapping[str, _Function]  #: the function of each local variable
 
 
 class GpuAnswers:
@@ -49,7 +40,6 @@ class GpuAnswers:
         """Follow the answers.
 
         Args:
-            files: The program's files.
             questions: File and line of each question which GPUs there are.
         """
         self._trees = {f: tree for f in files if (tree := syntax_of(f)) is not None}
@@ -149,7 +139,6 @@ class GpuAnswers:
 
 
 def _variables(function: _Function) -> set[str]:
-    """Return the names of a function's own variables, those of functions in it among them."""
     nodes = [*ast.walk(function)]
     shared = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
     stored = {x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
@@ -157,7 +146,7 @@ def _variables(function: _Function) -> set[str]:
 
 
 def _foreign(node: ast.Import | ast.ImportFrom, modules: Collection[str]) -> Iterator[str]:
-    """Walk the names that an import gives to what is not the program's own."""
+    """Walk the names that an import gives to modules of others."""
     module = getattr(node, "module", None) or ""
     for each in node.names:
         parts = {*each.name.split("."), *module.split(".")}
@@ -166,7 +155,6 @@ def _foreign(node: ast.Import | ast.ImportFrom, modules: Collection[str]) -> Ite
 
 
 def _root(node: ast.AST) -> str | None:
-    """Return the name that a chain of attributes begins with."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None

@@ -14,8 +14,6 @@ from traceanalyzer.trace.message import BrokenMessageError, fields
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.attributes import AttributePool
 
-__all__ = ["parse_graph"]
-
 _NODE, _VERSIONS = 1, 4  # of a GraphDef
 _PRODUCER = 1  # of its VersionDef
 # Of a NodeDef; each is a length-delimited field, whose tag is one byte.
@@ -30,7 +28,6 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
     """Read a serialised GraphDef; its library of functions is passed over.
 
     Args:
-        data: The GraphDef.
         attributes: Where attribute sets are put; None to pass over them.
 
     Returns:
@@ -123,7 +120,7 @@ class _Columns:
         self._origin_nodes.append(origin)
 
     def _origin(self, data: memoryview) -> tuple[str, str]:
-        """Return the function and node that stand first: of several, grappler merged them."""
+        """Return the first function and node: of several, grappler merged them."""
         node = function = ""
         for number, value, _ in fields(data):
             if number == _ORIGINAL_NODE and not node:
@@ -133,7 +130,7 @@ class _Columns:
         return function, node
 
     def _text(self, data: bytes) -> str:
-        """Decode a text, once for all nodes that bear it."""
+        """Decode a text, once for all nodes that have it."""
         known = self._texts.get(data)
         if known is None:
             known = self._texts[data] = str(data, "utf-8", "backslashreplace")
@@ -147,7 +144,6 @@ class _Columns:
 
 
 def _long(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Read a varint; return it and its end."""
     value = shift = 0
     while at < len(data) and shift <= 63:  # noqa: PLR2004 - bits of the longest
         byte = data[at]

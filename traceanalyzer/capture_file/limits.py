@@ -1,4 +1,4 @@
-"""Keeps a capture file within its size: what is worth least for its size is left out, and counted.
+"""Keeps a capture file within its size limit: the least useful parts are left out, and counted.
 
 The limit on the JSON is what a reader loads in a second; that on the gzipped file is the promise
 made to the user's disk.
@@ -13,11 +13,7 @@ from traceanalyzer.capture_file.document import UNKNOWN, Note
 from traceanalyzer.capture_file.files import packed, serialised
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from traceanalyzer.capture_file.document import CaptureFile, Function
-
-__all__ = ["MAX_JSON_BYTES", "MAX_PACKED_BYTES", "bounded"]
 
 MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000
@@ -39,12 +35,7 @@ def bounded(
     """Leave out of a capture file what does not fit.
 
     First go the attributes of partitions, which rarely differ from those of the input; then, where
-    they are what is too large, the sequences and the definitions; then graphs, the largest first.
-
-    Args:
-        capture_file: The capture file.
-        max_packed_bytes: How long the file may be.
-        max_json_bytes: How long its JSON may be.
+    they are too large, the sequences and the definitions; then graphs, the largest first.
 
     Returns:
         The capture file, or one that says in `omitted` and in a note what it lacks.
@@ -116,43 +107,13 @@ def _nodes(function: Function) -> int:
 
 
 def _pruned(capture_file: CaptureFile) -> CaptureFile:
-    """Leave out the attribute sets that nothing points to."""
     used = {signature.attributes for signature in capture_file.signatures}
     for function in capture_file.functions:
         for instance in function.instances:
-            used.update(instance.input.attributes)
-            for partition in instance.partitions:
-                used.update(partition.attributes)
-    used.discard(UNKNOWN)
-    kept = sorted(used)
-    moved = {old: new for new, old in enumerate(kept)} | {UNKNOWN: UNKNOWN}
-    return replace(
-        capture_file,
-        attributes=tuple(capture_file.attributes[at] for at in kept),
-        signatures=tuple(
-            replace(s, attributes=moved[s.attributes]) for s in capture_file.signatures
-        ),
-        functions=tuple(_moved(f, moved.__getitem__) for f in capture_file.functions),
-    )
-
-
-def _moved(function: Function, move: Callable[[int], int]) -> Function:
-    return replace(
-        function,
-        instances=tuple(
-            replace(
-                instance,
-                input=replace(
-                    instance.input, attributes=tuple(map(move, instance.input.attributes))
-                ),
-                partitions=tuple(
-                    replace(p, attributes=tuple(map(move, p.attributes)))
-                    for p in instance.partitions
-                ),
-            )
-            for instance in function.instances
-        ),
-    )
+            for graph in (instance.input, *instance.partitions):
+                used.update(graph.attributes)
+    sets = enumerate(capture_file.attributes)
+    return replace(capture_file, attributes=tuple(s if at in used else {} for at, s in sets))
 
 
 def _omit(capture_file: CaptureFile, what: str, count: int) -> CaptureFile:

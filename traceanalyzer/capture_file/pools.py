@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.attributes import AttributePool, finite
-from traceanalyzer.capture_file.document import LARGEST, UNKNOWN, Definition
+from traceanalyzer.capture_file.document import UNKNOWN, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import TypeAlias
 
-    from traceanalyzer.capture_file.document import Json, Shape
+    from traceanalyzer.capture_file.document import Json
 
     _Object: TypeAlias = dict[str, Json]
-
-__all__ = ["Pools", "facts"]
 
 
 class Pools:
@@ -29,7 +27,6 @@ class Pools:
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.attributes = AttributePool()
         self.damaged = 0
         self._frames: dict[tuple[str, int, str, int], int] = {}
@@ -57,7 +54,7 @@ class Pools:
         return [origin for _, _, origin in self._scopes]
 
     def definition(self, record: _Object) -> Definition | None:
-        """Return a journal's `function`; None where it is none."""
+        """Return a journal's `function`; None if it is damaged."""
         name, nodes = record.get("name"), _texts(record.get("nodes"))
         if not isinstance(name, str) or nodes is None:
             self.damaged += 1
@@ -68,14 +65,12 @@ class Pools:
         places = [_at(frames, i) for i in _list(record.get("frame"))][:size]
         libraries = [_at(frames, i) for i in _list(record.get("library"))][:size]
         stacks = [_stack(stack, scopes) for stack in _list(record.get("scopes"))][:size]
-        shapes = [_shapes(of_node) for of_node in _list(record.get("shapes"))][:size]
         return Definition(
             name=name,
             nodes=tuple(nodes),
             frames=(*places, *(UNKNOWN,) * (size - len(places))),
             libraries=((*libraries, *(UNKNOWN,) * (size - len(libraries))) if libraries else ()),
             scopes=(*stacks, *(None,) * (size - len(stacks))),
-            shapes=(*shapes, *(None,) * (size - len(shapes))) if shapes else (),
         )
 
     def eager(self, record: _Object) -> dict[str, list[Json]]:
@@ -118,7 +113,6 @@ class Pools:
         return UNKNOWN
 
     def _scopes_of(self, record: _Object, frames: list[int]) -> list[Json]:
-        """Return the scopes around an eager op; none where any is not as the journal has it."""
         found = [self._scope(scope, frames) for scope in _list(record.get("scopes"))]
         return [] if UNKNOWN in found else list(found)
 
@@ -140,7 +134,6 @@ class Pools:
         }
 
     def _tensor(self, record: Json) -> Json:
-        """Return a tensor as the document has it; of a Python value the recorder knows nothing."""
         if not isinstance(record, dict):
             return record
         texts = (record.get(key) or "" for key in ("dtype", "device", "backing_device"))
@@ -183,26 +176,7 @@ def _stack(value: Json, scopes: list[int]) -> tuple[int, ...] | None:
     return tuple(at for at in (_at(scopes, i) for i in value) if at != UNKNOWN)
 
 
-def _shapes(value: Json) -> tuple[Shape, ...] | None:
-    """Return the shapes of a node's outputs; None where any is not as the journal has it."""
-    if not isinstance(value, list):
-        return None
-    shapes: list[Shape] = []
-    for each in value:
-        if each is not None and not _is_shape(each):
-            return None
-        shapes.append(None if each is None else tuple(each))
-    return tuple(shapes)
-
-
-def _is_shape(value: Json) -> TypeGuard[list[int]]:
-    return isinstance(value, list) and all(
-        type(size) is int and UNKNOWN <= size <= LARGEST for size in value
-    )
-
-
 def _at(pool: list[int], index: Json) -> int:
-    """Return the entry at an index, -1 where there is none."""
     return pool[index] if isinstance(index, int) and 0 <= index < len(pool) else UNKNOWN
 
 

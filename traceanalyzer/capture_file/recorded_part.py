@@ -13,24 +13,17 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import CaptureFile, Session
 
-__all__ = ["RecordedPart", "recorded_part"]
-
 _LITTLE_S, _LITTLE_SHARE = 2.0, 0.2  # of the time after the import of TensorFlow
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedPart:
-    """A part of a program's run.
+    """A part of a program's run."""
 
-    Attributes:
-        recorded_s: How long was recorded.
-        program_s: How long the program ran; None where it ended before that was written.
-        is_nearly_all: Whether hardly anything of its use of TensorFlow is missing.
-    """
-
-    recorded_s: float
+    recorded_s: float  #: how long was recorded
+    #: How long the program ran; None where it ended before that was written.
     program_s: float | None
-    is_nearly_all: bool
+    is_nearly_all: bool  #: whether hardly anything of its use of TensorFlow is missing
 
     def __str__(self) -> str:
         """Return `12 s of 50 s`, or `12 s`."""

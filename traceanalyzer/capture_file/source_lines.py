@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
-__all__ = ["MAX_CHARACTERS", "MAX_LINES", "SourceLines"]
-
 MAX_CHARACTERS: Final = 200  # of a line
 MAX_LINES: Final = 5_000
 _MAX_TEXT: Final = 500_000  # characters of all lines
@@ -35,23 +33,16 @@ _NAMED: Final = 3  # files that a note names
 
 @dataclass(frozen=True, kw_only=True)
 class SourceLines:
-    """Reads the lines of a program that has run.
+    """Reads the lines of a program that has run."""
 
-    Attributes:
-        since_s: When the program began, seconds since 1970: a file that changed later is not read.
-        of_this_process: Whether the program runs in this process; then cells of a notebook, which
-            are no files, are known to `linecache`.
-    """
-
+    #: When the program began, seconds since 1970: a file that changed later is not read.
     since_s: float
+    #: Whether the program runs in this process; then cells of a notebook, which are no files, are
+    #: known to `linecache`.
     of_this_process: bool = False
 
     def add(self, frames: Sequence[Frame]) -> tuple[tuple[Frame, ...], tuple[Note, ...]]:
-        """Return frames with the text of those that are the user's, and what is told of the rest.
-
-        Args:
-            frames: Places in code.
-        """
+        """Return frames with the text of the user's lines, and notes about lines without."""
         reading = _Reading(self)
         known: dict[tuple[str, int], str | None] = {}
         found = []
@@ -142,7 +133,7 @@ class _Reading:
             return None
 
     def _cell(self, file: str) -> list[str] | None:
-        """Return the lines of what an interactive session has told `linecache` of."""
+        """Return the lines of a notebook's cell, which are in `linecache`."""
         entry = linecache.cache.get(file) if self.of.of_this_process else None
         # One without a time never goes stale: it was not read from a file.
         if entry is None or len(entry) == 1 or entry[1] is not None:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-__all__ = ["DECIDES", "FUNCTIONS", "decides", "is_text", "own", "statements", "syntax_of"]
-
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What decides whether, or with which value, what is in it runs.
 DECIDES: Final = (
@@ -63,13 +61,7 @@ def decides(node: ast.AST, *, but: Sequence[type[ast.AST]] = ()) -> bool:
 
 
 def is_text(node: ast.AST, tree: ast.Module, is_it: Callable[[object], bool]) -> bool:
-    """Return whether an expression is a constant, or a name that the file gives one constant.
-
-    Args:
-        node: The expression.
-        tree: The file.
-        is_it: What must hold of the constant.
-    """
+    """Return whether an expression is a constant, or a name that the file gives one constant."""
     if isinstance(node, ast.Name):
         given = [
             each.value

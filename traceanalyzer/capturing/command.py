@@ -16,8 +16,6 @@ from traceanalyzer.errors import TraceAnalyzerError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SETTINGS_VARIABLE", "STARTUP", "Program", "environment", "interpreter", "obstacle"]
-
 SETTINGS_VARIABLE: Final = "TRACEANALYZER_CAPTURE"
 
 # Holds the `sitecustomize` that starts the recorder; the recorder itself is never imported here.
@@ -35,14 +33,7 @@ _OF_THIS_START: Final = "IEPsS"  # how this program was to be started, not the s
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """What the user wants to run.
-
-    Attributes:
-        interpreter: The interpreter's words: itself and its options.
-        target: Path of the script, or name of the module.
-        is_module: Whether it is a module, as with `python -m`.
-        arguments: What the script is given.
-    """
+    """What the user wants to run."""
 
     interpreter: tuple[str, ...]
     target: str
@@ -94,9 +85,6 @@ def interpreter(command: str | None) -> tuple[str, ...]:
     Args:
         command: A path or a name, which options may follow; None for this interpreter, with the
             options that it was started with.
-
-    Raises:
-        TraceAnalyzerError: There is no such interpreter, or it cannot be run.
     """
     if command is None:
         return (sys.executable, *_own_options(sys.orig_argv[1:]))
@@ -142,11 +130,7 @@ def _own_options(words: Sequence[str]) -> list[str]:
 
 
 def obstacle(words: Sequence[str]) -> str | None:
-    """Return what keeps the recorder out of an interpreter, as part of a sentence, or None.
-
-    Args:
-        words: The interpreter and its options.
-    """
+    """Return what keeps the recorder out of an interpreter, as part of a sentence, or None."""
     rest = iter(words[1:])
     for word in rest:
         if not word.startswith("-") or word.startswith("--"):
@@ -164,14 +148,7 @@ def obstacle(words: Sequence[str]) -> str | None:
 
 
 def environment(variables: Mapping[str, str], settings: Path) -> dict[str, str]:
-    """Return the environment in which the interpreter starts the recorder.
-
-    The recorder puts it back before the script runs.
-
-    Args:
-        variables: The user's environment.
-        settings: What the recorder is to do.
-    """
+    """Return the environment in which the interpreter starts the recorder, which puts it back."""
     path = variables.get("PYTHONPATH")
     return {
         **variables,

@@ -8,30 +8,33 @@ import importlib
 import importlib.util
 import logging
 import os
-import secrets
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
+from traceanalyzer.capture_file.journal import read_journal
+from traceanalyzer.capturing import no_gpu
 from traceanalyzer.capturing.command import STARTUP
 from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
+from traceanalyzer.capturing.gathering import (
+    page_command,
+    reason_of,
+    recorded_sessions,
+    session_to_report,
+    warnings_of,
+)
 from traceanalyzer.capturing.gpus import GpuWatch
-from traceanalyzer.capturing.journal import read_journal
-from traceanalyzer.capturing.own_stderr import filtered_stderr
-from traceanalyzer.capturing.page import page_command, reason_of
-from traceanalyzer.capturing.process_start import process_start_s
-from traceanalyzer.capturing.sessions import recorded_sessions, session_to_report
-from traceanalyzer.capturing.stderr import StderrFilter
 from traceanalyzer.errors import TraceAnalyzerError
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Capture", "capture", "capture_callback"]
-
 _RECORDER: Final = "_traceanalyzer_recorder"
 _PAGE: Final = "traceanalyzer-report.html"
+_START_TIME: Final = 19  # of /proc/PID/stat: the 22nd field of proc(5), counted from after the name
+_RESOLUTION_S: Final = 0.02  # of both files; Python takes longer to read its first line
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +66,6 @@ class Capture:
         self._stack = contextlib.ExitStack()
         self._attachment: Any = None
         self._gpus = GpuWatch()
-        self._filter = StderrFilter("", ())
         self._work = Path()
         self.run_path = Path()
         self.trace: Path | None = None
@@ -81,7 +83,7 @@ class Capture:
         with contextlib.ExitStack() as stack:
             self._work = stack.enter_context(work_folder())
             self.run_path = stack.enter_context(reserved_run(self._logdir, self._run))
-            self._attach(stack)
+            self._attach()
             self._stack = stack.pop_all()
         Capture._under_way = self
         atexit.register(self._end)  # should the block never end
@@ -123,7 +125,7 @@ class Capture:
             raise TraceAnalyzerError(reason_of(done.stderr, done.returncode))
         return page
 
-    def _attach(self, stack: contextlib.ExitStack) -> None:
+    def _attach(self) -> None:
         recorder = _load_recorder()
         if f"{_RECORDER}.program" in sys.modules:
             msg = "this program is being captured already, by `traceanalyzer capture`"
@@ -134,20 +136,14 @@ class Capture:
             run=self.run_path.name,
             host=host_name(),
             window={"kind": "whole"},
-            quiet_token="",
             **self._levels,
         )
-        token = secrets.token_hex(8)
-        self._filter = StderrFilter(token, (str(self._work / "graphs"), "/proc/self/fd/"))
-        if stack.enter_context(filtered_stderr(self._filter)):
-            recorder("profiler").say_sentinels_on(2)
-            settings = settings._replace(quiet_token=token)
         journal = recorder("journal").Journal(settings.journal)
         journal.note(
             "captured_in_code",
             "info",
-            "captured in code: where variables were made before the block, what TensorFlow said of "
-            "devices before, and graphs of functions where an op ran before, are not recorded; "
+            "captured in code: where variables were made before the block, "
+            "and graphs of functions where an op ran before, are not recorded; "
             "`traceanalyzer capture` records all of them",
         )
         attachment = recorder("attach").Attachment(settings, journal)
@@ -183,24 +179,20 @@ class Capture:
         self._attachment.finish("until its end")
         gpus = self._gpus.finish()
         journal = read_journal(self._work / "journal.jsonl")
-        self.notes += [
-            str(r.get("message"))
-            for r in journal
-            if r["kind"] == "note" and r.get("severity") == "warning"
-        ]
+        self.notes += warnings_of(journal)
         sessions = recorded_sessions(journal)
         chosen = session_to_report(sessions)
         self.trace = chosen.trace if chosen else None
-        log = self._filter.log
+        problem = no_gpu.driver_problem() if no_gpu.saw_no_gpu(journal) else None
         source = (
-            SourceLines(since_s=process_start_s(), of_this_process=True) if self._source else None
+            SourceLines(since_s=_process_start_s(), of_this_process=True) if self._source else None
         )
         for session in sessions:
             capture_file = build(
                 self._work,
                 host_name(),
-                log=log,
-                log_source="script" if log else "none",
+                log=[] if problem is None else [problem],
+                log_source="none" if problem is None else "probe",
                 gpus=gpus,
                 folder=session.trace.parent,
                 source=source,
@@ -281,7 +273,7 @@ def capture_callback(
 
 
 class _StepsCapture:
-    """What a callback of Keras is told, turned into a capture; `fit` goes on where that fails."""
+    """A callback of Keras that captures some steps; `fit` goes on where that fails."""
 
     def __init__(self, captured: Capture, first: int, last: int) -> None:
         super().__init__()
@@ -335,3 +327,16 @@ def _load_recorder() -> Any:  # noqa: ANN401 - imports a module of it
         sys.modules[_RECORDER] = package
         spec.loader.exec_module(package)
     return lambda name: importlib.import_module(f"{_RECORDER}.{name}")
+
+
+def _process_start_s() -> float:
+    """Return when this process began, seconds since 1970; now, where that is unknown."""
+    now_s = time.time()
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        up_s = float(Path("/proc/uptime").read_text(encoding="utf-8").split()[0])
+        age_s = up_s - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return now_s
+    # In some containers `/proc/uptime` is the container's, and less.
+    return now_s - max(age_s - _RESOLUTION_S, 0.0)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import signal
+import subprocess
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capturing import command, probe
-from traceanalyzer.capturing.aside import run_aside
-from traceanalyzer.capturing.channel import Channel
+from traceanalyzer.capture_file.journal import Journal, read_journal
+from traceanalyzer.capturing import command, no_gpu
 from traceanalyzer.capturing.folders import host_name, reserved_run, work_folder
-from traceanalyzer.capturing.gpus import GpuWatch
-from traceanalyzer.capturing.journal import read_journal
-from traceanalyzer.capturing.page import page_command, reason_of
-from traceanalyzer.capturing.sessions import (
+from traceanalyzer.capturing.gathering import (
     delete_scratch,
+    page_command,
+    reason_of,
     recorded_sessions,
     session_to_report,
     set_aside_unfinished,
+    warnings_of,
 )
-from traceanalyzer.capturing.stderr import StderrFilter, text_of
-from traceanalyzer.capturing.supervise import holding_signals, run
+from traceanalyzer.capturing.gpus import GpuWatch
+from traceanalyzer.capturing.supervise import holding_signals, run, run_aside
 from traceanalyzer.errors import TraceAnalyzerError
 from traceanalyzer.trace.printable import printable
 
@@ -33,45 +33,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from traceanalyzer.capturing.command import Program
-    from traceanalyzer.capturing.sessions import Recorded
-
-__all__ = ["Request", "record"]
+    from traceanalyzer.capturing.gathering import Recorded
 
 _FINDS_TENSORFLOW: Final = (
     "import importlib.util, sys; sys.exit(importlib.util.find_spec('tensorflow') is None)"
 )
+_NO_TENSORFLOW: Final = 1
 _PATIENCE_S: Final = 10.0
 _NOTHING: Final = "nothing was recorded"
-# What the recorder notes of processes.
+_ASKED_TO_END: Final = {-signal.SIGINT, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGQUIT}
+# What the recorder notes about processes.
 _PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for.
-
-    Attributes:
-        program: What to run.
-        logdir: Log directory.
-        run: Name of the run; None for the time.
-        host_tracer_level: 1 to 3; at 3 TensorFlow also writes down the shapes of every node that
-            runs, and the capture makes a training loop slower by up to a fifth.
-        python_tracer: Whether calls of Python functions are recorded.
-        device_tracer: Whether kernels and copies on the GPU are recorded.
-        window: What part of the script is recorded, as the recorder takes it.
-        report: The page to write; None for none.
-        source: Whether the text of the program's lines is kept in the evidence.
-    """
+    """What the user requested."""
 
     program: Program
     logdir: Path
-    run: str | None = None
+    run: str | None = None  #: None for the time
+    #: 1 to 3; at 3 TensorFlow also records the shapes of every node that runs, and a training loop
+    #: takes up to a fifth longer
     host_tracer_level: int = 2
     python_tracer: bool = False
     device_tracer: bool = True
+    #: what part of the script is recorded, as the recorder's settings have it
     window: Mapping[str, Any] = field(default_factory=lambda: {"kind": "auto"})
-    report: Path | None = None
-    source: bool = True
+    report: Path | None = None  #: the page; None for none
+    source: bool = True  #: whether the text of the program's lines is kept
 
     @property
     def words(self) -> list[str]:
@@ -118,7 +108,7 @@ def record(request: Request, say: Callable[[str], None]) -> int:
         try:
             for line in capture.conclude(status):
                 say(line)
-        except Exception as error:  # noqa: BLE001 - a fault of ours is not to be the script's
+        except Exception as error:  # noqa: BLE001 - a fault of ours must not become the script's
             say(f"the capture could not be finished: {type(error).__name__}: {printable(error)}")
     return status
 
@@ -131,51 +121,33 @@ class _Capture:
     work: Path
     folder: Path
     mask: set[signal.Signals]
-    filter: StderrFilter | None = None
     started_s: float = 0.0
     gpus: list[dict[str, Any]] = field(default_factory=list)
-    journal: list[dict[str, Any]] = field(default_factory=list)
+    journal: Journal = field(default_factory=Journal)
 
     def run_script(self) -> int:
-        """Run the script to its end."""
         program = self.request.program
-        token = secrets.token_hex(8)
-        channel = None
         variables: Mapping[str, str] = os.environ
         if not command.obstacle(program.interpreter):
-            channel = self._channel(token)
-            settings = self._write_settings(token, is_filtered=channel is not None)
-            variables = command.environment(os.environ, settings)
+            variables = command.environment(os.environ, self._write_settings())
         watch = GpuWatch()
+
+        def started(pid: int) -> None:
+            watch.start(pid)
+            threading.Thread(target=_load_what_gathering_needs, daemon=True).start()
+
         self.started_s = time.time()
         try:
-            status = run(program.words, variables, self.mask, channel, started=watch.start)
+            status = run(program.words, variables, self.mask, started)
         except OSError as error:
-            if channel:
-                channel.abandon()
             reason = (error.strerror or str(error)).lower()
             msg = f"{program.interpreter[0]}: this cannot be started ({reason})"
             raise TraceAnalyzerError(msg) from None
-        if channel:
-            channel.end_line()
         self.gpus = watch.finish()
         self.journal = read_journal(self.work / "journal.jsonl")
         return status
 
-    def _channel(self, token: str) -> Channel | None:
-        """Return the way for the script's stderr; None where it has to be left as it is."""
-        self.filter = StderrFilter(
-            token,
-            (str(self.work / "graphs"), "/proc/self/fd/"),
-            logdir=str(self.folder.parents[2]),
-            with_placer="placer" not in os.environ.get("TF_CPP_VMODULE", ""),
-        )
-        try:
-            return Channel(self.filter)
-        except OSError:
-            return None
-
-    def _write_settings(self, token: str, *, is_filtered: bool) -> Path:
+    def _write_settings(self) -> Path:
         request = self.request
         settings = {
             "work": str(self.work),
@@ -187,8 +159,6 @@ class _Capture:
             "device_tracer_level": int(request.device_tracer),
             "window": dict(request.window),
             "python_path": os.environ.get("PYTHONPATH"),
-            "startup": str(command.STARTUP),
-            "quiet": {"fd_is_filtered": is_filtered, "token": token},
         }
         file = self.work / "settings.json"
         try:
@@ -202,65 +172,59 @@ class _Capture:
     # ------------------------------------------------------------------ after the script
 
     def conclude(self, status: int) -> Iterator[str]:
-        """Make the files, and yield what to tell the user, as soon as it is known."""
-        for started in self._records("started"):
-            delete_scratch(self.folder.parents[2], started.get("pid"))
+        """Make the files, and yield each line for the user as soon as it is known."""
+        delete_scratch(self.folder.parents[2], self.journal)
         sessions = recorded_sessions(self.journal)
-        yield from map(_told, sessions)
+        yield from map(_line_about, sessions)
         for trace in set_aside_unfinished(self.folder, [session.trace for session in sessions]):
-            yield f"{_near(trace)}: TensorFlow did not come to finish this trace"
-        warnings = [
-            printable(note.get("message", ""))
-            for note in self._records("note")
-            if note.get("severity") == "warning"
-        ]
+            yield f"{_near(trace)}: TensorFlow did not finish this trace"
+        warnings = [printable(warning) for warning in warnings_of(self.journal)]
         yield from warnings
-        if not self._records("environment"):
+        if "environment" not in self.journal.last:
             yield f"{self._why_nothing(status)}: {_NOTHING}"
             return
         yield from self._write_capture_files(sessions, status)
         if not sessions and not any("trace" in warning for warning in warnings):
-            killed = status < 0 and not self._records("finished")
+            killed = status < 0 and "finished" not in self.journal.last
             why = ": the script was killed before it could be written" if killed else ""
             yield f"no trace was recorded{why}"
         yield from self._report(sessions)
-
-    def _records(self, kind: str) -> list[dict[str, Any]]:
-        return [record for record in self.journal if record["kind"] == kind]
 
     def _why_nothing(self, status: int) -> str:
         program = self.request.program
         obstacle = command.obstacle(program.interpreter)
         if obstacle:
             return obstacle
-        if not self._records("started"):
+        if "started" not in self.journal.last:
             return f"{program.interpreter[0]} did not start the recorder"
-        if self._records("attached"):
+        if "attached" in self.journal.last:
             return "TensorFlow could not be recorded"
         if status >= 0 and self._is_tensorflow_missing():
             return f"TensorFlow is not installed for {program.interpreter[0]}"
         if status != 0:  # it might have imported it further on
             return "the script ended before it had imported TensorFlow"
-        has_others = any(note.get("id") in _PROCESSES for note in self._records("note"))
+        has_others = any(note.get("id") in _PROCESSES for note in self.journal.many["note"])
         others = " itself, and processes that it starts are not recorded" if has_others else ""
         return f"the script did not import TensorFlow{others}"
 
     def _is_tensorflow_missing(self) -> bool:
-        """Whether the script's interpreter would not find it; not where it does not say."""
+        """Whether the script's interpreter cannot find it; False where that is unknown."""
         words = [*self.request.program.interpreter, "-c", _FINDS_TENSORFLOW]
         try:
-            ended = run_aside(words, os.environ, self.mask, _PATIENCE_S)
-        except OSError:
+            return run_aside(words, os.environ, self.mask, _PATIENCE_S).returncode == _NO_TENSORFLOW
+        except (OSError, subprocess.TimeoutExpired):
             return False
-        return ended.code == 1 and not ended.is_late
 
-    def _write_capture_files(self, sessions: Sequence[Recorded], status: int) -> list[str]:
-        """Write the evidence beside each trace; return what has to be told."""
+    def _write_capture_files(self, sessions: Sequence[Recorded], status: int) -> Iterator[str]:
         from traceanalyzer.capture_file.build import build  # noqa: PLC0415 - loads numpy: not before
         from traceanalyzer.capture_file.files import path_beside, write  # noqa: PLC0415
         from traceanalyzer.capture_file.source_lines import SourceLines  # noqa: PLC0415
 
-        log, source, lines = self._log(status)
+        log: list[str] = []
+        try:
+            log = self._why_no_gpu(status)
+        except OSError as error:
+            yield f"why no GPU was visible is not recorded: {printable(error)}"
         without_trace = self.folder / f"{host_name()}.xplane.pb"
         for trace in [session.trace for session in sessions] or [without_trace]:
             try:
@@ -268,7 +232,7 @@ class _Capture:
                     self.work,
                     host_name(),
                     log=log,
-                    log_source=source,
+                    log_source="probe" if log else "none",
                     gpus=self.gpus,
                     folder=trace.parent,
                     source=SourceLines(since_s=self.started_s) if self.request.source else None,
@@ -276,51 +240,50 @@ class _Capture:
                 )
                 write(capture_file, path_beside(trace))
             except (OSError, TraceAnalyzerError) as error:
-                lines.append(f"the evidence of placement is missing: {printable(error)}")
-        return lines
+                yield f"the capture file is missing: {printable(error)}"
 
-    def _log(self, status: int) -> tuple[list[str], str, list[str]]:
-        """Return TensorFlow's lines about devices, where they are from, and what to tell."""
-        of_script = self.filter.log if self.filter else []
-        variables = dict(os.environ)
-        for record in self._records("environment"):
-            variables |= record.get("variables") or {}
-        asked_to_end = status < 0 and -status in {
-            *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-        }
-        if not probe.is_suppressed(variables) or asked_to_end:
-            return of_script, "script" if of_script else "none", []
-        try:
-            of_probe = probe.device_lines(self.request.program.interpreter, variables, self.mask)
-        except OSError as error:
-            told = f"TensorFlow's lines about devices are missing: {printable(error)}"
-            return of_script, "script" if of_script else "none", [told]
-        known = {text_of(line) for line in of_script}
-        both = [*of_script, *(line for line in of_probe if text_of(line) not in known)]
-        return both, "script+probe" if of_script else "probe", []
+    def _why_no_gpu(self, status: int) -> list[str]:
+        """Return log lines that say why TensorFlow saw no GPU, if it saw none.
 
-    def _report(self, sessions: Sequence[Recorded]) -> list[str]:
-        """Write the page, in a process that may fail; return what has to be told."""
+        Raises:
+            OSError: TensorFlow could not be asked.
+        """
+        if not no_gpu.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
+            return []
+        problem = no_gpu.driver_problem()
+        if problem is not None:
+            return [problem]
+        recorded = self.journal.last["environment"].get("variables")
+        of_script = recorded.items() if isinstance(recorded, dict) else ()
+        variables = {**os.environ, **{name: str(value) for name, value in of_script}}
+        return no_gpu.device_lines(self.request.program.interpreter, variables, self.mask)
+
+    def _report(self, sessions: Sequence[Recorded]) -> Iterator[str]:
+        """Write the page, in a process that may fail."""
         chosen = session_to_report(sessions)
         page = self.request.report
         if page is None or chosen is None:
-            return []
+            return
         again = f"traceanalyzer report {_near(chosen.trace.parent)}"
         try:
             ended = run_aside(page_command(chosen.trace, page), os.environ, self.mask)
         except OSError as error:
-            return [f"no report: {printable(error)}; try {again}"]
-        if ended.code == 0:
-            verdict = ended.out.decode("utf-8", "replace").partition("\n")[0]
-            return [verdict, f"the report: {printable(page)}"]
-        if ended.is_interrupted or ended.code == -signal.SIGINT:
-            return [f"no report: interrupted; for one, {again}"]
-        reason = reason_of(ended.err.decode("utf-8", "replace"), ended.code)
-        return [f"no report: {printable(reason)}; try {again}"]
+            yield f"no report: {printable(error)}; try {again}"
+            return
+        if ended.returncode == 0:
+            yield ended.stdout.partition("\n")[0]
+            yield f"the report: {printable(page)}"
+        else:
+            reason = reason_of(ended.stderr, ended.returncode)
+            yield f"no report: {printable(reason)}; try {again}"
 
 
-def _told(session: Recorded) -> str:
-    """Return the line that tells of a session."""
+def _load_what_gathering_needs() -> None:
+    """Import numpy and the like while the script runs: afterwards the user would wait for it."""
+    import traceanalyzer.capture_file.build  # noqa: F401, PLC0415
+
+
+def _line_about(session: Recorded) -> str:
     size = session.trace.stat().st_size
     megabytes = f"{max(size / 1e6, 0.1):.1f} MB"
     if session.is_the_scripts:

@@ -1,8 +1,8 @@
 """Runs the script's process to its end as if nobody stood between it and the shell.
 
-It shares our terminal, process group, working directory, stdin and stdout. Signals that reach us
-alone are passed on, those of the whole group it has got itself; when it stops we stop, and when it
-was killed we end in the same way, once everything has been written.
+It inherits our stdin, stdout, stderr, terminal and process group, so that keys such as Ctrl-C and
+Ctrl-Z reach it directly. Signals that only we got are passed on. When a signal killed it, we end by
+the same signal, once everything has been written.
 """
 
 from __future__ import annotations
@@ -10,29 +10,25 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import resource
 import signal
 import subprocess
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capturing.witness import Witness, before_exec
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capturing.channel import Channel
-
-__all__ = ["end_like", "holding_signals", "run"]
-
-_SENT_BY_THE_KERNEL: Final = 0x80  # si_code SI_KERNEL: by a terminal, so to its whole group
+_FROM_THE_TERMINAL: Final = 0x80  # si_code SI_KERNEL: sent to the whole process group
 _PASSED_ON: Final = frozenset(
     {
         *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
-        *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP),
+        *(signal.SIGUSR1, signal.SIGUSR2),
     }
 )
-_HELD: Final = _PASSED_ON | {signal.SIGCHLD, signal.SIGCONT, signal.SIGWINCH}
+_HELD: Final = _PASSED_ON | {signal.SIGCHLD}
+_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
+
+_libc: Final = ctypes.CDLL(None)
 
 
 @contextlib.contextmanager
@@ -43,25 +39,23 @@ def holding_signals() -> Iterator[set[signal.Signals]]:
         The signals that were blocked before, for processes to be started.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
-    previous = signal.getsignal(signal.SIGCHLD)
-    if previous == signal.SIG_IGN:  # or nobody would learn how the script ended
+    of_children = signal.getsignal(signal.SIGCHLD)
+    if of_children == signal.SIG_IGN:  # or nobody would learn how the script ended
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        yield {signal.Signals(signum) for signum in before}
+        yield {signal.Signals(number) for number in before}
     finally:
         while signal.sigtimedwait(_HELD, 0):
             pass  # meant for a script that has ended
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        if previous == signal.SIG_IGN:
-            signal.signal(signal.SIGCHLD, previous)
+        signal.signal(signal.SIGCHLD, of_children)
 
 
 def run(
     words: Sequence[str],
     variables: Mapping[str, str],
-    mask: set[signal.Signals],
-    channel: Channel | None = None,
-    started: Callable[[int], None] = lambda _: None,
+    mask: Collection[int],
+    started: Callable[[int], None],
 ) -> int:
     """Run a process to its end, within `holding_signals`.
 
@@ -69,88 +63,73 @@ def run(
         words: The command line.
         variables: The environment.
         mask: The signals that are to be blocked in it.
-        channel: The way of its stderr; None to leave that as it is.
         started: Called with the process id.
 
     Returns:
         Its exit code, or the negative number of the signal that killed it.
+    """
+    script = subprocess.Popen(  # noqa: S603 - what the user named
+        words,
+        env=variables,
+        close_fds=False,  # what the shell opened for the script stays open
+        preexec_fn=_prepared(mask),  # noqa: PLW1509 - no thread has been started yet
+    )
+    started(script.pid)
+    while True:
+        received = signal.sigwaitinfo(_HELD)
+        if received.si_signo == signal.SIGCHLD:
+            if (code := script.poll()) is not None:
+                return code
+        elif received.si_code != _FROM_THE_TERMINAL and received.si_pid != script.pid:
+            script.send_signal(received.si_signo)
+
+
+def run_aside(
+    words: Sequence[str],
+    variables: Mapping[str, str],
+    mask: Collection[int],
+    time_limit_s: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a short process of our own, within `holding_signals`; Ctrl-C ends it.
 
     Raises:
         OSError: It cannot be started.
+        subprocess.TimeoutExpired: It took too long, and was killed.
     """
-    witness = Witness(_PASSED_ON)
-    try:
-        child = subprocess.Popen(  # noqa: S603 - what the user named
-            words,
-            env=variables,
-            stdout=channel.descriptor_of_stdout if channel else None,
-            stderr=channel.descriptor_of_stderr if channel else None,
-            close_fds=False,  # what the shell opened for the script stays open
-            preexec_fn=before_exec(mask),  # noqa: PLW1509 - no thread has been started yet
-        )
-        started(child.pid)
-        if channel:
-            channel.start()
-        child.returncode = _wait(child.pid, witness, channel)
-        if channel:
-            channel.finish()
-        return child.returncode
-    finally:
-        witness.close()
+    return subprocess.run(  # noqa: S603 - an interpreter, ours or the script's
+        words,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=time_limit_s,
+        check=False,
+        preexec_fn=_prepared(mask),
+    )
 
 
-def _wait(child: int, witness: Witness, channel: Channel | None) -> int:
-    while True:
-        got = signal.sigwaitinfo(_HELD)
-        signum = got.si_signo
-        if signum == signal.SIGCHLD:
-            pid, status = os.waitpid(child, os.WNOHANG | os.WUNTRACED)
-            if pid and os.WIFSTOPPED(status):
-                if channel:
-                    channel.settle()
-                _stop_too(os.WSTOPSIG(status))
-            elif pid:
-                return os.waitstatus_to_exitcode(status)
-        elif signum == signal.SIGWINCH:
-            if channel and channel.is_terminal:
-                channel.resize()
-                os.kill(child, signum)  # what it saw at the first was the old size
-        elif signum == signal.SIGCONT:
-            os.kill(child, signum)
-        else:
-            of_group = witness.saw(signum)
-            if got.si_code != _SENT_BY_THE_KERNEL and not of_group:
-                os.kill(child, signum)
+def _prepared(mask: Collection[int]) -> Callable[[], None]:
+    """Return what a new process does before it becomes another program."""
+    parent = os.getpid()
 
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # end with us, if we are killed
+        if os.getppid() != parent:
+            os._exit(1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-def _stop_too(signum: int) -> None:
-    """Stop as the script did, so that the shell sees it; go on when told to."""
-    if signal.SIGCONT in signal.sigpending():
-        return  # that is over already
-    # What the terminal sent to the script it sent to us too: to stop once is enough.
-    signal.sigtimedwait({signal.SIGTSTP}, 0)
-    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
-    os.kill(os.getpid(), signum)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return prepare
 
 
 def end_like(status: int) -> int:
-    """End as a process did: by the same signal, where one killed it.
-
-    Args:
-        status: What `run` returned.
-
-    Returns:
-        The exit code to end with, of a process that was not killed.
-    """
+    """End as a process did: by the same signal, where one killed it; else return its exit code."""
     if status >= 0:
         return status
-    signum = -status
-    # The script has left its core where it was to leave one; ours would tell nothing.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    with contextlib.suppress(OSError, ValueError):  # SIGKILL has no other way than its own
-        signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signum})
-    os.kill(os.getpid(), signum)
-    return 128 + signum  # as a shell tells it; reached only where the signal is kept from us
+    number = -status
+    _libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)  # the script has left its core; ours is of no use
+    with contextlib.suppress(OSError, ValueError):  # SIGKILL cannot be handled otherwise
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    os.kill(os.getpid(), number)
+    return 128 + number  # as a shell reports it; reached only where the signal is kept from us

@@ -15,6 +15,6 @@ def all_causes() -> tuple[Cause, ...]:
     modules = [
         import_module(f"{__name__}.{found.name}")
         for found in iter_modules(__path__)
-        if not found.name.startswith("_")
+        if not found.ispkg and not found.name.startswith("_")
     ]
     return tuple(sorted((m.CAUSE for m in modules), key=lambda cause: cause.id))

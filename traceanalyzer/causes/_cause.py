@@ -6,56 +6,42 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.causes.knowledge.finding_text import Members
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Certainty, Evidence, Fix, Harm
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
-
-__all__ = ["Cause", "CauseMatch", "FindingText"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class CauseMatch:
-    """A blocker belongs to a cause.
+    """A blocker belongs to a cause."""
 
-    Attributes:
-        scope: Ops with equal scopes share a finding. It must be the same when the program is
-            recorded again, so it holds no line numbers and no counters.
-        line: File and line of the cause, where a scope may have several: each has its own finding,
-            numbered in the order of the lines.
-        evidence: The observations that show it.
-        certainty: The highest certainty that this cause allows.
-        sub_reason: A closer name for the cause, or None.
-        leads: Whether the finding of its ops names this cause, whatever else keeps some of them.
-    """
-
+    #: Ops with equal scopes share a finding. It must be the same when the program is recorded
+    #: again, so it holds no line numbers and no counters.
     scope: str
     evidence: tuple[Evidence, ...]
+    #: The highest certainty that this cause allows.
     certainty: Certainty = "certain"
     sub_reason: str | None = None
+    #: File and line of the cause, if a scope can have several: each has its own finding.
     line: tuple[str, int] | None = None
+    #: Whether the finding of its ops names this cause, whatever other blockers some of them have.
     leads: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindingText:
-    """The text of a finding about ops that share a cause.
-
-    Attributes:
-        title: One line.
-        why: Why it happens, in a few sentences.
-        harm: Whether it hurts.
-        fixes: What to change.
-        modifiers: Accompanying facts, such as `soft_placement_fallback`.
-    """
+    """The text of a finding about ops that share a cause."""
 
     title: str
     why: str
     harm: Harm
     fixes: tuple[Fix, ...] = ()
+    #: Accompanying facts, such as `soft_placement_fallback`.
     modifiers: tuple[str, ...] = ()
 
 
@@ -63,7 +49,7 @@ def _finds_nothing(_: Run) -> Iterable[Finding]:
     return ()
 
 
-def _matches_nothing(_: CpuOp, __: RecordedBlocker) -> CauseMatch | None:
+def _matches_nothing(_: CpuOp, __: Blocker) -> CauseMatch | None:
     return None
 
 
@@ -73,24 +59,20 @@ class Cause:
 
     A cause examines a whole run (`check`), or the single blockers of ops (`match` and `describe`).
     Each blocker belongs to exactly one cause.
-
-    Attributes:
-        id: The name of its module.
-        title: A few words.
-        documentation: The module's docstring: what it detects, why it happens, how to fix it, how
-            sure it is.
-        not_applicable: Returns why the question does not arise for a run, or None.
-        check: Returns the findings of a run.
-        match: Returns how a blocker of an op belongs to this cause, or None.
-        describe: Returns the text of the finding about ops whose first blocker belongs to it.
     """
 
+    #: The name of its module.
     id: str
     title: str
+    #: The module's docstring: what it detects, why it happens, how to fix it, how sure it is.
     documentation: str
+    #: Returns the findings of a run.
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
-    match: Callable[[CpuOp, RecordedBlocker], CauseMatch | None] = _matches_nothing
-    describe: Callable[[Sequence[tuple[CpuOp, RecordedBlocker]]], FindingText] | None = None
+    #: Returns how a blocker of an op belongs to this cause, or None.
+    match: Callable[[CpuOp, Blocker], CauseMatch | None] = _matches_nothing
+    #: Returns the text of the finding about ops whose first blocker belongs to this cause.
+    describe: Callable[[Members], FindingText] | None = None
+    #: Returns why the cause cannot apply to a run, or None.
     not_applicable: Callable[[Run], str | None] = lambda _: None
 
     @property

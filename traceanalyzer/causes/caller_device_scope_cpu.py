@@ -1,85 +1,85 @@
-"""A function was called where the CPU is asked for.
+"""Function called inside a CPU scope.
 
 ## What it detects
 
-Ops of a `tf.function` that ran on the CPU because the call of their function was placed there: it
-was made within a `tf.device` scope for the CPU, by the program or within another function.
+Ops of a `tf.function` that ran on the CPU because the call of the function was placed there: the
+program, or another function, made the call inside a `tf.device` scope for the CPU.
 
 ## Why it happens
 
-A call is an op too: under `tf.device("/CPU:0")` it is placed on the CPU, and where a call is placed
-is the default device of its function's body (process_function_library_runtime.cc). Everything in
-it that asks for nothing goes there if it has a CPU kernel; what asks for a GPU still gets it. The
-graph of the function shows none of this, so the line to change is that of the caller.
+A call is an op too. Inside `tf.device("/CPU:0")` it is placed on the CPU, and the device of the
+call is the default device of the function's body (process_function_library_runtime.cc). All ops
+without a requested device go there if they have a CPU kernel; ops that request a GPU still get it.
+The function's graph shows none of this, so the line to change is the caller's.
 
 ## How to fix it
 
-Call the function outside of the scope. What must be on the CPU can ask for it within.
+Call the function outside the scope. Ops that must run on the CPU can request it inside the
+function.
 
 ## How sure it is
 
-Certain where the capture recorded the call and its scope. Likely where another function made the
-call: a replay shows that it was placed on the CPU, and its own cause is that of the call.
+Certain if the capture recorded the call and its scope. Likely if another function made the call: a
+replay shows that the call was placed on the CPU, but not why.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from traceanalyzer.capture_file.frames import lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import (
-    asks_for_cpu,
-    device_text,
+from traceanalyzer.causes.knowledge.finding_text import (
+    Members,
     function_text,
-    is_alone,
     is_of_call,
     is_of_strategy,
+    is_only_blocker,
     line_evidence,
-    lines_text,
     ops_text,
     runs_for_dataset,
-    same_place,
 )
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "own":
         return None
-    if blocker.kind is BlockerKind.REQUEST and is_of_call(blocker) and not is_of_strategy(blocker):
-        return _called_in_scope(cpu_op, blocker, str(blocker.scope))
-    if blocker.kind is not BlockerKind.DEFAULT_DEVICE:
+    if blocker.kind is BlockerKind.REQUEST:
+        is_own = is_of_call(blocker) and not is_of_strategy(blocker)
+        return _called_in_scope(cpu_op, blocker, str(blocker.scope)) if is_own else None
+    if (
+        blocker.kind is not BlockerKind.DEFAULT_DEVICE
+        or blocker.for_step
+        or runs_for_dataset(cpu_op, blocker)
+    ):
         return None
-    if blocker.for_step or runs_for_dataset(cpu_op, blocker):
-        return None
+    if blocker.call is not None:
+        return _called_in_scope(cpu_op, blocker, blocker.call.scope)
     function = function_text(cpu_op, blocker)
-    if blocker.call is None:
-        where = CaptureFileWhere(sidecar=f"function {blocker.function or function}")
-        text = f"the call of {function} within another function was placed on the CPU"
-        return CauseMatch(
-            scope=f"{function} called within a function",
-            evidence=(line_evidence("default_device", text, None, where),),
-            certainty="likely",
-            sub_reason="called_within_a_function",
-        )
-    return _called_in_scope(cpu_op, blocker, blocker.call.scope)
+    where = CaptureFileWhere(sidecar=f"function {blocker.function or function}")
+    text = f"another function's call of {function} was placed on the CPU"
+    return CauseMatch(
+        scope=f"{function} called within a function",
+        evidence=(Evidence(kind="default_device", text=text, where=where),),
+        certainty="likely",
+        sub_reason="called_within_a_function",
+    )
 
 
-def _called_in_scope(cpu_op: CpuOp, blocker: RecordedBlocker, scope: str) -> CauseMatch:
+def _called_in_scope(cpu_op: CpuOp, blocker: Blocker, scope: str) -> CauseMatch:
     function = function_text(cpu_op, blocker)
-    device = device_text(scope)
+    device, frame = device_text(scope), blocker.scope_frame
     where = CaptureFileWhere(
         sidecar=f"call of {function if blocker.call is None else blocker.call.op}"
     )
-    text = f'{function} was called within tf.device("{device}")'
-    frame = blocker.scope_frame
+    text = f'{function} was called inside tf.device("{device}")'
     return CauseMatch(
         scope=f"{function} {same_place(frame)} {device}",
         evidence=(line_evidence("default_device", text, frame, where),),
@@ -87,42 +87,40 @@ def _called_in_scope(cpu_op: CpuOp, blocker: RecordedBlocker, scope: str) -> Cau
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     blocker = members[0][1]
     function = function_text(*members[0])
-    lines = lines_text([h.scope_frame for _, h in members])
     if blocker.call is None and not blocker.called_in:
-        within = "from a function, on the CPU"
-        fixes = (Fix(text="See what puts that call on the CPU: all in the function follows it."),)
+        called = "by a function, on the CPU"
+        fix = Fix(text="Find out what puts that call on the CPU: the whole function follows it.")
     else:
         device = device_text(blocker.scope or "" if blocker.call is None else blocker.call.scope)
-        within = f'within tf.device("{device}")' + (f" at {lines}" if lines else "")
-        fixes = (
-            Fix(
-                text=(
-                    "Call the function outside of the scope; put what must stay on the CPU into a "
-                    "scope within the function."
-                ),
-                code=f'with tf.device("{device}"):  # '
-                f"{f'{lines}: ' if lines else ''}not around {function}(...)",
-                checked=is_alone(members),
+        lines = lines_text(blocker.scope_frame for _, blocker in members)
+        called = f'inside tf.device("{device}")' + (f" at {lines}" if lines else "")
+        place = f"{lines}: " if lines else ""
+        fix = Fix(
+            text=(
+                "Call the function outside the scope. Put ops that must stay on the CPU in a scope "
+                "inside the function."
             ),
+            code=f'with tf.device("{device}"):  # {place}not around {function}(...)',
+            checked=is_only_blocker(members),
         )
     return FindingText(
-        title=f"{function} was called {within}: {ops_text(members)} ran there",
+        title=f"{function} is called {called}, so {ops_text(members)} ran there",
         why=(
-            f"Where {function} is called is the default device of all in it. These ops ask "
-            "for no device, so they took it; the graph of the function shows no request."
+            f"The device of a call of {function} is the default device of all ops inside it. These "
+            "ops request no device, so they got it. The function's graph shows no request."
         ),
         harm="harmful",
-        fixes=fixes,
+        fixes=(fix,),
     )
 
 
 CAUSE = Cause(
     id="caller_device_scope_cpu",
-    title="Called where the CPU is asked for",
+    title="Function called inside a CPU scope",
     documentation=__doc__,
-    match=_match,
-    describe=_describe,
+    match=match,
+    describe=describe,
 )

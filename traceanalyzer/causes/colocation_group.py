@@ -1,29 +1,28 @@
-"""Its colocation group keeps it on the CPU.
+"""Colocated with an op on the CPU.
 
 ## What it detects
 
-Ops that are bound to another op by a `_class` attribute, where that other op is what keeps all of
-them on the CPU.
+Ops with a `_class` attribute that binds them to another op, if that op keeps the group on the CPU.
 
 ## Why it happens
 
-Ops of one group get one device, which must suit them all (colocation_graph.cc): one member without
-a GPU kernel takes the rest along. `tf.compat.v1.colocate_with` makes such groups, as do gradients
-that are colocated with the ops of the forward pass and the slots of optimizers. `colocate_with`
-also copies the other op's request, so that the op looks as if it had asked for the CPU itself.
+All ops of a group get one device, which must suit each of them (colocation_graph.cc): one member
+without a GPU kernel keeps the whole group on the CPU. `tf.compat.v1.colocate_with` makes such
+groups. So do gradients that are colocated with the forward pass, and optimizer slots.
+`colocate_with` also copies the other op's requested device, so the op looks as if it requested the
+CPU itself.
 
 ## How to fix it
 
-Where the program itself asks for the colocation, take that away: leave out `colocate_with`, and
-`colocate_gradients_with_ops` of `tf.compat.v1.gradients`; take gradients with `tf.GradientTape`
-rather than with `tf.gradients`, which always colocates them. What an optimizer makes for a variable
-is colocated with it by TensorFlow itself, and moves when the variable does. So otherwise remove
-what holds the member that is named.
+If the program requests the colocation, remove it: drop `colocate_with`, and the argument
+`colocate_gradients_with_ops` of `tf.compat.v1.gradients`; use `tf.GradientTape` instead of
+`tf.gradients`, which always colocates. TensorFlow itself colocates an optimizer's slots with their
+variable, and they move with it. Otherwise fix what keeps the named member on the CPU.
 
 ## How sure it is
 
-Certain: the capture recorded the attribute, and a replay of the placement shows which member it is
-without which the group moves.
+Certain: the capture recorded the attribute, and a replay of the placement shows which member keeps
+the group on the CPU.
 """
 
 from __future__ import annotations
@@ -32,48 +31,45 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.colocating_lines import asked_by
-from traceanalyzer.evidence.places import (
+from traceanalyzer.causes.knowledge.colocating_lines import colocation_request
+from traceanalyzer.causes.knowledge.finding_text import (
+    Members,
+    blocker_scope,
     blocker_text,
-    device_text,
     is_of_strategy,
     line_evidence,
     ops_text,
-    same_place,
 )
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from traceanalyzer.causes.knowledge.colocating_lines import RequestForm
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.colocating_lines import Way
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.model import Evidence
-
-
-_TAKEN_AWAY: Final[dict[Way, tuple[str, str]]] = {
+_WITHOUT: Final[dict[RequestForm, tuple[str, str]]] = {
     "scope": (
-        "Make them outside of the `colocate_with` at {}.",
+        "Create these ops outside `colocate_with` ({}).",
         "with tf.compat.v1.colocate_with(None, ignore_existing=True): ...",
     ),
     "argument": (
-        "Leave `colocate_gradients_with_ops`, which colocates gradients, out of the call at {}.",
+        "Drop `colocate_gradients_with_ops` from the call at {}.",
         "gradients = tf.compat.v1.gradients(loss, variables)",
     ),
     "gradients": (
-        "Take the gradients at {} with `tf.GradientTape`, which colocates nothing.",
+        "Compute the gradients at {} with `tf.GradientTape`, which does not colocate them.",
         "with tf.GradientTape() as tape: ...\ngradients = tape.gradient(loss, variables)",
     ),
 }
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if _is_copied(blocker):
         device = device_text(blocker.requested_device)
-        text = f"it is colocated with {blocker.copied_from}, and has its request for {device}"
+        text = f"it is colocated with {blocker.copied_from} and gets its requested device, {device}"
         return CauseMatch(
             scope=f"{cpu_op.function} {cpu_op.explanation.type} has the request for {device}",
             evidence=(_at_node(blocker.name or cpu_op.name, text),),
@@ -81,60 +77,50 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
         )
     if blocker.link != "class":
         return None
-    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
+    text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
+    where = CaptureFileWhere(sidecar=f"node {blocker.name}") if blocker.name else None
+    frame = blocker.scope_frame or blocker.frame
     return CauseMatch(
-        scope=f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}",
+        scope=blocker_scope(blocker),
         evidence=(
-            _at_node(
-                cpu_op.name, f"it is colocated with {blocker.name or blocker.type} by `_class`"
-            ),
-            line_evidence(
-                "blocker",
-                blocker_text(blocker),
-                blocker.scope_frame or blocker.frame,
-                CaptureFileWhere(sidecar=f"node {blocker.name}") if blocker.name else None,
-            ),
+            _at_node(cpu_op.name, text),
+            line_evidence("blocker", blocker_text(blocker), frame, where),
         ),
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     blocker = members[0][1]
-    copied = _is_copied(blocker)
-    other = blocker.copied_from if copied else blocker.type
-    asked = _fixes(members)
-    elsewhere = Fix(text=f"See what keeps {other} on the CPU: where it goes, these go, too.")
+    if _is_copied(blocker):
+        other = blocker.copied_from
+        so = f"so they get its requested device, {device_text(blocker.requested_device)}"
+    else:
+        other = blocker.type
+        so = f"and {blocker_text(blocker)}, so none of the group can run on a GPU"
+    follow = Fix(text=f"Fix what keeps {other} on the CPU: these ops follow it.")
     return FindingText(
         title=f"{ops_text(members)} on the CPU by colocation with {other}",
-        why=(
-            f"Ops that are colocated get one device. These were made colocated with {other}, "
-            + (
-                f"and so got its request for {device_text(blocker.requested_device)}."
-                if copied
-                else f"and {blocker_text(blocker)}: so none of the group can be on a GPU."
-            )
-        ),
+        why=f"Colocated ops get one device. These are colocated with {other}, {so}.",
         harm="harmful",
-        fixes=asked or (elsewhere,),
+        fixes=_fixes(members) or (follow,),
     )
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
-    """Return how to take away what lines of the program ask for; nothing where none does."""
+def _fixes(members: Members) -> tuple[Fix, ...]:
+    """Return how to remove the colocations that the program's own lines request."""
     made = {(op.file, op.line, op.name) for op, _ in members}
-    frames = ((by.frame, by.name) for _, by in members)
-    made |= {(frame.file, frame.line, name) for frame, name in frames if frame is not None}
-    asked = {asked_by(*each) for each in made}
+    made |= {(b.frame.file, b.frame.line, b.name) for _, b in members if b.frame is not None}
+    requested = [found for each in made if (found := colocation_request(*each)) is not None]
     fixes = []
-    for way, (text, code) in _TAKEN_AWAY.items():
-        lines = sorted({(a.file, a.line) for a in asked if a is not None and a.way == way})
+    for form, (text, code) in _WITHOUT.items():
+        lines = sorted({(each.file, each.line) for each in requested if each.form == form})
         if lines:
             at = listed([f"{PurePosixPath(file).name}:{line}" for file, line in lines])
             fixes.append(Fix(text=text.format(at), code=code))
     return tuple(fixes)
 
 
-def _is_copied(blocker: RecordedBlocker) -> bool:
+def _is_copied(blocker: Blocker) -> bool:
     return (
         blocker.link == "own"
         and blocker.kind is BlockerKind.REQUEST
@@ -144,13 +130,13 @@ def _is_copied(blocker: RecordedBlocker) -> bool:
 
 
 def _at_node(name: str, text: str) -> Evidence:
-    return line_evidence("colocation", text, None, CaptureFileWhere(sidecar=f"node {name}"))
+    return Evidence(kind="colocation", text=text, where=CaptureFileWhere(sidecar=f"node {name}"))
 
 
 CAUSE = Cause(
     id="colocation_group",
-    title="Its colocation group keeps it on the CPU",
+    title="Colocated with an op on the CPU",
     documentation=__doc__,
-    match=_match,
-    describe=_describe,
+    match=match,
+    describe=describe,
 )

@@ -1,28 +1,28 @@
-"""An op of a library other than TensorFlow.
+"""Op of another library.
 
 ## What it detects
 
-Ops on the CPU that no version of TensorFlow has: they come from a library that was loaded
-(`tf.load_op_library`), as those of TensorFlow Text, Addons or one's own do.
+Ops on the CPU that no version of TensorFlow has. They come from a library that the program loads
+with `tf.load_op_library`, such as TensorFlow Text, TensorFlow Addons, or your own.
 
 ## Why it happens
 
-Such an op has the kernels that its library registers, and only these: if there is none for GPUs, or
-none for the types in question, or the library was built without CUDA, the op runs on the CPU.
-TensorFlow's kernel tables cannot tell which; a capture asks the process that has loaded the library
-(`get_registered_kernels_for_op`). An op that a request or a resource keeps on the CPU is explained
-by these, where a capture shows them.
+Such an op has only the kernels that its library registers. If there is no GPU kernel, or none for
+these dtypes, or the library was built without CUDA, the op runs on the CPU. TensorFlow's kernel
+tables cannot show which; a capture asks the process that loaded the library
+(`get_registered_kernels_for_op`). Ops that a request or a resource keeps on the CPU belong to those
+causes, if a capture shows it.
 
 ## How to fix it
 
-Ask the library: its documentation, or the process that has loaded it. Take a build of it for GPUs,
-write the missing kernel, or use ops of TensorFlow's.
+Check the library's documentation, or its registered kernels. Use a GPU build of the library, write
+the missing kernel, or use TensorFlow ops.
 
 ## How sure it is
 
-Certain where a capture recorded the kernels that the library has registered, and none of them can
-run the op on a GPU. Where it did not, likely if it shows that nothing else keeps the op on the CPU,
-and else possible: which kernels a library registers is in no trace.
+Certain if a capture recorded the registered kernels and none of them can run the op on a GPU.
+Without them, likely if a capture shows that nothing else keeps the op on the CPU; otherwise
+possible, because traces do not hold registered kernels.
 """
 
 from __future__ import annotations
@@ -31,26 +31,25 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.analysis import analyse
-from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.places import at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
+from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.model import Certainty
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
-# As ops must be registered (op_def_builder.cc), but for those with an underscore, TensorFlow's own.
+# Op names (op_def_builder.cc), without those that begin with an underscore: TensorFlow's own.
 _OP: Final = re.compile(r"[A-Z][A-Za-z0-9_.>]*")
-_OF_KERNELS: Final = frozenset(
+_ABOUT_KERNELS: Final = frozenset(
     {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.PRIORITY}
 )
 
@@ -59,138 +58,102 @@ def _is_foreign(op: str) -> bool:
     return _OP.fullmatch(op) is not None and definition_of(op) is None
 
 
-def _not_applicable(run: Run) -> str | None:
+def not_applicable(run: Run) -> str | None:
     return None if run.gpu_used else "TensorFlow used no GPU"
 
 
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
+    """Walk the findings of ops whose registered kernels are unknown."""
     ops = run.ops
     on_cpu = ops[(ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)]
-    types = {str(t) for t in on_cpu["type"].unique() if _is_foreign(str(t)) and not _calls(run, t)}
-    if not types:
-        return
-    # Ops with other blockers belong to other causes.
-    unexplained = [
-        s
-        for s in analyse(run).cpu_ops
-        if s.explanation.type in types and not s.explanation.blockers
-    ]
+    types = {t for t in map(str, on_cpu["type"].unique()) if _is_foreign(t)}
+    types = {t for t in types if not _is_captured_function(run, t)}
     by_type: dict[str, list[CpuOp]] = {}
-    for each in unexplained:
-        by_type.setdefault(each.explanation.type, []).append(each)
-    for op, members in by_type.items():
-        words = _words_of(op, members)
-        sure = all(s.explanation.contradiction and not s.explanation.doubt for s in members)
-        certainty: Certainty = "likely" if sure else "possible"
+    for op in analyse(run).cpu_ops if types else ():
+        # Ops with blockers belong to other causes.
+        if op.explanation.type in types and not op.explanation.blockers:
+            by_type.setdefault(op.explanation.type, []).append(op)
+    for op_type, members in by_type.items():
+        sure = all(op.explanation.contradiction and not op.explanation.doubt for op in members)
         yield Finding(
             cause=CAUSE.id,
-            scope=op,
-            certainty=certainty,
-            harm=words.harm,
-            title=words.title,
-            why=words.why,
-            op_ids=tuple(s.op_id for s in members),
-            evidence=(_unknown(op), *(e for s in members[:5] for e in made_at(s))),
-            fixes=words.fixes,
+            scope=op_type,
+            certainty="likely" if sure else "possible",
+            harm="harmful",
+            title=f"{op_type} is not a TensorFlow op; its library may have no GPU kernel for it"
+            f"{at_lines(members)}",
+            why=(
+                f"{op_type} comes from a library that the program loads. It runs on the CPU if the "
+                "library has no GPU kernel for it or for these dtypes, or was built without CUDA. "
+                f"{COPIED}"
+            ),
+            op_ids=tuple(op.op_id for op in members),
+            evidence=(_unknown(op_type), *(e for op in members[:5] for e in made_at(op))),
+            fixes=(
+                Fix(
+                    text="List the kernels that the library has registered, once it is loaded.",
+                    code=(
+                        "from tensorflow.python.framework import kernels\n"
+                        f'print(kernels.get_registered_kernels_for_op("{op_type}"))'
+                    ),
+                ),
+                Fix(text="If there is none for GPUs, use a build of the library that has one."),
+            ),
         )
 
 
-def _calls(run: Run, op: object) -> bool:
-    """Return whether an op is a call of a function that was captured."""
-    return any(
-        host.capture_file is not None and host.capture_file.definition(str(op)) is not None
-        for host in run.hosts
-    )
+def _is_captured_function(run: Run, name: str) -> bool:
+    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    return any(capture_file.definition(name) is not None for capture_file in captured)
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
-    if blocker.link != "own" or blocker.kind not in _OF_KERNELS or not _is_foreign(blocker.type):
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
+    if blocker.link != "own" or blocker.kind not in _ABOUT_KERNELS or not _is_foreign(blocker.type):
         return None
-    return CauseMatch(
-        scope=blocker.type,
-        evidence=(_unknown(blocker.type), _registered(blocker), *made_at(cpu_op)),
-    )
-
-
-def _unknown(op: str) -> Evidence:
-    return Evidence(kind="kernel_registry", text=f"no version of TensorFlow has an op {op}")
-
-
-def _registered(blocker: RecordedBlocker) -> Evidence:
-    """Say what is known of the kernels that the library has registered."""
-    if blocker.kind is BlockerKind.PRIORITY:
-        text = f"the library's kernel of {blocker.type} for the CPU has the higher priority"
-    else:
-        text = f"the library has registered no kernel of {blocker.type} for GPUs"
-    if blocker.attributes:
-        text += " with this " + listed(sorted(blocker.attributes))
-    return Evidence(
-        kind="registered_kernels",
-        text=text,
-        where=CaptureFileWhere(sidecar=f"kernels: {blocker.type}"),
-    )
-
-
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
-    """Say it where the kernels were recorded."""
-    blocker = members[0][1]
-    lacks = (
-        "prefers the CPU's kernel"
+    text = (
+        f"the library's CPU kernel of {blocker.type} has the higher priority"
         if blocker.kind is BlockerKind.PRIORITY
-        else "has no GPU kernel for it"
+        else f"the library has registered no GPU kernel of {blocker.type}"
     )
-    here = " as it is used here" if blocker.attributes else ""
-    return FindingText(
-        title=f"{blocker.type} is not TensorFlow's, and its library {lacks}{here}"
-        + at_lines([s for s, _ in members]),
-        why=(
-            f"{blocker.type} is from a library that the program loads, and runs where that has a "
-            "kernel for it. The process was asked which it has registered. What the op takes from "
-            "the GPU is copied to the host, and its result back."
-        ),
-        harm="harmful",
-        fixes=(
-            Fix(
-                text=(
-                    "Use a build of the library that has a kernel for GPUs, or write the one that "
-                    "is missing."
-                )
-            ),
-        ),
+    if blocker.attributes:
+        text += f" for this {listed(sorted(blocker.attributes))}"
+    where = CaptureFileWhere(sidecar=f"kernels: {blocker.type}")
+    registered = Evidence(kind="registered_kernels", text=text, where=where)
+    return CauseMatch(
+        scope=blocker.type, evidence=(_unknown(blocker.type), registered, *made_at(cpu_op))
     )
 
 
-def _words_of(op: str, cpu_ops: Sequence[CpuOp]) -> FindingText:
-    """Say it where they are not known."""
+def _unknown(op_type: str) -> Evidence:
+    text = f"no version of TensorFlow has an op {op_type}"
+    return Evidence(kind="kernel_registry", text=text)
+
+
+def describe(members: Members) -> FindingText:
+    blocker = members[0][1]
+    is_preferred = blocker.kind is BlockerKind.PRIORITY
+    lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
+    here = " as used here" if blocker.attributes else ""
     return FindingText(
-        title=f"{op} is not TensorFlow's, and its library may have no GPU kernel for it"
-        + at_lines(cpu_ops),
+        title=f"{blocker.type} is not a TensorFlow op; its library {lacks}{here}"
+        f"{at_lines(op for op, _ in members)}",
         why=(
-            f"{op} comes from a library that the program loads. It runs where the library has a "
-            "kernel for it: on the CPU, if there is none for GPUs or for these types, or if the "
-            "library was built without CUDA. What it takes from the GPU is copied to the host, and "
-            "its result back."
+            f"{blocker.type} comes from a library that the program loads. The process listed the "
+            f"kernels that the library registered. {COPIED}"
         ),
         harm="harmful",
         fixes=(
-            Fix(
-                text="See which kernels the library has registered, once it is loaded.",
-                code=(
-                    "from tensorflow.python.framework import kernels\n"
-                    f'print(kernels.get_registered_kernels_for_op("{op}"))'
-                ),
-            ),
-            Fix(text="If there is none for GPUs, use a build of the library that has one."),
+            Fix(text="Use a build of the library with a GPU kernel, or write the missing kernel."),
         ),
     )
 
 
 CAUSE = Cause(
     id="custom_op",
-    title="An op of another library",
+    title="Op of another library",
     documentation=__doc__,
-    not_applicable=_not_applicable,
-    check=_check,
-    match=_match,
-    describe=_describe,
+    not_applicable=not_applicable,
+    check=check,
+    match=match,
+    describe=describe,
 )

@@ -1,25 +1,23 @@
-"""It follows its neighbour.
+"""Follows a neighbor.
 
 ## What it detects
 
-Ops that TensorFlow placed on the CPU because what they take, or what takes what they make, is
-there.
+Ops placed on the CPU because their inputs or consumers are there.
 
 ## Why it happens
 
-Three kinds of ops follow a neighbour rather than take the first device (placer.cc): an op without
-inputs and with one output, a constant most often, goes where all its consumers are; `Shape`, `Size`
-and `Rank`, which look at metadata only, go where their input is; an `Identity` between two ops goes
-where its input is.
+Three kinds of ops follow a neighbor instead of taking the first device (placer.cc). An op with no
+inputs and one output, usually a constant, goes where all its consumers are. `Shape`, `Size`, and
+`Rank`, which use only metadata, go where their input is. An `Identity` between two ops goes where
+its input is.
 
 ## How to fix it
 
-Nothing here: move what it follows, and it moves too.
+Nothing to change here: move the neighbor, and these ops follow.
 
 ## How sure it is
 
-Certain: a replay of the placement gives the recorded one, and moves the op when what it follows is
-moved.
+Certain: a replay reproduces the recorded placement, and moves the op when the neighbor moves.
 """
 
 from __future__ import annotations
@@ -27,50 +25,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import blocker_text, line_evidence, ops_text, same_place
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.causes.knowledge.finding_text import (
+    Members,
+    blocker_scope,
+    blocker_text,
+    line_evidence,
+    ops_text,
+)
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "follows":
         return None
-    trail = cpu_op.explanation.follows or (blocker.name or blocker.type,)
-    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
+    followed = cpu_op.explanation.follows or (blocker.name or blocker.type,)
     where = CaptureFileWhere(sidecar=f"node {cpu_op.name}")
+    text = f"it follows {', '.join(followed[:3])}"
+    frame = blocker.scope_frame or blocker.frame
     return CauseMatch(
-        scope=f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}",
+        scope=blocker_scope(blocker),
         evidence=(
-            line_evidence("placement_rule", f"it follows {', '.join(trail[:3])}", None, where),
-            line_evidence(
-                "blocker", blocker_text(blocker), blocker.scope_frame or blocker.frame, where
-            ),
+            Evidence(kind="placement_rule", text=text, where=where),
+            line_evidence("blocker", blocker_text(blocker), frame, where),
         ),
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     blocker = members[0][1]
     return FindingText(
         title=f"{ops_text(members)} on the CPU, following {blocker.type}",
         why=(
-            "TensorFlow places constants, identities and ops that look at shapes with their "
-            f"neighbour; and {blocker_text(blocker)}. These ops take little time, and move with it."
+            "TensorFlow places constants, identities, and ops that only look at shapes with their "
+            f"neighbor, and {blocker_text(blocker)}. These ops take little time."
         ),
         harm="harmless",
-        fixes=(Fix(text=f"Nothing here: what keeps {blocker.type} on the CPU is what counts."),),
+        fixes=(Fix(text=f"Nothing to change here: these ops follow {blocker.type}."),),
     )
 
 
 CAUSE = Cause(
     id="follows_neighbour",
-    title="It follows its neighbour",
+    title="Follows a neighbor",
     documentation=__doc__,
-    match=_match,
-    describe=_describe,
+    match=match,
+    describe=describe,
 )

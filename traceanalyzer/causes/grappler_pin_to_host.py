@@ -1,93 +1,103 @@
-"""An optimizer of the graph moved it to the host.
+"""Moved to the host by a graph optimizer.
 
 ## What it detects
 
-Ops that TensorFlow's placer put on a GPU and that ran on the CPU all the same, in a program that
-switched `pin_to_host_optimization` on. For a capture without a GPU it foretells which these are.
+Ops that TensorFlow's placer put on a GPU and that ran on the CPU anyway, in a program that switched
+on `pin_to_host_optimization`.
 
 ## Why it happens
 
-That optimizer (pin_to_host_optimizer.cc) rewrites a graph after it was placed: ops with small
-inputs and outputs whose inputs are on the host go there too. Small is a tensor of strings, or one
-of at most 64 int32, int64 or float, which must be known before the graph runs. It is off unless a
-program asks for it: by `tf.config.optimizer`, or in what it configures a session of TensorFlow 1
-with.
+The optimizer (pin_to_host_optimizer.cc) rewrites a graph after placement. It moves ops with small
+inputs and outputs to the host if their inputs are there. Small means a string tensor, or at most 64
+elements of int32, int64, or float, known before the graph runs. The option is off unless a program
+sets it, in `tf.config.optimizer` or in the configuration of a TensorFlow 1 session.
 
 ## How to fix it
 
-Leave the option away, and measure. What it moves is small; what counts is whether the GPU waits.
+Leave the option off, and measure. It moves only small ops; what counts is whether the GPU waits.
 
 ## How sure it is
 
-Certain where the capture recorded the option, the device that the placer gave the op, and the
-partition that ran it. What is foretold is likely, since other optimizers come before, which are not
-replayed; and possible where the sizes of tensors were not recorded. A trace alone does not tell
-whether the option was on: there it is one of several causes that an op may have, if all that it
-takes may be small, and the graph it is in is on a GPU too.
+Certain if the capture recorded the option, the device that the placer chose, and the partition that
+ran the op. A trace alone does not show whether the option was on: there it is one of several
+possible causes, for ops whose inputs may all be small in a graph that is also on a GPU. A capture
+without a GPU cannot show which ops the optimizer would move on a machine that has one; if the
+option was on, no op that it may move is said to run on the GPU for certain.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import (
-    CaptureFile,
-    is_session,
-)
-from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.places import asks_for_cpu, device_text, ops_text
+from traceanalyzer.capture_file.document import CaptureFile, is_session
+from traceanalyzer.causes._cause import Cause
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.pinning import OPTION, pinning
+from traceanalyzer.placement.devices import asks_for_cpu, device_text
+from traceanalyzer.placement.pinning import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
     from traceanalyzer.run import Host, Run
 
 
-def _not_applicable(run: Run) -> str | None:
-    if all(host.capture_file is None for host in run.hosts):
-        return "without a capture the options of the optimizer are not known"
-    return None
+class _Switch(NamedTuple):
+    """Where the option was set: the finding's scope, the evidence, and code that undoes it."""
+
+    scope: str
+    text: str
+    where: str
+    code: str
 
 
-def _check(run: Run) -> Iterator[Finding]:
-    for host in run.hosts:
-        capture_file = host.capture_file
-        if capture_file is None:
-            continue
-        switches = {of: _switch_of(capture_file, is_of_session=of) for of in (False, True)}
-        if not any(switches.values()):
-            continue
-        by_switch: dict[_Switch, list[_Moved]] = {}
-        for each in _moved(host, capture_file):
-            switch = switches[is_session(each.function)]
-            if switch is not None:
-                by_switch.setdefault(switch, []).append(each)
-        for switch, moved in by_switch.items():
-            yield _finding(host, moved, switch)
-
-
-def _switch_of(capture_file: CaptureFile, *, is_of_session: bool) -> _Switch | None:
-    """Return what switched it on for ops of a session's graph, or of others; None if nothing."""
-    found = pinning(capture_file, is_of_session=is_of_session)
-    return None if found is None else _SWITCHES[found.by]
+_SWITCHES: Final = {
+    "program": _Switch(
+        scope="",
+        text=f"the program set {OPTION}",
+        where="devices: optimizer_options",
+        code=f'tf.config.optimizer.set_experimental_options({{"{OPTION}": False}})',
+    ),
+    "session": _Switch(
+        scope="session",
+        text=f"the session's ConfigProto sets {OPTION}",
+        where="session_configs: rewrites",
+        code=f"config.graph_options.rewrite_options.{OPTION} = "
+        "rewriter_config_pb2.RewriterConfig.OFF",
+    ),
+}
 
 
 class _Moved(NamedTuple):
-    """An op on the CPU that was placed elsewhere: its row, its node, and where that was."""
+    """An op on the CPU that was placed elsewhere."""
 
     row: int
     function: str
     node: str
     device: str
+
+
+def not_applicable(run: Run) -> str | None:
+    if all(host.capture_file is None for host in run.hosts):
+        return "the optimizer's options are not recorded without a capture"
+    return None
+
+
+def check(run: Run) -> Iterator[Finding]:
+    for host in run.hosts:
+        if host.capture_file is None:
+            continue
+        by_switch: dict[str, list[_Moved]] = defaultdict(list)
+        for moved in _moved(host, host.capture_file):
+            is_of_session = is_session(moved.function)
+            switched_by = pinned_by(host.capture_file, is_of_session=is_of_session)
+            if switched_by is not None:
+                by_switch[switched_by].append(moved)
+        for name, ops in by_switch.items():
+            yield _finding(host, ops, _SWITCHES[name])
 
 
 def _moved(host: Host, capture_file: CaptureFile) -> Iterator[_Moved]:
@@ -107,7 +117,7 @@ def _moved(host: Host, capture_file: CaptureFile) -> Iterator[_Moved]:
 
 
 def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
-    """Return the devices that the placer gave a node, in all instantiations of its function."""
+    """Return the devices that the placer chose for a node, in all instances of its function."""
     function = capture_file.function(name)
     found = set()
     for instance in () if function is None else function.instances:
@@ -117,55 +127,19 @@ def _assigned(capture_file: CaptureFile, name: str, node: str) -> set[str]:
     return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Switch:
-    """Where the option was set.
-
-    Attributes:
-        scope: What tells findings apart.
-        text: What shows it.
-        where: Where in the capture file.
-        code: What takes it back.
-    """
-
-    scope: str
-    text: str
-    where: str
-    code: str
-
-
-_IN_PROGRAM: Final = _Switch(
-    scope="",
-    text=f"the program set {OPTION}",
-    where="devices: optimizer_options",
-    code=f'tf.config.optimizer.set_experimental_options({{"{OPTION}": False}})',
-)
-_IN_SESSION: Final = _Switch(
-    scope="session",
-    text=f"the session was given a ConfigProto that sets {OPTION}",
-    where="session_configs: rewrites",
-    code=f"config.graph_options.rewrite_options.{OPTION} = rewriter_config_pb2.RewriterConfig.OFF",
-)
-_SWITCHES: Final = {"program": _IN_PROGRAM, "session": _IN_SESSION}
-
-
 def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
-    found = host.tables.ops.iloc[[each.row for each in moved]]
-    types = listed(sorted(set(found["type"].astype(str))))
-    is_certain = bool((found["placement_certainty"] == "certain").all())
-    option = Evidence(
-        kind="optimizer_options",
-        text=switch.text,
-        where=CaptureFileWhere(sidecar=switch.where),
-    )
-    placed = [
+    rows = host.tables.ops.iloc[[each.row for each in moved]]
+    types = listed(sorted(set(rows["type"].astype(str))))
+    is_certain = bool((rows["placement_certainty"] == "certain").all())
+    placed = (
         Evidence(
             kind="assigned_device",
             text=f"the placer put {each.node} on {device_text(each.device)}; the CPU ran it",
             where=CaptureFileWhere(sidecar=f"node {each.node}"),
         )
         for each in moved[:5]
-    ]
+    )
+    where = CaptureFileWhere(sidecar=switch.where)
     return Finding(
         cause=CAUSE.id,
         scope=switch.scope,
@@ -173,76 +147,19 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
         harm="harmless",
         title=f"{OPTION} moved {counted(len(moved), 'op')} to the CPU: {types}",
         why=(
-            "The placer put these ops on a GPU. The program switched on an optimizer that "
-            "afterwards moves small ops to the host, where their inputs are there already."
+            "The placer put these ops on a GPU. The program switched on an optimizer that then "
+            "moves small ops to the host if their inputs are there."
         ),
-        op_ids=tuple(found["op_id"]),
-        evidence=(option, *placed),
-        fixes=(
-            Fix(
-                text="Leave the option away; it is off by default.",
-                code=switch.code,
-            ),
-        ),
-    )
-
-
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
-    """Tell of an op of which it is foretold.
-
-    The options of a session are those it was given, or the program's: its configuration has either.
-    """
-    if blocker.kind is not BlockerKind.OPTIMIZER or blocker.link != "own":
-        return None
-    is_of_session = is_session(blocker.function)
-    where = _IN_SESSION.where if is_of_session else _IN_PROGRAM.where
-    switched = Evidence(
-        kind="optimizer_options",
-        text=f"{OPTION} is on",
-        where=CaptureFileWhere(sidecar=where),
-    )
-    scope = _IN_SESSION.scope if is_of_session else _IN_PROGRAM.scope
-    is_open = cpu_op.explanation.certainty == "possible"
-    return CauseMatch(
-        scope=f"{scope} open" if is_open else scope,
-        evidence=(switched,),
-        certainty="possible" if is_open else "likely",
-    )
-
-
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
-    is_open = any(cpu_op.explanation.certainty == "possible" for cpu_op, _ in members)
-    how = "may move" if is_open else "moves"
-    sizes = (
-        "How large the tensors of these ops are is not known, so TensorFlow may leave them there."
-        if is_open
-        else "The tensors of these ops are that small."
-    )
-    return FindingText(
-        title=f"{OPTION} {how} to the CPU: {ops_text(members)}",
-        why=(
-            "The placer puts these ops on a GPU. The program switched on an optimizer that "
-            "afterwards moves an op to the host where its inputs are there already and each tensor "
-            f"of numbers that it has is of 64 elements at most. {sizes}"
-        ),
-        harm="harmless",
-        fixes=(
-            Fix(
-                text=(
-                    f"Leave {OPTION} away, in `tf.config.optimizer` or in the session's "
-                    "ConfigProto; it is off by default."
-                ),
-            ),
-        ),
+        op_ids=tuple(rows["op_id"]),
+        evidence=(Evidence(kind="optimizer_options", text=switch.text, where=where), *placed),
+        fixes=(Fix(text="Leave the option off, which is its default.", code=switch.code),),
     )
 
 
 CAUSE = Cause(
     id="grappler_pin_to_host",
-    title="An optimizer of the graph moved it to the host",
+    title="Moved to the host by a graph optimizer",
     documentation=__doc__,
-    check=_check,
-    not_applicable=_not_applicable,
-    match=_match,
-    describe=_describe,
+    check=check,
+    not_applicable=not_applicable,
 )

@@ -2,64 +2,87 @@
 
 ## What it detects
 
-Ops that TensorFlow places on a GPU whose kernel there has all of its data in host memory, so that a
-thread of the host computes them: arithmetic and reductions of `int32`, `Shape`, `Fill`; and `Qr`,
-whatever its type.
-They are not CPU-placed, and not counted as such. A capture without a GPU predicts them.
+Ops that TensorFlow places on a GPU, but whose GPU kernel has all of its data in host memory, so
+that a host thread computes them: arithmetic and reductions of `int32`, `Shape`, `Fill`; and `Qr`,
+whatever its dtype. They are not counted as ops on the CPU. For a capture without a GPU, these ops
+are predicted.
 
 ## Why it happens
 
-By design. Sizes, axes and indices are `int32` in TensorFlow, and the host needs them to allocate
-tensors and to start kernels. Kernels of such types are therefore registered for GPUs, or for
-`DEFAULT`, which is any device, with all data in host memory: the op stays in the GPU's graph, and
-no value has to be copied. `tensor.device` then names the GPU, `tensor.backing_device` the CPU.
+By design. In TensorFlow, sizes, axes, and indices are `int32`, and the host needs them to allocate
+tensors and to launch kernels. For such dtypes, kernels are registered for GPUs (or for `DEFAULT`,
+which is any device) with all data in host memory: the op stays in the GPU's graph, and nothing is
+copied. `tensor.device` then names the GPU, and `tensor.backing_device` the CPU.
 
 ## How to fix it
 
-Nothing is wrong while tensors are small. Where large tensors of `int32` are computed on, make them
-`int64` or floating point, as far as the op has kernels that compute these on the GPU: the finding
-names them. `Shape` and the like have none, for any type. Nor has `Qr`, which is a finding of its
-own: what the GPU made is copied to the host for it, and back.
+Nothing to change while the tensors are small. If large `int32` tensors are computed, make them
+`int64` or floating point; the finding lists the ops that a GPU computes with those dtypes. `Shape`
+and similar ops have no such kernel for any dtype. Neither does `Qr`, which has its own finding: its
+input is copied from the GPU to the host, and its result back.
 
 ## How sure it is
 
-Certain where a capture recorded the op's device and that its values were in host memory, and where
-a replay puts it on the GPU and the kernels of that version of TensorFlow are known; likely where
-only some of that is known.
+Certain if a capture recorded the op's device and that its values were in host memory, or if a
+replay puts the op on a GPU and the kernels of that TensorFlow version are known. Likely if only
+part of that is known.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.kernel_types import (
+from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at
+from traceanalyzer.findings import Finding
+from traceanalyzer.format import counted, listed
+from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.kernel_types import (
     definition_of,
     is_copied_to_host,
     is_never_computed,
     python_name,
     types_computed,
 )
-from traceanalyzer.evidence.places import at_lines, made_at
-from traceanalyzer.findings import Finding
-from traceanalyzer.format import counted, listed
-from traceanalyzer.model import Evidence, Fix
-from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
-    from traceanalyzer.model import Certainty
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
+_SUGGESTED: Final = {"int64": "int64", "float32": "float"}
 
-def _not_applicable(run: Run) -> str | None:
+
+def not_applicable(run: Run) -> str | None:
     if run.gpu_used or any(host.capture_file is not None for host in run.hosts):
         return None
     return "TensorFlow used no GPU"
+
+
+def check(run: Run) -> Iterator[Finding]:
+    ops = run.ops
+    found = ops[(ops["placement"] == "host_memory") & ~ops["type"].map(_makes_handles).astype(bool)]
+    if found.empty or not run.gpu_used:
+        return
+    for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
+        types = sorted(set(rows["type"].astype(str)))
+        text = _text(types, len(rows))
+        placement = f"assigned to a GPU, with values in host memory: {listed(types)}"
+        yield Finding(
+            cause=CAUSE.id,
+            scope=str(scope),
+            certainty="certain" if (rows["placement_certainty"] == "certain").all() else "likely",
+            harm=text.harm,
+            title=text.title,
+            why=text.why,
+            op_ids=tuple(rows["op_id"]),
+            evidence=(Evidence(kind="placement", text=placement),),
+            fixes=text.fixes,
+        )
 
 
 def _makes_handles(op_type: str) -> bool:
@@ -67,124 +90,87 @@ def _makes_handles(op_type: str) -> bool:
     return definition is not None and definition.makes_handles
 
 
-def _check(run: Run) -> Iterator[Finding]:
-    ops = run.ops
-    makes_handle = ops["type"].map(_makes_handles).astype(bool)
-    found = ops[(ops["placement"] == "host_memory") & ~makes_handle]
-    if found.empty or not run.gpu_used:
-        return
-    for scope, rows in found.groupby(found["type"].astype(str).map(_scope)):
-        sure = bool((rows["placement_certainty"] == "certain").all())
-        certainty: Certainty = "certain" if sure else "likely"
-        types = sorted(set(rows["type"].astype(str)))
-        words = _words_of(types, len(rows))
-        yield Finding(
-            cause=CAUSE.id,
-            scope=str(scope),
-            certainty=certainty,
-            harm=words.harm,
-            title=words.title,
-            why=words.why,
-            op_ids=tuple(rows["op_id"]),
-            evidence=(
-                Evidence(
-                    kind="placement",
-                    text=f"assigned to a GPU, with values in host memory: {listed(types)}",
-                ),
-            ),
-            fixes=words.fixes,
-        )
-
-
 def _scope(op: str) -> str:
-    """Return what tells the findings apart: whether data has to be copied to the host."""
+    """Return what distinguishes the findings: whether data has to be copied to the host."""
     return "data" if is_copied_to_host(op) else ""
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.HOST_MEMORY:
         return None
-    evidence = Evidence(kind="kernel_registry", text=_registration(blocker))
-    return CauseMatch(scope=_scope(blocker.type), evidence=(evidence, *made_at(cpu_op)))
-
-
-def _registration(blocker: RecordedBlocker) -> str:
-    """Return which kernel is registered, for which types, and what it has in host memory."""
-    types = [f"{name}={_types(value)}" for name, value in blocker.attributes.items()]
-    text = f"the GPU kernel of {blocker.type}" + (f" with {listed(types)}" if types else "")
+    dtypes = [f"{name}={_dtypes(value)}" for name, value in blocker.attributes.items()]
     arguments = () if blocker.kernel is None else blocker.kernel.host_memory_args
-    return f"{text} is registered with {listed(arguments) or 'all its data'} in host memory"
+    text = (
+        f"the GPU kernel of {blocker.type}{f' with {listed(dtypes)}' if dtypes else ''} is "
+        f"registered with {listed(arguments) or 'all its data'} in host memory"
+    )
+    registered = Evidence(kind="kernel_registry", text=text)
+    return CauseMatch(scope=_scope(blocker.type), evidence=(registered, *made_at(cpu_op)))
 
 
-def _types(value: Json) -> str:
+def _dtypes(value: Json) -> str:
     values = value if isinstance(value, list) else [value]
     return "/".join(dict.fromkeys(python_name(str(each)) for each in values))
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     types = list(dict.fromkeys(blocker.type for _, blocker in members))
     at = at_lines(cpu_op for cpu_op, _ in members) if len(members) == 1 else ""
-    return _words_of(types, len(members), at)
+    return _text(types, len(members), at)
 
 
-def _words_of(types: Sequence[str], count: int, at: str = "") -> FindingText:
-    what = f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are"
-    named = "" if count == 1 else f": {listed(types)}"
+def _text(types: Sequence[str], count: int, at: str = "") -> FindingText:
+    subject = f"{types[0]}{at} is" if count == 1 else f"{counted(count, 'op')} are"
+    names = "" if count == 1 else f": {listed(types)}"
     if is_copied_to_host(types[0]):
         return FindingText(
-            title=f"{what} placed on the GPU and computed on the host, whatever the type{named}",
+            title=f"{subject} placed on the GPU but computed on the host{names}",
             why=(
-                "TensorFlow's GPU kernel of such an op has all data in host memory: the host "
-                "computes it, and what the GPU made is copied there and back. No type changes that."
+                "The GPU kernel of such an op has all data in host memory: inputs on the GPU are "
+                "copied to the host, the host computes, and the result is copied back. No dtype "
+                "changes that."
             ),
             harm="harmful",
         )
+    never = [op for op in types if is_never_computed(op)]
     return FindingText(
-        title=f"{what} placed on the GPU and computed on the host, by design{named}",
-        why=_why(types),
+        title=f"{subject} placed on the GPU but computed on the host, by design{names}",
+        why=(
+            "TensorFlow registers GPU kernels with all data in host memory for sizes and indices, "
+            "mostly int32, because the host needs these values. `tensor.device` names the GPU, "
+            "`tensor.backing_device` the CPU. This is cheap while the tensors are small: nothing "
+            f"is copied.{f' No dtype changes that for {listed(never)}.' if never else ''}"
+        ),
         harm="harmless",
         fixes=tuple(_fixes(types)),
     )
 
 
-def _why(types: Sequence[str]) -> str:
-    never = [op for op in types if is_never_computed(op)]
-    why = (
-        "TensorFlow registers GPU kernels with all data in host memory for sizes and indices, "
-        "mostly of int32, because the host needs these values. tensor.device names the GPU, "
-        "tensor.backing_device the CPU. It is cheap while the tensors are small: nothing is copied."
-    )
-    return f"{why} No type would change that for {listed(never)}." if never else why
-
-
 def _fixes(types: Sequence[str]) -> Iterator[Fix]:
-    """Walk what would move the ops: types with which a GPU computes them."""
-    by_types: dict[str, list[str]] = {}
+    """Walk the dtypes with which a GPU computes the ops."""
+    by_dtypes: dict[str, list[str]] = {}
     for op in types:
         computed = types_computed(op)
-        named = [name for name, each in _SUGGESTED.items() if each in computed]
-        if named:
-            by_types.setdefault(" or ".join(named), []).append(op)
-    if by_types:
-        said = "; ".join(f"{listed(ops)} with {named}" for named, ops in by_types.items())
+        names = [name for name, dtype in _SUGGESTED.items() if dtype in computed]
+        if names:
+            by_dtypes.setdefault(" or ".join(names), []).append(op)
+    if by_dtypes:
+        computed_with = "; ".join(f"{listed(ops)} with {names}" for names, ops in by_dtypes.items())
         yield Fix(
             text=(
-                "Nothing to change where the tensors are small. To compute large ones on the GPU, "
-                f"create them with another type: the GPU computes {said}."
+                "Nothing to change if the tensors are small. To compute large ones on the GPU, "
+                f"create them with another dtype. A GPU computes {computed_with}."
             ),
             code="x = tf.constant(values, tf.int64)",
         )
-
-
-_SUGGESTED = {"int64": "int64", "float32": "float"}
 
 
 CAUSE = Cause(
     id="host_memory_kernel",
     title="Placed on the GPU, computed on the host",
     documentation=__doc__,
-    not_applicable=_not_applicable,
-    check=_check,
-    match=_match,
-    describe=_describe,
+    not_applicable=not_applicable,
+    check=check,
+    match=match,
+    describe=describe,
 )

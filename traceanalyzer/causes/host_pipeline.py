@@ -1,31 +1,31 @@
-"""Ops of the input pipeline.
+"""Part of the input pipeline.
 
 ## What it detects
 
-Ops that ran on behalf of tf.data: the stages of datasets, the functions that `map`, `filter` and
-the like call, and the ops that hand elements over to the model. With a capture also the ops of such
-functions that a trace does not show on threads of tf.data, by the name of their function.
+Ops that tf.data runs: dataset stages, the functions that `map`, `filter`, and similar stages call,
+and the ops that hand elements to the model. With a capture, also ops of such functions that a trace
+does not show on tf.data threads, by the name of their function.
 
 ## Why it happens
 
-Dataset ops have CPU kernels only, or, for the few at the end of a pipeline that can be put on a
-GPU, one that TensorFlow prefers; the functions that a dataset calls are placed on the CPU whatever
-kernels their ops have, unless these ask for another device or use a variable that is on one
-(captured_function.cc instantiates them with the CPU as their default). It is the design: the
-pipeline prepares the next element while the accelerator works on this one.
+By design: the pipeline prepares the next element while the GPU works on this one. Dataset ops have
+only CPU kernels, except for a few at the end of a pipeline, for which TensorFlow prefers the CPU
+kernel. Functions that a dataset calls are placed on the CPU whatever kernels their ops have, unless
+the ops request another device or use a variable on one (captured_function.cc instantiates the
+functions with the CPU as default device).
 
 ## How to fix it
 
-Nothing is wrong with where it runs. A pipeline can be too slow, though: then steps wait for input,
-which the trace shows, and the finding names the stage that is slow and what helps: parallel calls,
-`prefetch`, `cache`, a vectorised `map`. An op with a GPU kernel runs on the GPU if the function
-asks for it with `tf.device`; each element is then copied there and back.
+The placement is fine, but a pipeline can be too slow: then steps wait for input. The finding names
+the slow stage and what helps: parallel calls, `prefetch`, `cache`, a vectorized `map`. An op with a
+GPU kernel runs on the GPU if the function requests it with `tf.device`, but then each element is
+copied there and back.
 
 ## How sure it is
 
-Certain for what runs within the pipeline: tf.data names its threads, its stages and the calls of
-its functions in the trace, and the functions themselves in the graph. Likely for the ops of the
-model that take its elements: a program can put an iterator on a GPU.
+Certain for ops inside the pipeline: the trace names tf.data's threads, stages, and function calls,
+and the graph names the functions. Likely for the model's ops that take its elements: a program can
+put an iterator on a GPU.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.analysis import analyse_on_a_gpu
-from traceanalyzer.evidence.pipeline_advice import FASTER
-from traceanalyzer.evidence.places import ops_text, runs_for_dataset
+from traceanalyzer.causes.knowledge.finding_text import (
+    FASTER_PIPELINE,
+    Members,
+    ops_text,
+    runs_for_dataset,
+)
+from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, duration_text, listed, percent_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
@@ -43,21 +47,20 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import pandas as pd
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.input_pipeline.verdict import HostInput, InputUse
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
+_FEWEST_FILLS: Final = 2  # of a shuffle buffer: one fill is no repetition
+_NOTICEABLE: Final = 0.05  # of the steps' time: a fill that takes less is not mentioned
 
-_EPOCHS: Final = 2  # that must be seen before something is called done again
-_WORTH: Final = 0.05  # of the steps' time: below this it is not named
 
-
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
     ops = run.ops
     found = ops[
         (ops["role"] == Role.INPUT_PIPELINE)
@@ -65,54 +68,47 @@ def _check(run: Run) -> Iterator[Finding]:
         & ~ops["type"].isin(PYTHON_CALLBACKS)
     ]
     on_a_gpu = analyse_on_a_gpu(run)
-    if on_a_gpu is not None:  # these ask for a GPU, or read a variable that would be on one
+    if on_a_gpu is not None:  # these request a GPU, or read a variable that would be on one
         found = found[~found["op_id"].isin(on_a_gpu.off_the_cpu)]
-    seen = (found["placement_source"] == "input_pipeline") & (
+    inside = (found["placement_source"] == "input_pipeline") & (
         found["placement_certainty"] == "certain"
     )
-    if seen.any():
-        yield _within(found[seen], run.input_pipeline)
-    if not seen.all():
-        yield _at_its_end(found[~seen])
+    if inside.any():
+        yield _inside(found[inside], run.input_pipeline)
+    if not inside.all():
+        yield _at_the_end(found[~inside])
 
 
-def _within(found: pd.DataFrame, use: InputUse | None) -> Finding:
+def _inside(found: pd.DataFrame, use: InputUse | None) -> Finding:
     stages = int(found["type"].astype(str).str.startswith("Iterator::").sum())
     is_slow = use is not None and use.worst.verdict == "too_slow"
+    seen = (
+        f"{counted(stages, 'dataset stage')}, and {counted(len(found) - stages, 'op')} on tf.data "
+        "threads or in tf.data calls"
+    )
     return Finding(
         cause=CAUSE.id,
         scope="within",
         certainty="certain",
         harm="harmful" if is_slow else "by_design",
         title=(
-            "The input pipeline is too slow on the CPU: steps wait for it"
+            "The input pipeline is too slow: steps wait for it"
             if is_slow
-            else "The input pipeline runs on the CPU, as tf.data is designed to"
+            else "The input pipeline runs on the CPU, by design"
         ),
         why=(
-            "These ops are stages of a tf.data pipeline, and of the functions it calls. Datasets "
-            "have CPU kernels only, but for a few that a program can put on a GPU, and what a "
-            "dataset calls is placed on the CPU, whatever kernels it has, unless it asks for "
-            "another device."
+            "These ops are stages of a tf.data pipeline, or of functions that it calls. Dataset "
+            "ops have only CPU kernels, with a few exceptions at the end of a pipeline. Functions "
+            "that a dataset calls are placed on the CPU unless they request another device."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(
-            Evidence(
-                kind="threads",
-                text=(
-                    f"{counted(stages, 'stage')} of a dataset, and "
-                    f"{counted(len(found) - stages, 'op')} seen on threads of tf.data or within "
-                    "its calls"
-                ),
-            ),
-            *_waits(use),
-        ),
+        evidence=(Evidence(kind="threads", text=seen), *_waits(use)),
         fixes=_fixes(use),
     )
 
 
 def _waits(use: InputUse | None) -> Iterator[Evidence]:
-    """Say how long steps wait, and for which stage."""
+    """Walk how long steps wait, and for which stage."""
     waits = None if use is None else use.worst.waits
     if use is None or waits is None or use.worst.verdict == "unknown":
         return
@@ -122,35 +118,35 @@ def _waits(use: InputUse | None) -> Iterator[Evidence]:
     )
     slow = use.worst.slow
     if slow is not None:
-        text += f"; `{slow.stage}` bounds the rate, with {duration_text(slow.busy_ps)} a step"
+        text += f"; `{slow.stage}` limits the rate, at {duration_text(slow.busy_ps)} per step"
     yield Evidence(kind="input_wait", text=text)
 
 
 def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
-    """Return what helps against the stage that is slow; nothing where the pipeline keeps up."""
+    """Return what makes the slow stage faster; nothing if the pipeline keeps up."""
     if use is None or use.worst.verdict == "unknown":
-        return (FASTER,)
+        return (FASTER_PIPELINE,)
     refill = tuple(_refill(use.worst))
     if use.worst.verdict == "keeps_up":
         return refill
     fixes = tuple(Fix(text=f.text, code=f.code) for f in use.worst.fixes)
-    return (*fixes, *refill) or (FASTER,)
+    return (*fixes, *refill) or (FASTER_PIPELINE,)
 
 
 def _refill(host: HostInput) -> Iterator[Fix]:
-    """Say what spares the filling of a shuffle's buffer, where each epoch waits for that."""
+    """Walk what avoids refilling a shuffle buffer in each epoch, if that takes long."""
     waits = host.waits
-    if host.fill_ps is None or host.fills < _EPOCHS or waits is None:
+    if host.fill_ps is None or host.fills < _FEWEST_FILLS or waits is None:
         return
-    filling_ps = host.fill_ps * host.fills
-    if filling_ps < _WORTH * waits.steps * (waits.mean_ps + waits.other_ps):
+    steps_ps = waits.steps * (waits.mean_ps + waits.other_ps)
+    if host.fill_ps * host.fills < _NOTICEABLE * steps_ps:
         return
     size = "" if host.fill_size is None else f" of {host.fill_size:,} elements"
     yield Fix(
         text=(
-            f"A shuffle fills its buffer{size} again for each of {counted(host.fills, 'iterator')} "
+            f"A shuffle refills its buffer{size} for each of {counted(host.fills, 'iterator')} "
             f"({duration_text(host.fill_ps)} each), mostly at the start of an epoch. Cache "
-            "what is ahead of it, take a smaller buffer, or let one iterator go through all epochs."
+            "the stages before it, use a smaller buffer, or run all epochs with one iterator."
         ),
         code=(
             "dataset = dataset.cache().shuffle(buffer_size).repeat().batch(batch_size)\n"
@@ -159,7 +155,7 @@ def _refill(host: HostInput) -> Iterator[Fix]:
     )
 
 
-def _at_its_end(found: pd.DataFrame) -> Finding:
+def _at_the_end(found: pd.DataFrame) -> Finding:
     types = listed(sorted(set(found["type"].astype(str))))
     return Finding(
         cause=CAUSE.id,
@@ -167,22 +163,22 @@ def _at_its_end(found: pd.DataFrame) -> Finding:
         scope="at its end",
         certainty="likely",
         harm="by_design",
-        title="The end of the input pipeline ran on the CPU",
+        title="Input batches are handed to the model on the CPU",
         why=(
             "The last stages of a pipeline, and the ops that take its elements, run where the "
             "iterator is: on the CPU, unless the program put it on a GPU."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(Evidence(kind="op_type", text=f"stages and ops of these types: {types}"),),
+        evidence=(Evidence(kind="op_type", text=f"types of these stages and ops: {types}"),),
     )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.DEFAULT_DEVICE or blocker.link != "own":
         return None
     if not runs_for_dataset(cpu_op, blocker):
         return None
-    text = "it is in a function that a dataset calls, whose default device is the CPU"
+    text = "its function is called by a dataset, with the CPU as default device"
     where = CaptureFileWhere(sidecar=f"function {blocker.function or cpu_op.function}")
     return CauseMatch(
         scope="functions of datasets",
@@ -191,16 +187,16 @@ def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     return FindingText(
-        title=f"{ops_text(members)} in functions of the input pipeline, which run on the CPU",
+        title=f"Functions of the input pipeline run {ops_text(members)} on the CPU",
         why=(
-            "What a dataset calls is placed on the CPU by default, whatever kernels it has. It "
-            "prepares the next element while the GPU works on this one, so it does harm only if "
-            "the model waits for input."
+            "Functions that a dataset calls are placed on the CPU by default, whatever kernels "
+            "their ops have. They prepare the next element while the GPU works on this one, so "
+            "this is harmful only if the model waits for input."
         ),
         harm="by_design",
-        fixes=(FASTER,),
+        fixes=(FASTER_PIPELINE,),
     )
 
 
@@ -208,7 +204,7 @@ CAUSE = Cause(
     id="host_pipeline",
     title="Part of the input pipeline",
     documentation=__doc__,
-    check=_check,
-    match=_match,
-    describe=_describe,
+    check=check,
+    match=match,
+    describe=describe,
 )

@@ -1,100 +1,95 @@
-"""A function computes in the functions of a dataset.
+"""Computed inside a dataset.
 
 ## What it detects
 
-Ops that ran on the CPU because a `tf.function` builds a dataset and reduces it, or loops over it,
-and gives `map`, `filter` and the like a value of its own: they may compute for the function, but
+Ops on the CPU because a `tf.function` builds a dataset, reduces it or loops over it, and passes a
+value of its own to `map`, `filter`, or similar stages. These ops may compute for the function, but
 tf.data runs them. Metrics that search a dataset of candidates do this.
 
 ## Why it happens
 
-tf.data places what a dataset calls on the CPU unless it asks for another device
-(`CapturedFunction::Instantiate`, captured_function.cc): it expects to prepare input while the GPU
-works. If the function needs the results of its own `map` to go on, the GPU waits instead. Variables
-on the GPU stay there, so each call copies their values to the CPU. The function given to `reduce`
-and the body of `for x in dataset` are not affected: they run on the GPU.
+tf.data places the functions that a dataset calls on the CPU unless they request another device
+(`CapturedFunction::Instantiate`, captured_function.cc): it expects them to prepare input while the
+GPU works. If the function needs the results of its own `map` to continue, the GPU waits instead.
+Variables on the GPU stay there, so each call copies their values to the CPU. The function passed to
+`reduce` and the body of `for x in dataset` are not affected: they run on the GPU.
 
 ## How to fix it
 
-Move the work out of `map` into the loop over the dataset or into the function given to `reduce`, or
-ask for the GPU in the mapped function with `tf.device`. Where all elements fit into one tensor,
+Move the work from `map` to the loop over the dataset or to the function passed to `reduce`, or
+request the GPU in the mapped function with `tf.device`. If all elements fit into one tensor,
 compute on that tensor without a dataset.
 
 ## How sure it is
 
-Likely: the capture recorded the dataset, the functions it calls, and the values they are given. It
-does not tell whether they search for the function or prepare its input. Functions that are given no
-value, or whose results are prefetched, count as input.
+Likely: the capture recorded the dataset, the functions it calls, and their values. It does not show
+whether they compute for the function or prepare its input. Functions that get no value, or whose
+results are prefetched, count as input.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.library_switches import switch_of
-from traceanalyzer.evidence.places import is_alone, library_made, line_evidence, ops_text
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.causes.knowledge.finding_text import (
+    Members,
+    is_only_blocker,
+    library_made,
+    ops_text,
+)
+from traceanalyzer.causes.knowledge.library_code import switch_of
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+_INTO_THE_LOOP: Final = Fix(
+    text=(
+        "Move the work from the mapped function to the loop over the dataset, or to the function "
+        "passed to `reduce`: these run on the GPU."
+    ),
+    code="for batch in dataset:  # in the tf.function\n    ...  # what `map` called",
+)
+_ONE_TENSOR: Final = Fix(
+    text="If all elements fit into one tensor, compute on that tensor without a dataset."
+)
 
 
-def _match(_: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
-    if not (
-        blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.link == "own" and blocker.for_step
-    ):
+def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
+    is_default = blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.link == "own"
+    if not (is_default and blocker.for_step):
         return None
     where = CaptureFileWhere(sidecar=f"function {blocker.function}")
     text = (
-        "a dataset that is reduced within a function calls it with a value of that function, and "
-        "its default is the CPU"
+        "a dataset that is reduced inside a function calls this op's function with a value of that "
+        "function, and with the CPU as default device"
     )
-    evidence = line_evidence("default_device", text, None, where)
+    evidence = Evidence(kind="default_device", text=text, where=where)
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     line = library_made(members)
     switch = None if line is None else switch_of(members[0][1].type, line)
+    on_gpu = Fix(
+        text="Or request the GPU in the mapped function.",
+        code='with tf.device("/GPU:0"):\n    ...',
+        checked=is_only_blocker(members),
+    )
     return FindingText(
-        title=f"{ops_text(members)} in a dataset that a function reduces, on the CPU",
+        title=f"{ops_text(members)} on the CPU, in a dataset that a function reduces",
         why=(
-            "A function of the program builds a dataset, gives the functions of `map` and the like "
-            "a value of its own, and reduces the dataset or loops over it. tf.data places what "
-            "they call on the CPU. If they compute for the function, as in a search, the GPU "
-            "waits for them unless the dataset runs ahead, and each call copies the variables it "
-            "reads to the CPU. If they prepare its input, that is by design."
+            "A function builds a dataset, passes a value of its own to `map` or similar stages, "
+            "and reduces the dataset or loops over it. tf.data places what these stages call on "
+            "the CPU. If they compute for the function, as in a search, the GPU waits for them "
+            "unless the dataset runs ahead, and each call copies the variables it reads to the "
+            "CPU. If they prepare its input, this is by design."
         ),
         harm="harmful",
-        fixes=_fixes(members) if switch is None else (switch,),
-    )
-
-
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
-    return (
-        Fix(
-            text=(
-                "Move the work from the mapped function into the loop over the dataset, or "
-                "into the function given to `reduce`: these run on the GPU."
-            ),
-            code="for batch in dataset:  # in the tf.function\n    ...  # what `map` called",
-        ),
-        Fix(
-            text="Or ask for the GPU in the mapped function.",
-            code='with tf.device("/GPU:0"):\n    ...',
-            checked=is_alone(members),
-        ),
-        Fix(
-            text=(
-                "If all elements fit into one tensor, compute on that tensor at once, without "
-                "a dataset."
-            ),
-        ),
+        fixes=(_INTO_THE_LOOP, on_gpu, _ONE_TENSOR) if switch is None else (switch,),
     )
 
 
@@ -102,6 +97,6 @@ CAUSE = Cause(
     id="inside_dataset",
     title="Computed inside a dataset",
     documentation=__doc__,
-    match=_match,
-    describe=_describe,
+    match=match,
+    describe=describe,
 )

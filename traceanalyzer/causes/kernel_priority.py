@@ -1,27 +1,27 @@
-"""TensorFlow prefers the op's CPU kernel.
+"""TensorFlow prefers the CPU kernel.
 
 ## What it detects
 
-Ops that have a kernel for GPUs too, where the one for the CPU is registered with a higher priority:
-those of iterators and of optional values (`IteratorGetNext`, `MakeIterator`, `OptionalFromValue`),
-and the last stages of datasets (`PrefetchDataset`, `GeneratorDataset`, `OptionsDataset`).
+Ops whose CPU kernel is registered with a higher priority than their GPU kernel: ops on iterators
+and optionals (`IteratorGetNext`, `MakeIterator`, `OptionalFromValue`), and the last stages of
+datasets (`PrefetchDataset`, `GeneratorDataset`, `OptionsDataset`).
 
 ## Why it happens
 
-By design. The input pipeline runs on the host, so the ops at its end are best there; their GPU
-kernels are for programs that put the end of a pipeline on a GPU on purpose. Where neither a
-request, nor what the op takes, nor the default device of a function decides, the placer takes the
-device whose kernel has the highest priority (`SupportedDeviceTypesForNode`, op_kernel.cc).
+By design. The input pipeline runs on the host, so the ops at its end should run there too; their
+GPU kernels are for programs that deliberately put the end of a pipeline on a GPU. If neither a
+request, nor the op's inputs, nor the function's default device decides, the placer takes the device
+whose kernel has the highest priority (`SupportedDeviceTypesForNode`, op_kernel.cc).
 
 ## How to fix it
 
-Nothing is wrong. To have elements on the GPU before they are asked for, end the pipeline with
+Nothing to change. To have elements on the GPU before they are needed, end the pipeline with
 `tf.data.experimental.prefetch_to_device`.
 
 ## How sure it is
 
 Certain with a capture and a kernel table of TensorFlow's version: a replay of the placement shows
-that nothing else keeps the op from a GPU.
+that nothing else keeps the op off the GPU.
 """
 
 from __future__ import annotations
@@ -29,35 +29,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.kernel_types import definition_of
-from traceanalyzer.evidence.places import at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at
 from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.kernel_types import definition_of
+from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.kind is not BlockerKind.PRIORITY
         or blocker.link != "own"
         or definition_of(blocker.type) is None
     ):
         return None
+    replay = "no device is requested, and no default device overrides the kernel priorities"
     return CauseMatch(
         scope=blocker.type,
         evidence=(
             Evidence(kind="kernel_registry", text=_priorities(blocker.type)),
-            Evidence(
-                kind="placer_replay",
-                text="nothing asks for a device, and no default device outranks the kernels",
-            ),
+            Evidence(kind="placer_replay", text=replay),
             *made_at(cpu_op),
         ),
     )
@@ -74,21 +71,20 @@ def _priorities(op: str) -> str:
     return f"the CPU kernel of {op} has a higher priority than its GPU kernel"
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
     op = members[0][1].type
     return FindingText(
-        title=f"TensorFlow prefers the CPU kernel of {op}{at_lines(s for s, _ in members)}",
+        title=f"TensorFlow prefers the CPU kernel of {op}{at_lines(op for op, _ in members)}",
         why=(
-            f"{op} has kernels for CPU and GPU, and the one for the CPU is registered with the "
-            "higher priority: the input pipeline runs on the host, and this op is best beside it. "
-            "That is by design."
+            f"{op} has a CPU and a GPU kernel. The CPU kernel has the higher priority, by design: "
+            "the input pipeline runs on the host, and this op belongs to it."
         ),
         harm="by_design",
         fixes=(
             Fix(
                 text=(
-                    "Nothing need change. To copy elements to the GPU ahead of time, make this the "
-                    "last stage of the dataset; it takes GPU memory for the elements in waiting."
+                    "Nothing needs to change. To copy elements to the GPU ahead of time, make this "
+                    "the last stage of the dataset. The waiting elements take GPU memory."
                 ),
                 code='dataset.apply(tf.data.experimental.prefetch_to_device("/GPU:0"))',
             ),
@@ -100,6 +96,6 @@ CAUSE = Cause(
     id="kernel_priority",
     title="TensorFlow prefers the CPU kernel",
     documentation=__doc__,
-    match=_match,
-    describe=_describe,
+    match=match,
+    describe=describe,
 )

@@ -1,34 +1,34 @@
-"""The program went to the CPU when memory ran short.
+"""Moved to the CPU after memory ran out.
 
 ## What it detects
 
-Programs that catch TensorFlow's ResourceExhaustedError and go on in a `tf.device` scope for the
-CPU; such errors that nothing in the program caught; tensors that grappler swaps to the host's
-memory and back; memory that the driver pages between both. Of the last three the report says that
-they put no op on the CPU: data moves, and what computes on it stays on the GPU.
+Programs that catch TensorFlow's ResourceExhaustedError and continue in a `tf.device` scope for the
+CPU; such errors that no handler caught; tensors that Grappler swaps to host memory and back; and
+memory that the driver pages between both. The last three put no op on the CPU: data moves, and the
+ops that use it still run on the GPU.
 
 ## Why it happens
 
-TensorFlow itself moves no op when memory is short. Its allocator gives back what it can, waits up
-to ten seconds for other ops to free memory (bfc_allocator.cc), and then the op fails. It is the
-program that may go on elsewhere: in an `except` that does the work again under
-`tf.device("/CPU:0")`, which every step pays for that takes this way.
+TensorFlow itself never moves an op because memory is short. Its allocator frees what it can, waits
+up to ten seconds for other ops to release memory (bfc_allocator.cc), and then the op fails. Only
+the program can continue elsewhere: in an `except` that repeats the work under
+`tf.device("/CPU:0")`. Every step that takes this path pays for it.
 
 ## How to fix it
 
-Let the work fit: a smaller batch, gradients accumulated over several of them, float16 or bfloat16
-where the model bears it (`mixed_bfloat16`), large tables sharded or kept in host memory with only
-what a step needs gathered from them. If another process holds the memory of the GPU, end that. Let
-the program stop, or say loudly, when it goes on on the CPU.
+Make the work fit: a smaller batch, gradients accumulated over several batches, float16 or bfloat16
+if the model tolerates it (`mixed_bfloat16`), and large tables sharded or kept in host memory, with
+only the needed rows gathered. If another process holds the GPU's memory, stop that process. Let the
+program stop, or report it clearly, when it continues on the CPU.
 
 ## How sure it is
 
-Certain where the capture recorded the error and its handler, and the source shows that the scope is
-opened within that handler. Likely where the source cannot be read: the scope is opened further down
-in the same function. That the error was raised is always certain. Why a scope elsewhere was written
-cannot be known: its cause is `explicit_cpu_placement` or `resource_on_cpu`, and where what it keeps
-on the CPU is larger than the memory of the GPU, want of memory is a likely motive beside it.
-Where it would fit easily, memory is ruled out.
+Certain if the capture recorded the error and its handler, and the source shows that the scope is
+opened inside that handler. Likely if the source cannot be read: then the scope is opened further
+down in the same function. That the error was raised is always certain. The reason for a scope
+elsewhere is unknown: its cause is `explicit_cpu_placement` or `resource_on_cpu`. If what it keeps
+on the CPU is larger than the GPU's memory, lack of memory is likely the reason; if it would easily
+fit, lack of memory is ruled out.
 """
 
 from __future__ import annotations
@@ -36,17 +36,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import line_text, same_place
 from traceanalyzer.causes._cause import Cause
-from traceanalyzer.evidence.after_errors import (
+from traceanalyzer.causes.knowledge.error_handlers import (
+    HandledOps,
+    handled_ops,
     handler_evidence,
     no_errors_known,
     raised_at,
     raised_evidence,
-    went_on_on_the_cpu,
 )
-from traceanalyzer.evidence.exhaustion import exhaustion
-from traceanalyzer.evidence.gpu_memory import gpu_memory
-from traceanalyzer.evidence.places import line_text, ops_text, same_place
+from traceanalyzer.causes.knowledge.exhaustion import exhaustion
+from traceanalyzer.causes.knowledge.finding_text import ops_text
+from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
@@ -55,38 +57,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile, CaughtError, Frame
-    from traceanalyzer.evidence.after_errors import WentOn
     from traceanalyzer.run import Host, Run
 
+# `MemoryOptimizer` of Grappler (memory_optimizer.cc, `BuildSwapPair`) inserts them.
+SWAPS: Final = ("_CopyFromGpuToHost", "_CopyFromHostToGpu")
 _BFC: Final = re.compile(r"GPU_(\d+)_bfc")  # `GetGPUAllocator` (gpu_process_state.cc)
 _FORCED: Final = "TF_FORCE_UNIFIED_MEMORY"
-_OF_LARGEST: Final = 3
-# `MemoryOptimizer` of grappler (memory_optimizer.cc, `BuildSwapPair`) inserts them.
-SWAPS: Final = ("_CopyFromGpuToHost", "_CopyFromHostToGpu")
-_LETTING_IT_FIT: Final = (
-    Fix(text="Take a smaller batch, and accumulate gradients over several of them."),
+_MOST_NAMED: Final = 3  # allocations in evidence
+_FIXES: Final = (
+    Fix(text="Use a smaller batch, and accumulate gradients over several batches."),
     Fix(
-        text="Compute in bfloat16 where the model bears it: activations take half the memory.",
+        text="Compute in bfloat16 if the model tolerates it: activations take half the memory.",
         code='tf.keras.mixed_precision.set_global_policy("mixed_bfloat16")',
     ),
 )
 
 
-def _not_applicable(run: Run) -> str | None:
-    return None if any(_swaps(run)) else no_errors_known(run)
+def not_applicable(run: Run) -> str | None:
+    return None if any(_swaps(host) for host in run.hosts) else no_errors_known(run)
 
 
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         if host.capture_file is not None:
             yield from _exhausted(run, host, host.capture_file)
         yield from _unified_memory(host)
-    yield from _swapped(run)
+    for host in run.hosts:
+        swaps = _swaps(host)
+        if swaps:
+            yield _swapped(host, swaps)
 
 
 def _exhausted(run: Run, host: Host, capture_file: CaptureFile) -> Iterator[Finding]:
-    """Walk what is said of a program's errors of memory: of each handler once."""
-    distinct = {(e.raised[:1], e.handler): e for e in capture_file.errors if _is_of_memory(e)}
+    """Walk the findings of memory errors: one per handler, and per line without a handler."""
+    distinct = {
+        (error.raised[:1], error.handler): error
+        for error in capture_file.errors
+        if error.where == "resource_exhausted" and exhaustion(error.message).is_of_memory
+    }
     handled: set[Frame] = set()
     for error in distinct.values():
         handler = capture_file.frame(error.handler)
@@ -94,44 +102,36 @@ def _exhausted(run: Run, host: Host, capture_file: CaptureFile) -> Iterator[Find
             yield _uncaught(host, capture_file, error)
         elif handler not in handled and not exhaustion(error.message).is_on_host:
             handled.add(handler)
-            went_on = went_on_on_the_cpu(run, host, handler)
-            if went_on is not None:
-                yield _caught(host, capture_file, error, handler, went_on)
-
-
-def _is_of_memory(error: CaughtError) -> bool:
-    return error.where == "resource_exhausted" and exhaustion(error.message).is_of_memory
+            ops = handled_ops(run, host, handler)
+            if ops is not None:
+                yield _caught(host, capture_file, error, handler, ops)
 
 
 def _caught(
-    host: Host,
-    capture_file: CaptureFile,
-    error: CaughtError,
-    handler: Frame,
-    went_on: WentOn,
+    host: Host, capture_file: CaptureFile, error: CaughtError, handler: Frame, ops: HandledOps
 ) -> Finding:
     raised = raised_at(capture_file, error)
-    first = f" at {line_text(raised)}" if raised is not None else ""
+    at = f" at {line_text(raised)}" if raised is not None else ""
     return Finding(
         cause=CAUSE.id,
         sub_reason="caught",
         scope=f"{same_place(raised)} {same_place(handler)}",
-        certainty="certain" if went_on.is_certain else "likely",
+        certainty="certain" if ops.is_certain else "likely",
         harm="harmful",
-        title=f"After a {error.type}{first} the program put {ops_text(went_on.members)} on the CPU",
+        title=f"After a {error.type}{at}, the program put {ops_text(ops.members)} on the CPU",
         why=(
-            f"Memory did not suffice{first}: TensorFlow {exhaustion(error.message).wanted}. "
-            f"{line_text(handler)} caught the error, and what follows there asks for the CPU. "
-            "TensorFlow would have failed, not moved anything."
+            f"Memory ran out{at}: TensorFlow {exhaustion(error.message).attempt}. "
+            f"{line_text(handler)} caught the error, and the handler requests the CPU. TensorFlow "
+            "itself would have failed, not moved anything."
         ),
-        op_ids=tuple(cpu_op.op_id for cpu_op, _ in went_on.members),
+        op_ids=tuple(cpu_op.op_id for cpu_op, _ in ops.members),
         evidence=(
-            raised_evidence(capture_file, error, _told(error)),
+            raised_evidence(capture_file, error, _message(error)),
             handler_evidence(handler),
-            *went_on.evidence,
+            *ops.evidence,
             *_allocator(host, error),
         ),
-        fixes=_LETTING_IT_FIT,
+        fixes=_FIXES,
     )
 
 
@@ -144,40 +144,42 @@ def _uncaught(host: Host, capture_file: CaptureFile, error: CaughtError) -> Find
         scope=f"{host.name} {same_place(raised)} not caught",
         certainty="certain",
         harm="harmful",
-        title=f"Memory did not suffice{at}, and no handler of the program caught the error",
+        title=f"Memory ran out{at}, and the program did not catch the error",
         why=(
-            f"TensorFlow {exhaustion(error.message).wanted}. It found no room, waited for some to "
-            "be freed, and failed the op. It moves nothing to the CPU for that: this error put no "
-            "op there."
+            f"TensorFlow {exhaustion(error.message).attempt}, waited for memory to be released, "
+            "and failed the op. TensorFlow moves nothing to the CPU when memory is short, so this "
+            "error put no op there."
         ),
         op_ids=(),
-        evidence=(raised_evidence(capture_file, error, _told(error)), *_allocator(host, error)),
-        fixes=_LETTING_IT_FIT,
+        evidence=(raised_evidence(capture_file, error, _message(error)), *_allocator(host, error)),
+        fixes=_FIXES,
     )
 
 
 def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
-    """Walk the figures of the allocator that failed: what was asked for, what was in use."""
-    told = exhaustion(error.message)
-    if told.bytes is not None:
-        by = f" of {told.allocator}" if told.allocator else ""
-        text = f"{size_text(told.bytes)} were asked for{by}"
-        yield Evidence(kind="allocator", text=text, where=CaptureFileWhere(sidecar="errors"))
-    name = _BFC.fullmatch(told.allocator)
+    """Walk the figures of the allocator that failed: what was requested, what was in use."""
+    failed = exhaustion(error.message)
+    where = CaptureFileWhere(sidecar="errors")
+    if failed.bytes is not None:
+        allocator = f" from {failed.allocator}" if failed.allocator else ""
+        text = f"{size_text(failed.bytes)} were requested{allocator}"
+        yield Evidence(kind="allocator", text=text, where=where)
+    name = _BFC.fullmatch(failed.allocator)
     number = int(name[1]) if name is not None else 0
     gpu = next((g for g in gpu_memory(host) if g.number == number), None)
-    if gpu is not None and not told.is_on_host and gpu.peak_bytes is not None:
-        text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
-        text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
-        yield Evidence(kind="allocator", text=text)
-    if gpu is not None and not told.is_on_host and gpu.others_bytes:
-        text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
-        yield Evidence(kind="other_processes", text=text)
-    for op, size in told.largest[:_OF_LARGEST]:
+    if gpu is not None and not failed.is_on_host:
+        if gpu.peak_bytes is not None:
+            text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
+            text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
+            yield Evidence(kind="allocator", text=text)
+        if gpu.others_bytes:
+            text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
+            yield Evidence(kind="other_processes", text=text)
+    for op, size in failed.largest[:_MOST_NAMED]:
         text = f"{op} held {size_text(size)} when the error was raised"
-        yield Evidence(kind="allocator", text=text, where=CaptureFileWhere(sidecar="errors"))
-    if not told.largest:
-        yield from _largest_requests(host, told.allocator)
+        yield Evidence(kind="allocator", text=text, where=where)
+    if not failed.largest:
+        yield from _largest_requests(host, failed.allocator)
 
 
 def _largest_requests(host: Host, allocator: str) -> Iterator[Evidence]:
@@ -188,124 +190,103 @@ def _largest_requests(host: Host, allocator: str) -> Iterator[Evidence]:
     made = table[(table["allocator"] == allocator) & table["is_allocation"].astype(bool)]
     made = made.dropna(subset=["requested_bytes", "op_name"])
     made = made.sort_values("requested_bytes", ascending=False).drop_duplicates("op_name")
-    for name, size in made.head(_OF_LARGEST)[["op_name", "requested_bytes"]].itertuples(
-        index=False
-    ):
-        text = f"{name} asked for {size_text(int(size))}: of the largest requests recorded"
+    largest = made.head(_MOST_NAMED)[["op_name", "requested_bytes"]]
+    for name, size in largest.itertuples(index=False):
+        text = f"{name} requested {size_text(int(size))}, one of the largest recorded requests"
         yield Evidence(kind="allocator", text=text)
 
 
-def _swaps(run: Run) -> Iterator[tuple[Host, str, str]]:
-    """Walk the ops that grappler inserts to swap tensors: host, name and type.
+def _swaps(host: Host) -> dict[str, str]:
+    """Return the types of the ops that Grappler inserts to swap tensors, by name.
 
-    A capture holds them in the graphs that ran; from a trace alone they are seen as its rows.
+    A capture holds them in the graphs that ran; a trace alone, as rows of the op table.
     """
-    for host in run.hosts:
-        found: dict[tuple[str, str], None] = {}
-        for function in () if host.capture_file is None else host.capture_file.functions:
-            for instance in function.instances:
-                for part in instance.partitions:
-                    pairs = zip(part.names, part.ops, strict=True)
-                    found.update(dict.fromkeys(pair for pair in pairs if pair[1] in SWAPS))
-        ops = host.tables.ops
-        rows = ops[ops["type"].isin(SWAPS)]
-        pairs = zip(rows["name"].astype(str), rows["type"].astype(str), strict=True)
-        found.update(dict.fromkeys(pairs))
-        yield from ((host, name, op_type) for name, op_type in found)
+    functions = () if host.capture_file is None else host.capture_file.functions
+    parts = [part for f in functions for instance in f.instances for part in instance.partitions]
+    nodes = [pair for part in parts for pair in zip(part.names, part.ops, strict=True)]
+    ops = host.tables.ops
+    rows = ops[ops["type"].isin(SWAPS)]
+    nodes += zip(rows["name"].astype(str), rows["type"].astype(str), strict=True)
+    return {name: op_type for name, op_type in nodes if op_type in SWAPS}
 
 
-def _swapped(run: Run) -> Iterator[Finding]:
-    """Walk what is said of tensors that are swapped to the host and back: one finding a host."""
-    for host in run.hosts:
-        swaps = [(name, op_type) for own, name, op_type in _swaps(run) if own is host]
-        if not swaps:
-            continue
-        names = {name for name, _ in swaps}
-        out = sum(op_type == SWAPS[0] for _, op_type in swaps) or len(swaps)
-        copies = host.tables.transfers
-        told = copies["producer_name"].isin(names) | copies["consumer_name"].isin(names)
-        moved = int(copies.loc[told, "bytes"].sum()) if len(copies) else 0
-        cost = f", {size_text(moved)} in the recorded time" if moved else ""
-        text = f"nodes that swap: {listed(sorted(names))}"
-        yield Finding(
-            cause=CAUSE.id,
-            sub_reason="swapped_to_host",
-            scope=f"{host.name} swapped",
-            certainty="certain",
-            harm="harmful",
-            title=f"{counted(out, 'tensor')} swapped to the host's memory and back{cost}",
-            why=(
-                "Grappler's memory optimizer put copies to the host and back into the graph, so "
-                "that the GPU's memory suffices. Data moves; the ops that make and use it still "
-                "compute on the GPU, and none is on the CPU for it."
-            ),
-            op_ids=(),
-            evidence=(
-                Evidence(kind="graph", text=text, where=CaptureFileWhere(sidecar="functions")),
-            ),
-            fixes=_LETTING_IT_FIT,
-        )
+def _swapped(host: Host, swaps: dict[str, str]) -> Finding:
+    out = sum(op_type == SWAPS[0] for op_type in swaps.values()) or len(swaps)
+    transfers = host.tables.transfers
+    is_swap = transfers["producer_name"].isin(swaps) | transfers["consumer_name"].isin(swaps)
+    moved = int(transfers.loc[is_swap, "bytes"].sum()) if len(transfers) else 0
+    size = f", {size_text(moved)} during the recording" if moved else ""
+    where = CaptureFileWhere(sidecar="functions")
+    return Finding(
+        cause=CAUSE.id,
+        sub_reason="swapped_to_host",
+        scope=f"{host.name} swapped",
+        certainty="certain",
+        harm="harmful",
+        title=f"{counted(out, 'tensor')} swapped to host memory and back{size}",
+        why=(
+            "Grappler's memory optimizer added copies to the host and back to the graph, so that "
+            "the GPU's memory suffices. Only data moves: the ops that create and use it still run "
+            "on the GPU."
+        ),
+        op_ids=(),
+        evidence=(
+            Evidence(kind="graph", text=f"swapping nodes: {listed(sorted(swaps))}", where=where),
+        ),
+        fixes=_FIXES,
+    )
 
 
 def _unified_memory(host: Host) -> Iterator[Finding]:
-    """Walk what is said of memory that the driver pages between host and GPU: at most one."""
-    variables = ((host.capture_file.environment if host.capture_file else None) or {}).get(
-        "variables"
-    )
+    """Walk the finding, if any, about memory that the driver pages between host and GPU."""
+    environment = (host.capture_file.environment if host.capture_file else None) or {}
+    variables = environment.get("variables")
     forced = variables.get(_FORCED) if isinstance(variables, dict) else None
-    # `UseUnifiedMemory` (gpu_process_state.cc) takes the variable, or a fraction above 1.
+    # `UseUnifiedMemory` (gpu_process_state.cc): the variable, or a fraction above 1.
     is_forced = isinstance(forced, str) and forced.lower() in {"1", "true"}
-    beyond = next(
-        (
-            gpu
-            for gpu in gpu_memory(host)
-            if gpu.limit_bytes is not None
-            and gpu.total_bytes is not None
-            and gpu.limit_bytes > gpu.total_bytes
-        ),
-        None,
-    )
-    if not is_forced and beyond is None:
-        return
     evidence: list[Evidence] = []
     if is_forced:
         where = CaptureFileWhere(sidecar=f"environment variable {_FORCED}")
         evidence.append(Evidence(kind="environment", text=f"{_FORCED} is {forced!r}", where=where))
-    if beyond is not None:
-        text = (
-            f"TensorFlow may use {size_text(beyond.limit_bytes or 0)} of GPU:{beyond.number}, "
-            f"which has {size_text(beyond.total_bytes or 0)}: as with "
-            "per_process_gpu_memory_fraction above 1"
-        )
-        evidence.append(Evidence(kind="allocator", text=text))
+    exceeds = False
+    for gpu in gpu_memory(host):
+        limit, total = gpu.limit_bytes, gpu.total_bytes
+        if limit is not None and total is not None and limit > total and not exceeds:
+            exceeds = True
+            text = (
+                f"TensorFlow may use {size_text(limit)} of GPU:{gpu.number}, which has "
+                f"{size_text(total)}, as with per_process_gpu_memory_fraction above 1"
+            )
+            evidence.append(Evidence(kind="allocator", text=text))
+    if not evidence:
+        return
     yield Finding(
         cause=CAUSE.id,
         sub_reason="unified_memory",
         scope=f"{host.name} unified memory",
         certainty="certain" if is_forced else "likely",
-        harm="harmful" if beyond is not None else "harmless",
-        title="The GPU's memory is unified with the host's",
+        harm="harmful" if exceeds else "harmless",
+        title="GPU memory and host memory are unified",
         why=(
-            "The driver moves pages between the memory of the host and that of the GPU when they "
-            "are touched. That can make ops slow; they still compute on the GPU, and none is on "
-            "the CPU for it."
+            "The driver moves pages between host and GPU memory when they are accessed. That can "
+            "slow ops down, but they still run on the GPU."
         ),
         op_ids=(),
         evidence=tuple(evidence),
-        fixes=_LETTING_IT_FIT,
+        fixes=_FIXES,
     )
 
 
-def _told(error: CaughtError) -> str:
+def _message(error: CaughtError) -> str:
     lines = error.message.strip().splitlines() or [""]
-    # A session's begins with where the op was made.
+    # A session's message begins with where the op was created.
     return next((each for each in lines if "OOM" in each or "emory" in each), lines[0])
 
 
 CAUSE = Cause(
     id="memory_pressure",
-    title="The program went to the CPU when memory ran short",
+    title="Moved to the CPU after memory ran out",
     documentation=__doc__,
-    check=_check,
-    not_applicable=_not_applicable,
+    check=check,
+    not_applicable=not_applicable,
 )

@@ -1,166 +1,209 @@
-"""TensorFlow used no GPU at all.
+"""TensorFlow used no GPU.
 
 ## What it detects
 
-Runs in which nothing shows that TensorFlow had a GPU: no event on one, no allocation on one, no
-transfer that names one. With a capture: programs that recorded that TensorFlow had none, and what
-kept it from seeing one.
+Runs in which nothing shows that TensorFlow had a GPU: no GPU event, no GPU allocation, and no
+transfer that names a GPU. With a capture: programs for which no GPU was recorded, and why
+TensorFlow saw none.
 
-Of a trace alone the finding also says how many of the ops are of types that have GPU kernels, and
-so would likely have been placed on one; of a capture the report says that op by op.
+For a trace alone, the finding also says how many of the ops have types with GPU kernels, and would
+likely have been placed on a GPU. With a capture, the report says that for each op.
 
 ## Why it happens
 
-A build without CUDA, a driver or libraries that could not be loaded, a GPU hidden by the
-environment (`CUDA_VISIBLE_DEVICES`), by `tf.config.set_visible_devices` or, in TensorFlow 1, by a
-session's `device_count`, a GPU that TensorFlow takes for too old or too small, or a machine without
-one. With soft placement, the default in
-TensorFlow 2, every op then runs on the CPU without a word, even under `tf.device("/GPU:0")`.
+TensorFlow was built without CUDA; a driver or libraries could not be loaded; the GPU is hidden by
+the environment (`CUDA_VISIBLE_DEVICES`), by `tf.config.set_visible_devices`, or by `device_count`
+of a TensorFlow 1 session; TensorFlow considers the GPU too old or too small; or the machine has
+none. With soft placement, the default in TensorFlow 2, every op then runs on the CPU without a
+warning, even inside `tf.device("/GPU:0")`.
 
 ## How to fix it
 
-Undo what hides it, or install what is missing: the finding names it where a capture recorded it.
-A program that hides the GPU from itself by a constant does so on every machine: remove the line
-that the finding names. Where the line computes what it sets, stands under a condition or gives a
-default, the program may do otherwise on a machine with a GPU.
-Otherwise ask TensorFlow what it sees: `tf.config.list_physical_devices("GPU")`. What it prints to
-stderr when it is imported says why a GPU was not taken.
+Undo what hides the GPU, or install what is missing: with a capture, the finding names it. A program
+that hides the GPU from itself with a constant does so on every machine: remove the line that the
+finding names. If the line computes the value, depends on a condition, or sets a default, the
+program may do otherwise on a machine with a GPU. If the reason is unknown, ask TensorFlow which
+GPUs it sees: `tf.config.list_physical_devices("GPU")`. On import, it prints to stderr why it
+ignored a GPU.
 
 ## How sure it is
 
-Certain with a capture: the program's own list of devices has no GPU, or all that it ran were
-sessions that were told to have none. From a trace alone likely: a
-GPU may have been used while its tracer was switched off or failed. Where the profiler itself
-reports that, or was told not to trace devices, only possible.
+Certain with a capture: the program's own list of devices has no GPU, or it ran only in sessions
+that were configured without one. Likely for a trace alone: a GPU may have been used while its
+tracer was off or failed. If the profiler reports that, or was configured not to trace devices, only
+possible.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.causes._cause import Cause
-from traceanalyzer.evidence.after_errors import raised_evidence
-from traceanalyzer.evidence.failure import Failure, failure
-from traceanalyzer.evidence.kernel_coverage import coverage_text
-from traceanalyzer.evidence.places import line_evidence, line_text
-from traceanalyzer.evidence.visibility import (
+from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.visibility import (
     Obstacle,
     obstacles,
     of_the_program,
     ran_in_sessions_alone,
     saw_no_gpu,
 )
+from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
+from traceanalyzer.causes.knowledge.finding_text import line_evidence
+from traceanalyzer.causes.knowledge.tables import read
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
+from traceanalyzer.placement.by_registry import coverage_text
+from traceanalyzer.placement.failure import Failure, failure
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pandas as pd
-
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.model import Certainty
     from traceanalyzer.run import Run
 
 
-def _not_applicable(run: Run) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ObstacleText:
+    """What to say about an obstacle; see `data/gpu_obstacles.toml` for the fields."""
+
+    reason: str
+    title: str
+    where: str
+    fix: str
+    code: str
+    source: str
+    possible: str = ""
+
+    @property
+    def as_fix(self) -> Fix:
+        return Fix(text=self.fix, code=self.code)
+
+
+_OBSTACLES: Final = {each.reason: each for each in read("gpu_obstacles", _ObstacleText)}
+_LOGICAL_DEVICES: Final = Evidence(
+    kind="devices",
+    text="tf.config.list_logical_devices() of the program has no GPU",
+    where=CaptureFileWhere(sidecar="devices.logical"),
+)
+_ASK: Final = Fix(
+    text="Ask TensorFlow which GPUs it sees, and read its messages on import.",
+    code="python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\"",
+)
+_NOT_HIDDEN: Final = Fix(text="Check that CUDA_VISIBLE_DEVICES is unset or names the GPU.")
+_SOFT: Final = "To run without that GPU too, let TensorFlow use the CPU if a device does not exist."
+_CERTAINTIES: Final = ("certain", "likely", "possible")
+
+
+def not_applicable(run: Run) -> str | None:
     if run.gpu_used:
         return "TensorFlow used a GPU"
-    facts = [h.tables.facts for h in run.hosts]
+    facts = [host.tables.facts for host in run.hosts]
     if any(f.pluggable_used for f in facts):
         return "a pluggable device was used"
     if any("/device:TPU" in name for f in facts for name in f.accelerators):
         return "the run used TPUs"
-    if run.ops.empty and not any(_required(run)):
+    if run.ops.empty and not _missing_gpus(run):
         return "no op was recorded"
     return None
 
 
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
     ops = run.ops
     found = ops[
         (ops["placement"] == "cpu")
         & (ops["role"] == Role.COMPUTE)
         & ~ops["type"].isin(PYTHON_CALLBACKS)
     ]
-    if found.empty and not any(_required(run)):
+    missing = _missing_gpus(run)
+    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    lacked = [capture_file for capture_file, _ in missing]
+    if found.empty and not missing:
         return
-    described = [(h, name) for h in run.hosts for name in h.tables.facts.accelerators]
-    missed = any(h.tables.facts.gpu_may_be_missed for h in run.hosts)
-    certainty: Certainty = "possible" if missed else "likely"
-    captured = [h.capture_file for h in run.hosts if h.capture_file is not None]
-    required = list(_required(run))
-    lacked = [capture_file for capture_file, _ in required]
-    if len(captured) == len(run.hosts) and all(saw_no_gpu(s) or s in lacked for s in captured):
-        yield _recorded(tuple(found["op_id"]), captured, required)
+    if len(captured) == len(run.hosts) and all(saw_no_gpu(c) or c in lacked for c in captured):
+        yield _recorded(tuple(found["op_id"]), captured, missing)
         return
     if found.empty:
         return
+    facts = [host.tables.facts for host in run.hosts]
+    is_described = any(f.accelerators for f in facts)
+    may_be_missed = any(f.gpu_may_be_missed for f in facts)
+    described = (
+        " The profiler described a GPU, so the machine has one and its driver responds; TensorFlow "
+        "itself did not use it. Perhaps CUDA libraries could not be loaded, or the GPU is hidden."
+        if is_described
+        else ""
+    )
+    version = None if run.version is None else run.version.value
+    coverage = Evidence(kind="kernel_registry", text=coverage_text(found, version))
     yield Finding(
         cause=CAUSE.id,
-        sub_reason="gpu_described_but_unused" if described else None,
+        sub_reason="gpu_described_but_unused" if is_described else None,
         scope="",
-        certainty=certainty,
+        certainty="possible" if may_be_missed else "likely",
         harm="harmful",
-        title="The trace shows no use of a GPU, and its GPU tracer was off or failed"
-        if missed
+        title="The trace shows no GPU use, but its GPU tracer was off or failed"
+        if may_be_missed
         else "TensorFlow used no GPU: every op ran on the CPU",
         why=(
-            "Nothing in the trace shows that TensorFlow had a GPU. "
-            + (
-                "The profiler did describe one, so the machine has it and its driver answers: "
-                "TensorFlow itself did not take it, as happens when CUDA libraries it needs cannot "
-                "be loaded or the GPU is hidden from it. "
-                if described
-                else ""
-            )
-            + "Soft placement, the default, then runs every op on the CPU without a word."
+            f"Nothing in the trace shows that TensorFlow had a GPU.{described} With soft "
+            "placement, the default, every op then runs on the CPU without a warning."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(*_evidence(run), _coverage(found, run)),
-        fixes=(
-            _ASK,
-            _INSTALL,
-            Fix(text="See that CUDA_VISIBLE_DEVICES is unset or names the GPU."),
-        ),
+        evidence=(*_evidence(run), coverage),
+        fixes=(_ASK, _OBSTACLES["cpu_only_build"].as_fix, _NOT_HIDDEN),
     )
 
 
-def _required(run: Run) -> Iterator[tuple[CaptureFile, Failure]]:
-    """Walk the programs that failed because they asked for a GPU that was not there."""
-    for host in run.hosts:
-        failed = failure(host.capture_file) if host.capture_file is not None else None
-        if host.capture_file is not None and failed is not None and failed.missing:
-            yield host.capture_file, failed
+def _missing_gpus(run: Run) -> list[tuple[CaptureFile, Failure]]:
+    """Return the programs that failed because they requested a GPU that did not exist."""
+    captured = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    failures = [(capture_file, failure(capture_file)) for capture_file in captured]
+    return [(c, failed) for c, failed in failures if failed is not None and failed.missing]
 
 
 def _recorded(
     op_ids: tuple[str, ...],
     captured: Sequence[CaptureFile],
-    required: Sequence[tuple[CaptureFile, Failure]],
+    missing: Sequence[tuple[CaptureFile, Failure]],
 ) -> Finding:
-    """Return the finding of a captured program, whose devices are known."""
+    """Return the finding of captured programs, whose devices are known."""
     every = dict.fromkeys(o for capture_file in captured for o in obstacles(capture_file))
-    # A program may have hidden GPUs because there are none: where none is known, that is no cause.
+    # A program may hide GPUs because there are none: without a known GPU, that is not the cause.
     has_gpu = any(capture_file.gpus for capture_file in captured)
-    doubted = [o for o in every if o.proviso and not has_gpu and o.frame is not None]
-    known = [*(o for o in every if o not in doubted), *doubted]
-    first = next((o for o in known if o not in doubted), None)
-    title = "TensorFlow had no GPU: every op ran on the CPU"
-    if first is not None:
-        title = f"TensorFlow had no GPU: {_TITLES[first.reason]}{_at(first)}"
+    doubtful = [o for o in every if o.proviso and not has_gpu and o.frame is not None]
+    sure = [o for o in every if o not in doubtful]
+    known = [*sure, *doubtful]
+    if sure:
+        title = f"TensorFlow had no GPU: {_OBSTACLES[sure[0].reason].title}{_at(sure[0])}"
+    else:
+        title = "TensorFlow had no GPU: every op ran on the CPU"
+    sub_reason = sure[0].reason if sure else None
     fixes = [_fix(o) for o in known] or [_ASK]
-    sub_reason = None if first is None else first.reason
     errors: list[Evidence] = []
-    for capture_file, failed in required:
+    for capture_file, failed in missing:
         sub_reason = "gpu_required"
         title = f"The program failed{f' at {failed.at}' if failed.at else ''}: {failed.requires}"
         errors.append(raised_evidence(capture_file, failed.error, failed.said))
         if failed.is_strict:
             fixes.insert(0, _soft_placement(capture_file))
-    listed = () if all(map(ran_in_sessions_alone, captured)) else (_LISTED,)
+    in_sessions = all(map(ran_in_sessions_alone, captured))
+    if any(failed.is_strict for _, failed in missing):
+        why = "TensorFlow had no GPU. Without soft placement, an op that requires one fails."
+    elif in_sessions:
+        why = (
+            "The devices of the program's sessions were recorded, and none is a GPU. Ops without a "
+            "requested device then run on the CPU; with soft placement, so do ops that request a "
+            "GPU."
+        )
+    else:
+        why = (
+            "TensorFlow's devices were recorded, and none is a GPU. With soft placement, the "
+            "default, every op then runs on the CPU without a warning, even inside "
+            "`tf.device('/GPU:0')`."
+        )
     return Finding(
         cause=CAUSE.id,
         sub_reason=sub_reason,
@@ -168,21 +211,11 @@ def _recorded(
         certainty="certain",
         harm="harmful",
         title=title,
-        why=(
-            "TensorFlow had no GPU. Without soft placement an op that requires one fails."
-            if any(failed.is_strict for _, failed in required)
-            else "The devices that TensorFlow had were recorded, and no GPU is among them. Soft "
-            "placement, the default, then runs every op on the CPU without a word, under "
-            "`tf.device('/GPU:0')` too."
-            if listed
-            else "The devices of the program's sessions were recorded, and no GPU is among them. "
-            "All that asks for no device then runs on the CPU; with soft placement what asks for a "
-            "GPU, too."
-        ),
+        why=why,
         op_ids=op_ids,
         evidence=(
             *errors,
-            *listed,
+            *(() if in_sessions else (_LOGICAL_DEVICES,)),
             *map(_obstacle_evidence, known),
         ),
         fixes=tuple(dict.fromkeys(fixes)),
@@ -190,36 +223,32 @@ def _recorded(
 
 
 def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) -> Finding | None:
-    """Return that a program hides the GPU of any machine from itself, or None.
-
-    Args:
-        op_ids: The ops that are on the CPU for it.
-        capture_files: What was captured.
-    """
-    known = list(
-        dict.fromkeys(o for capture_file in capture_files for o in of_the_program(capture_file))
-    )
+    """Return the finding, if any, that the program itself hides the GPU on any machine."""
+    known = dict.fromkeys(o for c in capture_files for o in of_the_program(c))
     if not known:
         return None
-    first = min(known, key=lambda o: _ORDER.index(o.certainty or "possible"))
-    sure = first.certainty == "certain"
+    first = min(known, key=lambda o: _CERTAINTIES.index(o.certainty or "possible"))
+    text = _OBSTACLES[first.reason]
+    if first.certainty == "certain":
+        title = f"With a GPU, every op would still be on the CPU: {text.title}{_at(first)}"
+        why = (
+            "The program hides the GPU from TensorFlow on every machine. The other predicted "
+            "findings apply once it no longer does."
+        )
+    else:
+        title = f"With a GPU, every op may still be on the CPU: {text.possible}{_at(first)}"
+        why = (
+            "The program left no GPU visible on this machine. It may do otherwise on one with a "
+            f"GPU. {first.proviso} If it does, the other predicted findings apply."
+        )
     return Finding(
         cause=CAUSE.id,
         sub_reason=first.reason,
         scope="on a GPU machine",
         certainty=first.certainty or "possible",
         harm="harmful",
-        title=(
-            f"Every op {'would' if sure else 'may'} be on the CPU there too: "
-            f"{(_TITLES if sure else _UNSURE)[first.reason]}{_at(first)}"
-        ),
-        why=(
-            "The program hides the GPU from TensorFlow, on a machine with a GPU as on this one. "
-            "The other findings of this section hold once it no longer does."
-            if sure
-            else "The program left no GPU visible on this machine. It may do otherwise on one that "
-            f"has a GPU. {first.proviso} The other findings of this section hold if it does."
-        ),
+        title=title,
+        why=why,
         op_ids=op_ids,
         evidence=tuple(map(_obstacle_evidence, known)),
         fixes=tuple(dict.fromkeys(map(_fix, known))),
@@ -227,125 +256,34 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
 
 
 def _at(obstacle: Obstacle) -> str:
-    return "" if obstacle.frame is None else f" at {line_text(obstacle.frame)}"
+    return "" if obstacle.frame is None else f" ({line_text(obstacle.frame)})"
 
 
 def _obstacle_evidence(obstacle: Obstacle) -> Evidence:
-    where = _WHERE.get(obstacle.reason)
+    where = CaptureFileWhere(sidecar=_OBSTACLES[obstacle.reason].where)
     return line_evidence(obstacle.reason, obstacle.text, obstacle.frame, where)
 
 
 def _fix(obstacle: Obstacle) -> Fix:
-    """Return what to change, with the program's own line where that is known."""
-    fix = _FIXES[obstacle.reason]
+    """Return what to change, with the program's own line if it is known."""
     frame = obstacle.frame
     if frame is None:
-        return fix
+        return _OBSTACLES[obstacle.reason].as_fix
     text = f"Remove {line_text(frame)}, which hides the GPU."
     if obstacle.proviso:
-        text = f"See that {line_text(frame)} does not hide the GPU where there is one."
+        text = f"Check that {line_text(frame)} does not hide the GPU if there is one."
     return Fix(text=text, code=frame.text)
 
 
 def _soft_placement(capture_file: CaptureFile) -> Fix:
-    """Return how to switch soft placement on, with the other options left as they are."""
+    """Return how to switch soft placement on without changing other options."""
     if not ran_in_sessions_alone(capture_file):
-        return _SOFT
-    has_config = any(config.is_own for config in capture_file.session_configs)
-    return _SOFT_IN_CONFIG if has_config else _SOFT_IN_SESSIONS
-
-
-_LISTED: Final = Evidence(
-    kind="devices",
-    text="tf.config.list_logical_devices() of the program has no GPU",
-    where=CaptureFileWhere(sidecar="devices.logical"),
-)
-_TITLES: Final = {
-    "cpu_only_build": "this build of it is for CPUs alone",
-    "hidden_by_config": "the program hides the GPU",
-    "hidden_by_session": "its sessions are told to have none",
-    "hidden_by_env": "CUDA_VISIBLE_DEVICES hides it",
-    "hidden_by_script": "the program sets CUDA_VISIBLE_DEVICES to hide the GPU",
-    "libraries_not_loaded": "libraries of CUDA could not be loaded",
-    "filtered_by_tf": "it does not take the one there is",
-    "driver_not_found": "no driver was found",
-    "cuda_init_failed": "CUDA could not be started",
-}
-_UNSURE: Final = {
-    "hidden_by_config": "the program may hide the GPU",
-    "hidden_by_session": "its sessions may be told to have none",
-    "hidden_by_script": "the program may set CUDA_VISIBLE_DEVICES to hide the GPU",
-}
-_ORDER: Final = ("certain", "likely", "possible")
-_ASK: Final = Fix(
-    text="Ask TensorFlow which GPUs it sees, and read what it prints when imported.",
-    code=("python -c \"import tensorflow as tf; print(tf.config.list_physical_devices('GPU'))\""),
-)
-_SOFT: Final = Fix(
-    text="To run without that GPU too, let TensorFlow use the CPU where a device does not exist.",
-    code="tf.config.set_soft_device_placement(True)",
-)
-_SOFT_IN_SESSIONS: Final = Fix(
-    text=_SOFT.text,
-    code="tf.compat.v1.Session(config=tf.compat.v1.ConfigProto(allow_soft_placement=True))",
-)
-_SOFT_IN_CONFIG: Final = Fix(
-    text=(
-        f"{_SOFT.text} Set this in the ConfigProto that the session is given; its other options "
-        "can stay."
-    ),
-    code="config.allow_soft_placement = True",
-)
-_INSTALL: Final = Fix(
-    text="On Linux, install TensorFlow together with the CUDA libraries it needs.",
-    code="pip install 'tensorflow[and-cuda]'",
-)
-_DRIVER: Final = Fix(
-    text=(
-        "See that NVIDIA's driver is installed and answers; a container must be started with "
-        "access to the GPUs."
-    ),
-    code="nvidia-smi",
-)
-_FIXES: Final = {
-    "cpu_only_build": _INSTALL,
-    "hidden_by_config": Fix(
-        text="Remove the call that leaves no GPU visible.",
-        code="tf.config.set_visible_devices([], 'GPU')  # this one",
-    ),
-    "hidden_by_session": Fix(
-        text="Leave `device_count` out of what the session is given, or let it have a GPU.",
-        code="config = tf.compat.v1.ConfigProto()  # no device_count={'GPU': 0}",
-    ),
-    "hidden_by_env": Fix(
-        text="Unset the variable, or let it name the GPU.", code="unset CUDA_VISIBLE_DEVICES"
-    ),
-    "hidden_by_script": Fix(
-        text="Remove the line that sets CUDA_VISIBLE_DEVICES, or let it name the GPU.",
-        code='os.environ["CUDA_VISIBLE_DEVICES"] = "0"',
-    ),
-    "libraries_not_loaded": _INSTALL,
-    "filtered_by_tf": Fix(
-        text=(
-            "TensorFlow leaves out GPUs that are older than its build supports, or smaller than "
-            "the largest: its message names the limit."
-        ),
-        code="export TF_MIN_GPU_MULTIPROCESSOR_COUNT=1",
-    ),
-    "driver_not_found": _DRIVER,
-    "cuda_init_failed": _DRIVER,
-}
-_WHERE: Final = {
-    "cpu_only_build": CaptureFileWhere(sidecar="environment.tensorflow.build"),
-    "hidden_by_config": CaptureFileWhere(sidecar="devices.visible"),
-    "hidden_by_session": CaptureFileWhere(sidecar="session_configs"),
-    "hidden_by_env": CaptureFileWhere(sidecar="environment.variables"),
-    "hidden_by_script": CaptureFileWhere(sidecar="visibility"),
-    "libraries_not_loaded": CaptureFileWhere(sidecar="log"),
-    "filtered_by_tf": CaptureFileWhere(sidecar="log"),
-    "driver_not_found": CaptureFileWhere(sidecar="log"),
-    "cuda_init_failed": CaptureFileWhere(sidecar="log"),
-}
+        return Fix(text=_SOFT, code="tf.config.set_soft_device_placement(True)")
+    if any(config.is_own for config in capture_file.session_configs):
+        text = f"{_SOFT} Set this in the session's ConfigProto; its other options can stay."
+        return Fix(text=text, code="config.allow_soft_placement = True")
+    config = "tf.compat.v1.ConfigProto(allow_soft_placement=True)"
+    return Fix(text=_SOFT, code=f"tf.compat.v1.Session(config={config})")
 
 
 def _evidence(run: Run) -> Iterator[Evidence]:
@@ -354,7 +292,7 @@ def _evidence(run: Run) -> Iterator[Evidence]:
         for name, events in facts.accelerators.items():
             yield Evidence(
                 kind="device_plane",
-                text=f"{name} is described, with {counted(events, 'event')} on it",
+                text=f"the profiler described {name}, with {counted(events, 'event')} on it",
                 where=TraceWhere(host=host.name, plane=name, line=None),
             )
         if not facts.accelerators:
@@ -366,21 +304,15 @@ def _evidence(run: Run) -> Iterator[Evidence]:
         if facts.gpu_may_be_missed:
             yield Evidence(
                 kind="tracer",
-                text="the GPU tracer was off or reported an error, so a GPU may have been missed",
+                text="the GPU tracer was off or reported an error, so it may have missed a GPU",
                 where=TraceWhere(host=host.name, plane="Task Environment", line=None),
             )
-
-
-def _coverage(found: pd.DataFrame, run: Run) -> Evidence:
-    """Return what of it would likely have run on a GPU."""
-    version = None if run.version is None else run.version.value
-    return Evidence(kind="kernel_registry", text=coverage_text(found, version))
 
 
 CAUSE = Cause(
     id="no_gpu_visible",
     title="TensorFlow used no GPU",
     documentation=__doc__,
-    not_applicable=_not_applicable,
-    check=_check,
+    not_applicable=not_applicable,
+    check=check,
 )

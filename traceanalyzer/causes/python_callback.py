@@ -1,27 +1,27 @@
-"""Python called from within a graph.
+"""Python called from a graph.
 
 ## What it detects
 
-`tf.numpy_function` and `tf.py_function`, by the ops they make: `PyFunc`, `PyFuncStateless`,
+`tf.numpy_function` and `tf.py_function`, by the ops they create: `PyFunc`, `PyFuncStateless`, and
 `EagerPyFunc`.
 
 ## Why it happens
 
-The function is Python: it runs on the host, in the interpreter, one call at a time under its lock,
-whatever device the op was given. `PyFunc` has no GPU kernel at all (py_func.cc), so its inputs are
-copied to the host and its outputs back. `EagerPyFunc` can be placed on a GPU, unless it takes or
-gives `int32`, strings or the like: then the TensorFlow ops that the function calls run there, and
-Python still on the host.
+The function is Python: it runs on the host, in the interpreter, one call at a time because of the
+interpreter lock, whatever the op's device is. `PyFunc` has no GPU kernel (py_func.cc), so its
+inputs are copied to the host and its outputs back. `EagerPyFunc` can be placed on a GPU, unless an
+input or output is `int32`, a string, or similar: then the TensorFlow ops that the function calls
+run on the GPU, but Python still runs on the host.
 
 ## How to fix it
 
-Write the function with TensorFlow ops: `tf.function` translates loops and conditions of Python. If
-that cannot be, move the call into the input pipeline, where it runs ahead of the model, or call it
-less often.
+Write the function with TensorFlow ops: `tf.function` translates Python loops and conditions. If
+that is not possible, move the call into the input pipeline, ahead of the model, or call it less
+often.
 
 ## How sure it is
 
-Certain: the type of the op says it.
+Certain: the op type shows it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.pipeline_advice import all_in_pipelines
-from traceanalyzer.evidence.places import at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import (
+    COPIED,
+    Members,
+    all_in_pipelines,
+    at_lines,
+    made_at,
+)
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Evidence, Fix
@@ -38,18 +43,21 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
-_OF_KERNELS: Final = frozenset({BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES})
+_WHY: Final = (
+    "The op calls Python, which runs on the host under the interpreter lock, whatever device the "
+    "op is on."
+)
 _FIXES: Final = (
     Fix(
         text=(
             "Write the function with TensorFlow ops, so that it can run on the GPU; `tf.function` "
-            "translates loops and conditions of Python."
+            "translates Python loops and conditions."
         )
     ),
     Fix(
@@ -57,12 +65,11 @@ _FIXES: Final = (
         code="dataset = dataset.map(lambda x: tf.numpy_function(fn, [x], tf.float32))",
     ),
 )
-
-_IN_PIPELINE: Final = (
+_FIXES_IN_PIPELINE: Final = (
     Fix(
         text=(
-            "Write the function with TensorFlow ops: it stays on the CPU, as all of tf.data, but "
-            "several calls can then run at once, without Python's lock."
+            "Write the function with TensorFlow ops. It stays on the CPU, like all of tf.data, but "
+            "several calls can then run in parallel, without Python's lock."
         ),
         code="dataset = dataset.map(fn_of_tensorflow_ops, num_parallel_calls=tf.data.AUTOTUNE)",
     ),
@@ -73,14 +80,15 @@ _IN_PIPELINE: Final = (
 )
 
 
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
     ops = run.ops
     found = ops[ops["type"].isin(PYTHON_CALLBACKS) & (ops["placement"] != "remote")]
-    for (op_type, in_pipeline), group in found.groupby(
-        ["type", "in_input_pipeline"], observed=True, sort=True
-    ):
-        names = sorted(set(group["name"].astype(str)))
-        calls = int(group["occurrences"].sum())
+    by_type = found.groupby(["type", "in_input_pipeline"], observed=True, sort=True)
+    for (op_type, in_pipeline), rows in by_type:
+        names = sorted(set(rows["name"].astype(str)))
+        calls = counted(int(rows["occurrences"].sum()), "call")
+        why = "It is part of the input pipeline: harmful only if the model waits for input."
+        unused = "" if run.gpu_used else " No GPU was used, so nothing waits for it."
         yield Finding(
             cause=CAUSE.id,
             sub_reason="in_input_pipeline" if in_pipeline else None,
@@ -88,69 +96,42 @@ def _check(run: Run) -> Iterator[Finding]:
             certainty="certain",
             harm="harmful" if run.gpu_used and not in_pipeline else "harmless",
             title=f"A Python function runs inside the graph ({op_type})",
-            why=(
-                "The op calls back into Python. The call runs on the host under the interpreter's "
-                "lock, whatever device the op is on"
-                + (
-                    ", within the pipeline that feeds the model: it does harm if the model waits "
-                    "for input."
-                    if in_pipeline
-                    else "; what it takes from a GPU is copied to the host, and its result back."
-                )
-                + (
-                    ""
-                    if run.gpu_used
-                    else " Without a GPU in use there is nothing it keeps waiting."
-                )
-            ),
-            op_ids=tuple(group["op_id"]),
-            evidence=(
-                Evidence(
-                    kind="op_type",
-                    text=f"{counted(calls, 'call')} recorded of {listed(names)}",
-                ),
-            ),
-            fixes=_IN_PIPELINE if in_pipeline else _FIXES,
+            why=f"{_WHY} {why if in_pipeline else COPIED}{unused}",
+            op_ids=tuple(rows["op_id"]),
+            evidence=(Evidence(kind="op_type", text=f"{calls} recorded of {listed(names)}"),),
+            fixes=_FIXES_IN_PIPELINE if in_pipeline else _FIXES,
         )
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if (
         blocker.link != "own"
-        or blocker.kind not in _OF_KERNELS
+        or blocker.kind not in {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES}
         or blocker.type not in PYTHON_CALLBACKS
     ):
         return None
     given = ", ".join(sorted(blocker.attributes))
-    text = f"{blocker.type} calls a function of Python; it has no GPU kernel"
-    return CauseMatch(
-        scope=blocker.type,
-        evidence=(
-            Evidence(kind="op_type", text=f"{text} for its {given}" if given else text),
-            *made_at(cpu_op),
-        ),
-    )
+    text = f"{blocker.type} calls a Python function; it has no GPU kernel"
+    evidence = Evidence(kind="op_type", text=f"{text} for its {given}" if given else text)
+    return CauseMatch(scope=blocker.type, evidence=(evidence, *made_at(cpu_op)))
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def describe(members: Members) -> FindingText:
+    in_pipeline = all_in_pipelines(members)
+    lines = at_lines(op for op, _ in members)
     return FindingText(
-        title=f"A Python function runs inside the graph ({members[0][1].type})"
-        + at_lines(s for s, _ in members),
-        why=(
-            "The op calls back into Python. The call runs on the host under the interpreter's "
-            "lock, whatever device is asked for; what it takes from a GPU is copied to the host, "
-            "and its result back."
-        ),
-        harm="harmless" if all_in_pipelines(members) else "harmful",
-        fixes=_IN_PIPELINE if all_in_pipelines(members) else _FIXES,
+        title=f"A Python function runs inside the graph ({members[0][1].type}){lines}",
+        why=f"{_WHY} {COPIED}",
+        harm="harmless" if in_pipeline else "harmful",
+        fixes=_FIXES_IN_PIPELINE if in_pipeline else _FIXES,
     )
 
 
 CAUSE = Cause(
     id="python_callback",
-    title="Python called from within a graph",
+    title="Python called from a graph",
     documentation=__doc__,
-    check=_check,
-    match=_match,
-    describe=_describe,
+    check=check,
+    match=match,
+    describe=describe,
 )

@@ -1,4 +1,4 @@
-"""The op belongs to another task of the cluster.
+"""Placed on another task of the cluster.
 
 ## What it detects
 
@@ -6,22 +6,21 @@ Ops that were placed on a CPU of another job or task: a parameter server, or ano
 
 ## Why it happens
 
-In a cluster a device name says of which job and task it is: `/job:ps/task:0/device:CPU:0`. Such an
-op was sent there by the program, or by its strategy; that it runs on a CPU says nothing of the GPUs
-of this host.
+In a cluster, a device name contains the job and task: `/job:ps/task:0/device:CPU:0`. The program or
+its strategy sent such an op there. That it runs on a CPU says nothing about the GPUs of this host.
 
 ## How to fix it
 
-Nothing about the placement on this host. What the other host does is told by its own trace: record
-that as well, into the same run.
+Nothing to change about the placement on this host. To see what the other host does, record its
+trace into the same run.
 
 ## How sure it is
 
-Certain where the capture recorded which task of the cluster the program was (`TF_CONFIG`), and ops
-ran on devices of that task. Likely where none did, as a program can take another task than that
-variable names; where the variable is not set, and the one task on whose GPUs the captured graphs
-were placed is taken to be its own; and without a capture, where that is the task that most devices
-in the trace are of.
+Certain if the capture recorded the program's own task (`TF_CONFIG`) and ops ran on devices of that
+task. Likely if none did, because a program can take another task than the variable names; if the
+variable is not set and only one task's GPUs appear in the captured graphs, which is then taken to
+be the program's own; and without a capture, where the task with the most devices in the trace is
+taken to be its own.
 """
 
 from __future__ import annotations
@@ -41,107 +40,93 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.model import Certainty
     from traceanalyzer.run import Host, Run
 
-_ADDRESS: Final = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d+)")
-_IN_NO_CLUSTER: Final = "localhost"  # the job of a program that is not in a cluster
+_TASK: Final = re.compile(r"/job:([^/]+)(?:/replica:\d+)?/task:(\d+)")
+_NO_CLUSTER: Final = "localhost"  # the job of a program outside a cluster
 
 
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         ops = host.tables.ops
-        devices = [d if isinstance(d, str) else "" for d in ops["device"]]
-        own, proof = _own_address(host, devices)
+        devices = [device if isinstance(device, str) else "" for device in ops["device"]]
+        own, recorded_in = _own_task(host, devices)
         if not own:
             continue
-        away: dict[str, list[int]] = {}
+        by_task: dict[str, list[int]] = {}
         columns = zip(devices, ops["placement"], ops["role"], strict=True)
-        for at, (device, placement, role) in enumerate(columns):
-            address = _address(device)
-            if address and address != own and placement == "cpu" and role == Role.COMPUTE:
-                away.setdefault(address, []).append(at)
-        for address, rows in sorted(away.items()):
+        for row, (device, placement, role) in enumerate(columns):
+            task = _task(device)
+            if task and task != own and placement == "cpu" and role == Role.COMPUTE:
+                by_task.setdefault(task, []).append(row)
+        for task, rows in sorted(by_task.items()):
             found = ops.iloc[rows]
-            yield _finding(host.name, own, proof, address, tuple(found["op_id"]), found["type"])
+            types = listed(sorted(set(found["type"].astype(str))))
+            text = f"the device of {counted(len(found), 'op')} is on {task}; {host.name} is {own}"
+            where = CaptureFileWhere(sidecar=recorded_in) if recorded_in else None
+            yield Finding(
+                cause=CAUSE.id,
+                scope=f"{host.name} {task}",
+                certainty="certain" if recorded_in else "likely",
+                harm="by_design",
+                title=f"{types} ran on the CPU of {task}, another task of the cluster",
+                why=(
+                    f"The program, or its strategy, placed these ops on {task}. They did not fall "
+                    "back to the CPU of this host."
+                ),
+                op_ids=tuple(found["op_id"]),
+                evidence=(Evidence(kind="device", text=text, where=where),),
+                fixes=(Fix(text=f"Record a trace of {task} too, to see what it does and why."),),
+            )
 
 
-def _finding(  # noqa: PLR0913, PLR0917 - what is known of one task
-    host: str, own: str, proof: str, address: str, op_ids: tuple[str, ...], types: Iterable[object]
-) -> Finding:
-    certainty: Certainty = "certain" if proof else "likely"
-    shown = listed(sorted({str(t) for t in types}))
-    return Finding(
-        cause=CAUSE.id,
-        scope=f"{host} {address}",
-        certainty=certainty,
-        harm="by_design",
-        title=f"{shown} ran on the CPU of {address}, another task of the cluster",
-        why=(
-            f"The devices of these ops are of {address}: the program, or its strategy, sent them "
-            "there. They are no fallback to the CPU of this host."
-        ),
-        op_ids=op_ids,
-        evidence=(
-            Evidence(
-                kind="device",
-                text=f"the device of {counted(len(op_ids), 'op')} is of {address}; {host} is {own}",
-                where=CaptureFileWhere(sidecar=proof) if proof else None,
-            ),
-        ),
-        fixes=(Fix(text=f"Record a trace of {address} too, to see what it does and why."),),
-    )
-
-
-def _own_address(host: Host, devices: Iterable[str]) -> tuple[str, str]:
-    """Return which task a host is, and where the capture file says so; "" for what is not known."""
-    seen = Counter(address for device in devices if (address := _address(device)))
+def _own_task(host: Host, devices: Iterable[str]) -> tuple[str, str]:
+    """Return a host's task, and where the capture file records it; "" for unknown."""
+    seen = Counter(task for device in devices if (task := _task(device)))
     if host.capture_file is not None:
-        told = _of_cluster(host.capture_file)
-        if told:
-            # A program can take another task than the variable names: then none of its own ops
-            # has a device of that.
-            return told, "environment: TF_CONFIG" if told in seen else ""
-        with_gpu = _with_gpu(host.capture_file)
+        configured = _configured_task(host.capture_file)
+        if configured:
+            # A program can take another task than the variable names: then no op has a device of
+            # that task.
+            return configured, "environment: TF_CONFIG" if configured in seen else ""
+        with_gpu = _tasks_with_gpu(host.capture_file)
         if len(with_gpu) == 1:
             return with_gpu.pop(), ""
     return (seen.most_common(1)[0][0] if seen else ""), ""
 
 
-def _with_gpu(capture_file: CaptureFile) -> set[str]:
-    """Return the tasks on whose GPUs TensorFlow placed something: who computes, asks others."""
+def _tasks_with_gpu(capture_file: CaptureFile) -> set[str]:
+    """Return the tasks on whose GPUs TensorFlow placed nodes."""
     return {
-        address
+        task
         for function in capture_file.functions
         for instance in function.instances
         for device in set(instance.assigned)
-        if "/device:GPU:" in device and (address := _address(device))
+        if "/device:GPU:" in device and (task := _task(device))
     }
 
 
-def _of_cluster(capture_file: CaptureFile) -> str:
+def _configured_task(capture_file: CaptureFile) -> str:
     variables = (capture_file.environment or {}).get("variables")
     text = variables.get("TF_CONFIG") if isinstance(variables, dict) else None
-    if not isinstance(text, str):
-        return ""
     try:
-        task = json.loads(text)["task"]
+        task = json.loads(text)["task"] if isinstance(text, str) else {}
         return f"/job:{task['type']}/task:{int(task['index'])}"
     except (ValueError, KeyError, TypeError):
-        return ""  # no configuration that TensorFlow would take
+        return ""  # TensorFlow would not accept this configuration
 
 
-def _address(device: str) -> str:
-    """Return job and task of a device; "" where it names none, or is in no cluster."""
-    match = _ADDRESS.match(device)
-    if match is None or match[1] == _IN_NO_CLUSTER:
+def _task(device: str) -> str:
+    """Return job and task of a device; "" if it names none, or is in no cluster."""
+    match = _TASK.match(device)
+    if match is None or match[1] == _NO_CLUSTER:
         return ""
     return f"/job:{match[1]}/task:{match[2]}"
 
 
 CAUSE = Cause(
     id="remote_host",
-    title="It belongs to another task of the cluster",
+    title="Placed on another task of the cluster",
     documentation=__doc__,
-    check=_check,
+    check=check,
 )

@@ -1,258 +1,238 @@
-"""It uses a resource that is on the CPU.
+"""Uses a resource on the CPU.
 
 ## What it detects
 
-Ops that read, write or look something up in a variable, table, iterator, queue or other resource
-that is on the CPU; or that share one with an op which keeps it there.
+Ops that use a variable, table, iterator, queue, or other resource that is on the CPU; or that share
+one with an op that keeps it there.
 
 ## Why it happens
 
-An op runs where its resource is: that outweighs `tf.device`, eagerly (placement_utils.cc,
-`MaybePinToResourceDevice`) and in graphs (colocation_graph.cc). A resource is on the CPU because a
-scope asked for that when it was made, of which several may lie one around the other and each ask by
-itself; because there is no GPU kernel for it, as for hash tables and for variables of int32 or
-strings; or because one of its users has none.
+An op runs where its resource is. That takes precedence over `tf.device`, eagerly
+(`MaybePinToResourceDevice`, placement_utils.cc) and in graphs (colocation_graph.cc). A resource is
+on the CPU because one or more nested scopes requested the CPU when it was created; because it has
+no GPU kernel, like hash tables and variables of int32 or strings; or because one of its users has
+none.
 
 ## How to fix it
 
-Make the variable where it is used: outside of a scope for the CPU, and not as int32. A table too
-large for the GPU can stay; gather from it what the step needs and compute on the GPU from there.
-Lookups in hash tables belong into the input pipeline.
+Create the variable where it is used: outside CPU scopes, and not as int32. A table that is too
+large for the GPU can stay; gather the rows that a step needs and compute on the GPU from there.
+Move hash table lookups into the input pipeline.
 
 ## How sure it is
 
-Certain where the capture recorded where the resource is. Which op shares it, and has no GPU kernel,
-is found by a replay of the placement.
+Certain if the capture recorded where the resource is. A replay of the placement finds which op
+shares it and has no GPU kernel.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import library_of, lines_text
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.evidence.library_switches import fixes_of_variables
-from traceanalyzer.evidence.places import (
+from traceanalyzer.causes.knowledge.finding_text import (
+    Members,
+    blocker_scope,
     blocker_text,
-    device_text,
-    is_alone,
     is_of_strategy,
-    library_of,
+    is_only_blocker,
     line_evidence,
-    lines_text,
     ops_text,
-    same_place,
 )
-from traceanalyzer.evidence.retyping import XLA_REFUSES
-from traceanalyzer.evidence.works_on_host import LESS_SUMMARIES, QUEUES
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.causes.knowledge.host_work import host_work_named
+from traceanalyzer.causes.knowledge.library_code import fixes_of_variables
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import device_text
+from traceanalyzer.placement.retyping import XLA_REFUSES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from traceanalyzer.capture_file.document import Frame
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import RecordedBlocker
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.placement.blocker import Blocker
 
-_ELSEWHERE = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
-_WITHOUT_KERNEL = "int32"  # `VarHandleOp` has no GPU kernel for it
-_TENSORFLOW = "TensorFlow"
+_PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
+_WITHOUT_KERNEL: Final = "int32"  # `VarHandleOp` has no GPU kernel for it
+_TENSORFLOW: Final = "TensorFlow"
+_QUEUES: Final = host_work_named("queue")
 
 
-def _match(cpu_op: CpuOp, blocker: RecordedBlocker) -> CauseMatch | None:
-    is_elsewhere = blocker.link == "own" and blocker.kind in _ELSEWHERE
-    if not is_elsewhere and blocker.link != "resource":
+def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
+    is_placed = blocker.kind in _PLACED
+    if blocker.link != "resource" and not (is_placed and blocker.link == "own"):
         return None
     if is_of_strategy(blocker):
         return None
-    name = _name(blocker)
-    if blocker.kind in _ELSEWHERE:
-        device = device_text(blocker.requested_device) or "the CPU"
-        where = CaptureFileWhere(
-            sidecar=f"resource {name}" if name else "arguments of the function"
-        )
-        text = f"{name or 'the resource'} is on {device}"
-        frame = _line_of_scope(blocker)
-        if frame is not None:
-            text += f': made within tf.device("{device_text(blocker.scope or "")}")'
-        evidence = [line_evidence("resource_device", text, frame, where)]
-        if blocker.made_at is not None:
-            evidence.append(line_evidence("resource", "the resource is made here", blocker.made_at))
-        return CauseMatch(
-            scope=f"{name or cpu_op.function} {device}",
-            evidence=tuple(evidence),
-            sub_reason="placed_elsewhere",
-            line=None if frame is None else (frame.file, frame.line),
-        )
-    where = CaptureFileWhere(
-        sidecar=f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
-    )
-    evidence = [
-        line_evidence("shared_resource", f"it shares a resource with {blocker.type}", None, where),
-        line_evidence(
-            "blocker", blocker_text(blocker), blocker.scope_frame or blocker.frame, where
-        ),
-    ]
-    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
+    if is_placed:
+        return _placed_elsewhere(cpu_op, blocker)
+    node = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
+    where = CaptureFileWhere(sidecar=node)
+    frame = blocker.scope_frame or blocker.frame
+    text = f"it shares a resource with {blocker.type}"
     return CauseMatch(
-        scope=f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}",
-        evidence=tuple(evidence),
+        scope=blocker_scope(blocker),
+        evidence=(
+            Evidence(kind="shared_resource", text=text, where=where),
+            line_evidence("blocker", blocker_text(blocker), frame, where),
+        ),
         sub_reason="kept_by_its_maker" if _makes(blocker.type) else "kept_by_another_user",
     )
 
 
-def _describe(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> FindingText:
+def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
+    name, device = _name(blocker), device_text(blocker.requested_device) or "the CPU"
+    frame = _scope_line(blocker)
+    text = f"{name or 'the resource'} is on {device}"
+    if frame is not None:
+        text += f': created inside tf.device("{device_text(blocker.scope or "")}")'
+    where = CaptureFileWhere(sidecar=f"resource {name}" if name else "arguments of the function")
+    evidence = [line_evidence("resource_device", text, frame, where)]
+    if blocker.made_at is not None:
+        evidence.append(line_evidence("resource", "the resource is created here", blocker.made_at))
+    return CauseMatch(
+        scope=f"{name or cpu_op.function} {device}",
+        evidence=tuple(evidence),
+        sub_reason="placed_elsewhere",
+        line=None if frame is None else (frame.file, frame.line),
+    )
+
+
+def describe(members: Members) -> FindingText:
     blocker = members[0][1]
-    name = _name(blocker)
-    ops = ops_text(members)
-    if blocker.kind in _ELSEWHERE:
+    ops, library = ops_text(members), _library(members)
+    if blocker.kind in _PLACED:
         device = device_text(blocker.requested_device) or "the CPU"
-        made = lines_text([h.made_at for _, h in members])
-        reason = f"{f'the resource {name}' if name else 'a resource'} is on {device}"
-        reason += f" (made at {made})" if made else ""
-        library = _library(members)
-        reason += f", where {library} puts it" if library else ""
-        title = f"{reason[:1].upper()}{reason[1:]}, and {ops} with it"
-        if _dtype(blocker) == _WITHOUT_KERNEL and name:
-            title = (
-                f"TensorFlow keeps variables of {_WITHOUT_KERNEL} on the CPU: {name}"
-                f"{f' (made at {made})' if made else ''}, and {ops} with it"
-            )
+        made = lines_text(blocker.made_at for _, blocker in members)
+        resource = f"{_resource_text(blocker)}{f' ({made})' if made else ''}"
+        by = f": {library} puts it there" if library else ""
+        title = f"{resource} is on {device} and keeps {ops} there"
+        if _dtype(blocker) == _WITHOUT_KERNEL and _name(blocker):
+            title = f"TensorFlow keeps int32 variables on the CPU: {resource}, and with it {ops}"
+        why = f"{resource} is on {device}{by}."
     else:
-        reason = f"they share a resource with {blocker.type}, and {blocker_text(blocker)}"
-        title = f"{blocker.type} keeps a resource on the CPU, and {ops} with it"
+        title = f"{blocker.type} keeps a resource on the CPU, and with it {ops}"
+        why = f"These ops share a resource with {blocker.type}, and {blocker_text(blocker)}."
+    is_by_design = _is_for_host(members) or library == _TENSORFLOW or _is_of_queue(blocker)
     return FindingText(
         title=title,
         why=(
-            "An op runs where the resource is that it uses, whatever it is asked to and whatever "
-            f"kernels it has; and {reason}."
-            + (XLA_REFUSES if _dtype(blocker) == _WITHOUT_KERNEL else "")
+            "An op runs where its resource is, whatever device is requested and whatever kernels "
+            f"it has. {why}{XLA_REFUSES if _dtype(blocker) == _WITHOUT_KERNEL else ''}"
         ),
-        harm=(
-            "by_design"
-            if _is_for_the_host(members)
-            or _library(members) == _TENSORFLOW
-            or _is_of_a_queue(blocker)
-            else "harmful"
-        ),
-        fixes=_fixes(members),
+        harm="by_design" if is_by_design else "harmful",
+        fixes=_fixes(members, library),
     )
 
 
-def _fixes(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> tuple[Fix, ...]:
+def _fixes(members: Members, library: str) -> tuple[Fix, ...]:
     blocker = members[0][1]
-    dtype = _dtype(blocker)
-    if (fix := _fix_on_the_host(members)) is not None:
-        return (fix,)
-    if library := _library(members):
-        return (_fix_for_library(members, library),)
-    if dtype == _WITHOUT_KERNEL:
-        return tuple(fixes_of_variables(dtype, (h for _, h in members)))
+    if all(_is_of_queue(blocker) for _, blocker in members):
+        return (_QUEUES.as_fix,)
+    if _is_for_host(members):
+        if all("Summary" in cpu_op.explanation.type for cpu_op, _ in members):
+            return (host_work_named("write_summary").as_fix,)
+        return (Fix(text="The placement is right; use the resource less often if it takes time."),)
+    if not library and _dtype(blocker) == _WITHOUT_KERNEL:
+        return tuple(fixes_of_variables(_WITHOUT_KERNEL, (b for _, b in members)))
+    return (_fix_for_library(members, library) if library else _fix(members),)
+
+
+def _fix(members: Members) -> Fix:
+    blocker = members[0][1]
     if "Table" in blocker.type:
-        return (
-            Fix(
-                text="Hash tables have CPU kernels only: look up in the input pipeline.",
-                code="dataset = dataset.map(lambda x: table.lookup(x)).prefetch(tf.data.AUTOTUNE)",
-            ),
+        return Fix(
+            text="Hash tables have only CPU kernels: look keys up in the input pipeline.",
+            code="dataset = dataset.map(lambda x: table.lookup(x)).prefetch(tf.data.AUTOTUNE)",
         )
-    if blocker.kind not in _ELSEWHERE:
-        lines = lines_text([h.frame for _, h in members])
+    if blocker.kind not in _PLACED:
+        lines = lines_text(blocker.frame for _, blocker in members)
         at = f" ({lines})" if lines else ""
-        return (
-            Fix(
-                text=(
-                    f"Replace {blocker.type}{at} by an op with a GPU kernel, or give it its copy "
-                    "of the value: all that share the resource move with it."
-                ),
+        return Fix(
+            text=(
+                f"Replace {blocker.type}{at} with an op that has a GPU kernel, or give it its own "
+                "copy of the value: all ops that share the resource then move."
             ),
         )
-    made_in = [frame for member in members for frame in _lines_of_scopes(*member)]
-    lines = lines_text(made_in)
-    at = f" at {lines}" if lines else ""
-    scopes = "every scope" if len(set(made_in)) > 1 else "the scope"
-    return (
-        Fix(
-            text=(
-                f"Make it outside of {scopes} for the CPU{at}. If it is to stay in host memory, "
-                "read from it only what the step needs, and compute outside of it."
-            ),
-            checked=bool(lines) and is_alone(members),
+    scopes = [frame for member in members for frame in _scope_lines(*member)]
+    lines = lines_text(scopes)
+    at = f" ({lines})" if lines else ""
+    return Fix(
+        text=(
+            f"Create it outside the CPU scope{'s' if len(set(scopes)) > 1 else ''}{at}. If it must "
+            "stay in host memory, read only what the step needs, and compute outside the scope."
+        ),
+        checked=bool(lines) and is_only_blocker(members),
+    )
+
+
+def _fix_for_library(members: Members, library: str) -> Fix:
+    if library == _TENSORFLOW:
+        return Fix(text=f"The scope is {library}'s own; use it less often if it takes time.")
+    lines = lines_text(blocker.scope_frame for _, blocker in members)
+    return Fix(
+        text=(
+            f"The scope is {library}'s own ({lines}). Move what it follows (an optimizer's "
+            "variables follow the model's), or check whether the library has an option for the "
+            "device."
         ),
     )
 
 
-def _fix_on_the_host(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> Fix | None:
-    """Return what to do about resources that belong on the host; None for others."""
-    if all(_is_of_a_queue(blocker) for _, blocker in members):
-        return QUEUES.fix
-    if not _is_for_the_host(members):
-        return None
-    if all("Summary" in cpu_op.explanation.type for cpu_op, _ in members):
-        return LESS_SUMMARIES
-    return Fix(text="Nothing about where it is; use it less often if it takes time.")
+def _is_of_queue(blocker: Blocker) -> bool:
+    """Return whether an op on a queue or a file reader keeps the resource on the host."""
+    return blocker.kind not in _PLACED and _QUEUES.matches(blocker.type)
 
 
-def _is_of_a_queue(blocker: RecordedBlocker) -> bool:
-    """Return whether an op on a queue, or on a reader of files, keeps it on the host."""
-    return blocker.kind not in _ELSEWHERE and QUEUES.types.fullmatch(blocker.type) is not None
-
-
-def _is_for_the_host(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> bool:
-    """Return whether no resource here could be on a GPU: strings, and what writes files."""
-    used = [(s, h) for s, h in members if s.explanation.type != "DestroyResourceOp"]
+def _is_for_host(members: Members) -> bool:
+    """Return whether no resource here could be on a GPU: strings, and summary writers."""
+    used = [(op, b) for op, b in members if op.explanation.type != "DestroyResourceOp"]
     return bool(used) and all(
         _dtype(blocker) == "string" or "Summary" in cpu_op.explanation.type
         for cpu_op, blocker in used
     )
 
 
-def _fix_for_library(members: Sequence[tuple[CpuOp, RecordedBlocker]], library: str) -> Fix:
-    if library == _TENSORFLOW:
-        return Fix(text=f"The scope is one of {library}'s own; use it less often if it takes time.")
-    lines = lines_text([blocker.scope_frame for _, blocker in members])
-    return Fix(
-        text=(
-            f"The scope is one of {library}'s own ({lines}): move what it goes by (the variables "
-            "of an optimizer are beside those of the model), or see whether the library has an "
-            "option for the device."
-        ),
-    )
-
-
-def _library(members: Sequence[tuple[CpuOp, RecordedBlocker]]) -> str:
-    """Return whose scope the resources were made in, "" where it is not that of a library."""
-    frames = [blocker.scope_frame if blocker.kind in _ELSEWHERE else None for _, blocker in members]
+def _library(members: Members) -> str:
+    """Return the library whose scope the resources were created in; "" for the program's own."""
+    frames = [blocker.scope_frame if blocker.kind in _PLACED else None for _, blocker in members]
     if any(frame is None or frame.is_user for frame in frames):
         return ""
     return next(library_of(frame) for frame in frames if frame is not None)
 
 
-def _dtype(blocker: RecordedBlocker) -> str:
-    told = blocker.attributes.get("dtype")
-    if isinstance(told, str):
-        return told
-    if blocker.kind in _ELSEWHERE and blocker.scope is None and blocker.resource is not None:
+def _dtype(blocker: Blocker) -> str:
+    dtype = blocker.attributes.get("dtype")
+    if isinstance(dtype, str):
+        return dtype
+    if blocker.kind in _PLACED and blocker.scope is None and blocker.resource is not None:
         return blocker.resource.dtype
     return ""
 
 
-def _lines_of_scopes(cpu_op: CpuOp, blocker: RecordedBlocker) -> list[Frame]:
-    """Return the lines of the scopes that the resource of what holds an op was made in, each."""
+def _scope_lines(cpu_op: CpuOp, blocker: Blocker) -> list[Frame]:
+    """Return the lines of all scopes in which the blocker's resource was created."""
     same = [
-        h
-        for h in cpu_op.explanation.blockers
-        if h.kind in _ELSEWHERE and h.resource == blocker.resource
+        each
+        for each in cpu_op.explanation.blockers
+        if each.kind in _PLACED and each.resource == blocker.resource
     ]
-    frames = map(_line_of_scope, same or [blocker])
-    return [frame for frame in frames if frame is not None]
+    return [frame for each in same or [blocker] if (frame := _scope_line(each)) is not None]
 
 
-def _line_of_scope(blocker: RecordedBlocker) -> Frame | None:
+def _scope_line(blocker: Blocker) -> Frame | None:
     return None if blocker.scope is None else blocker.scope_frame
 
 
-def _name(blocker: RecordedBlocker) -> str:
+def _name(blocker: Blocker) -> str:
     return "" if blocker.resource is None else blocker.resource.name
+
+
+def _resource_text(blocker: Blocker) -> str:
+    if not _name(blocker):
+        return "A resource"
+    is_variable = blocker.resource is not None and blocker.resource.dtype
+    return f"{'Variable' if is_variable else 'Resource'} `{_name(blocker)}`"
 
 
 def _makes(op_type: str) -> bool:
@@ -261,8 +241,8 @@ def _makes(op_type: str) -> bool:
 
 CAUSE = Cause(
     id="resource_on_cpu",
-    title="It uses a resource that is on the CPU",
+    title="Uses a resource on the CPU",
     documentation=__doc__,
-    match=_match,
-    describe=_describe,
+    match=match,
+    describe=describe,
 )

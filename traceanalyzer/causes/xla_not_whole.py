@@ -1,35 +1,34 @@
-"""XLA cannot compile a function as a whole.
+"""XLA cannot compile a function.
 
 ## What it detects
 
-Functions that XLA was to compile, with `jit_compile=True` or by Keras, and that hold an op which it
-cannot compile; and what the program did about the error: ops that ran on the CPU because the
-handler of the error asks for it.
+Functions that XLA was to compile, with `jit_compile=True` or by Keras, and that contain an op it
+cannot compile; and how the program handled the error: ops on the CPU because the error's handler
+requests it.
 
 ## Why it happens
 
-XLA compiles from implementations of its own. It has none for ops on strings, for calls back into
-Python, and for a number of others, such as `Eig`, `ResizeArea` or `CTCGreedyDecoder`. A function
-with `jit_compile=True` is compiled whole or not at all: TensorFlow raises InvalidArgumentError
-(`Detected unsupported operations when trying to compile graph`; seen with 2.12, 2.18 and 2.21),
-which names the first such op, and runs none of it elsewhere. So no op is on the CPU because of XLA:
-either the error ends the program, or a handler goes on without XLA, where ops are placed one by
-one, as always, and have causes of their own.
+XLA compiles its own implementations of ops. It has none for string ops, Python callbacks, and some
+others, such as `Eig`, `ResizeArea`, and `CTCGreedyDecoder`. A function with `jit_compile=True` is
+compiled completely or not at all: TensorFlow raises InvalidArgumentError (`Detected unsupported
+operations when trying to compile graph`, in 2.12, 2.18, and 2.21), names the first such op, and
+runs none of the function elsewhere. So XLA puts no op on the CPU: either the error ends the
+program, or a handler continues without XLA, and then ops are placed one by one, as always, with
+causes of their own.
 
-It is another matter with auto-clustering (`TF_XLA_FLAGS=--tf_xla_auto_jit=2`), which raises nothing
-and leaves such ops outside; they are placed as usual, and have their usual causes. Keras 3 decides
-with `jit_compile="auto"`, model by model: what switches XLA off there is said under *health*.
+Auto-clustering (`TF_XLA_FLAGS=--tf_xla_auto_jit=2`) is different: it raises nothing and leaves such
+ops outside, where they have their usual placement and causes. Keras 3 decides model by model with
+`jit_compile="auto"`; the trace's health section says what switched XLA off.
 
 ## How to fix it
 
-Compile less: give `jit_compile=True` to the part that XLA can compile, and call the other op
-outside of it. What works on strings belongs into the input pipeline. Of several such ops the error
-names one at a time.
+Compile less: give `jit_compile=True` only to the part that XLA can compile, and call the other op
+outside it. String ops belong in the input pipeline. The error names only one such op at a time.
 
 ## How sure it is
 
-Certain that XLA cannot compile the function: TensorFlow's own error says so. For ops that the
-handler put on the CPU: certain where its source shows the scope, else likely.
+Certain that XLA cannot compile the function: TensorFlow's error says so. For ops that the handler
+put on the CPU: certain if its source shows the scope, otherwise likely.
 """
 
 from __future__ import annotations
@@ -38,14 +37,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.frames import line_text, same_place
 from traceanalyzer.causes._cause import Cause
-from traceanalyzer.evidence.after_errors import (
+from traceanalyzer.causes.knowledge.error_handlers import (
+    handled_ops,
     handler_evidence,
     no_errors_known,
     raised_evidence,
-    went_on_on_the_cpu,
 )
-from traceanalyzer.evidence.places import line_evidence, line_text, ops_text, same_place
+from traceanalyzer.causes.knowledge.finding_text import line_evidence, ops_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Fix
 
@@ -61,136 +61,127 @@ _MESSAGE: Final = re.compile(
     r".*?\{\{node (?P<node>[^}]+)\}\}",
     re.DOTALL,
 )
-# The function that was to be compiled encloses the graph that holds the op, a branch for one.
+# The function to compile encloses the graph that holds the op, such as a branch.
 _COMPILED: Final = re.compile(r"while converting ([^\s\[]+)\[_XlaMustCompile=true")
-_CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # all that 2.12 tells of it
-_COUNTED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
+_CALLED: Final = re.compile(r"\[Op:(\w+)\]\s*$")  # the only name in 2.12's message
+_NUMBERED: Final = re.compile(r"(?:__(?:inference|forward|backward)_)?(.+?)_\d+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refusal:
-    """What XLA's error says.
+    """What XLA's error says; "" for what it does not say."""
 
-    Attributes:
-        function: The function that was to be compiled, as the program calls it; "" if not told.
-        op: The type of the op that XLA cannot compile; "" if not told.
-        node: Its name.
-        made_at: The user's line that made it, or None.
-    """
-
-    function: str
-    op: str
-    node: str
-    made_at: Frame | None
+    #: The function to compile, by its Python name.
+    function: str = ""
+    #: Type and name of the op that XLA cannot compile.
+    op: str = ""
+    node: str = ""
+    #: The user's line that created the op.
+    made_at: Frame | None = None
 
 
 def _refusal(capture_file: CaptureFile, message: str) -> _Refusal:
     found = _MESSAGE.search(message)
-    if found is None:  # worded otherwise by another version, or cut
-        return _Refusal(function="", op="", node="", made_at=None)
+    if found is None:  # another version's message, or a cut one
+        return _Refusal()
     compiled = _COMPILED.findall(message)
     if not compiled and not found["graph"].startswith("__"):
         compiled = _CALLED.findall(message)
     name = compiled[-1] if compiled else found["graph"]
-    counted = _COUNTED.fullmatch(name)
+    numbered = _NUMBERED.fullmatch(name)
     return _Refusal(
-        function=counted[1] if counted else name,
+        function=numbered[1] if numbered else name,
         op=found["op"],
         node=found["node"],
         made_at=capture_file.frame_of_node(found["graph"], found["node"]),
     )
 
 
-def _check(run: Run) -> Iterator[Finding]:
+def check(run: Run) -> Iterator[Finding]:
     for host in run.hosts:
         if host.capture_file is None:
             continue
-        told: set[str] = set()
+        findings: dict[str, Finding] = {}  # a loop can raise the same error again and again
         for error in host.capture_file.errors:
-            if error.where != _WHERE:
-                continue
-            finding = _finding(run, host, host.capture_file, error)
-            if finding.scope not in told:  # a loop may meet the same error again and again
-                told.add(finding.scope)
-                yield finding
+            if error.where == _WHERE:
+                finding = _finding(run, host, host.capture_file, error)
+                findings.setdefault(finding.scope, finding)
+        yield from findings.values()
 
 
 def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError) -> Finding:
     refusal = _refusal(capture_file, error.message)
     handler = capture_file.frame(error.handler)
-    moved = None if handler is None else went_on_on_the_cpu(run, host, handler)
-    members = () if moved is None else moved.members
-    title = f"XLA cannot compile {refusal.function or 'a function'}{_because(refusal)}"
-    if members:
-        title += f"; then the program put {ops_text(members)} on the CPU"
-    evidence = [raised_evidence(capture_file, error, _told(error))]
+    ops = None if handler is None else handled_ops(run, host, handler)
+    moved = "" if ops is None else f"; then the program put {ops_text(ops.members)} on the CPU"
+    evidence = [raised_evidence(capture_file, error, _first_line(error))]
     if refusal.made_at is not None:
-        evidence.append(line_evidence("op", f"{refusal.op} is made here", refusal.made_at))
+        evidence.append(line_evidence("op", f"{refusal.op} is created here", refusal.made_at))
     if handler is not None:
         evidence.append(handler_evidence(handler))
-    if moved is not None:
-        evidence += moved.evidence
+    if ops is not None:
+        evidence += ops.evidence
     return Finding(
         cause=CAUSE.id,
         sub_reason="not_caught" if handler is None else "caught",
         scope=f"{host.name} {refusal.function} {refusal.op} {same_place(handler)}",
-        certainty="certain" if moved is None or moved.is_certain else "likely",
+        certainty="certain" if ops is None or ops.is_certain else "likely",
         harm="harmful",
-        title=title,
+        title=f"XLA cannot compile {refusal.function or 'a function'}{_reason(refusal)}{moved}",
         why=(
-            "A function is compiled whole or not at all: TensorFlow raised an error that names the "
-            f"first op which XLA has no kernel for, and ran none of it elsewhere. "
-            f"{_what_followed(handler, has_moved=bool(members))}"
+            "XLA compiles a function completely or not at all. TensorFlow raised an error that "
+            "names the first op without an XLA kernel, and ran none of the function elsewhere. "
+            f"{_what_followed(handler, has_moved=ops is not None)}"
         ),
-        op_ids=tuple(cpu_op.op_id for cpu_op, _ in members),
+        op_ids=() if ops is None else tuple(cpu_op.op_id for cpu_op, _ in ops.members),
         evidence=tuple(evidence),
         fixes=_fixes(refusal),
     )
 
 
-def _because(refusal: _Refusal) -> str:
+def _reason(refusal: _Refusal) -> str:
     at = "" if refusal.made_at is None else f" ({line_text(refusal.made_at)})"
     if refusal.op == "_Arg":
-        return f": it cannot take its argument {refusal.node}"
+        return f": it cannot use its argument {refusal.node}"
     if refusal.op == "_Retval":
-        return ": it cannot return what the function returns"
+        return ": it cannot return the function's result"
     return f": it has no kernel for {refusal.op}{at}" if refusal.op else ""
 
 
 def _what_followed(handler: Frame | None, *, has_moved: bool) -> str:
     if handler is None:
-        return "No handler of the program caught it."
+        return "The program did not catch it."
     if has_moved:
-        return f"{line_text(handler)} caught it, and what follows there asks for the CPU."
+        return f"{line_text(handler)} caught it, and the handler requests the CPU."
     return (
-        f"{line_text(handler)} caught it. What runs instead is placed op by op; what of it is on "
-        "the CPU has a cause of its own."
+        f"{line_text(handler)} caught it. Ops that run instead are placed one by one; those on the "
+        "CPU have causes of their own."
     )
 
 
 def _fixes(refusal: _Refusal) -> tuple[Fix, ...]:
-    what = refusal.op if refusal.op and not refusal.op.startswith("_") else "what XLA cannot take"
+    op = refusal.op if refusal.op and not refusal.op.startswith("_") else "the unsupported part"
     return (
         Fix(
             text=(
-                f"Compile the part without {what}: take that out of the function with "
+                f"Compile the rest without {op}: move it out of the function with "
                 "jit_compile=True, or into the input pipeline. The error names one such op at a "
                 "time."
             ),
         ),
-        Fix(text="Where little of it gains by XLA, go without.", code="@tf.function  # no XLA"),
+        Fix(text="If XLA gains little here, do without it.", code="@tf.function  # no XLA"),
     )
 
 
-def _told(error: CaughtError) -> str:
+def _first_line(error: CaughtError) -> str:
     line = error.message.strip().partition("{{node")[0].partition("\nThe op is created")[0]
     return line.strip()
 
 
 CAUSE = Cause(
     id="xla_not_whole",
-    title="XLA cannot compile a function as a whole",
+    title="XLA cannot compile a function",
     documentation=__doc__,
-    check=_check,
+    check=check,
     not_applicable=no_errors_known,
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.pipeline_events import Spans
+    from traceanalyzer.tables.stage_events import Spans
 
 _MAX_HANDOVER_PS: Final = 200 * PS_PER_US  # waking a thread takes some ten microseconds
 # The stage that asks ("" for the program), and whether these are calls of its function.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from traceanalyzer.input_pipeline.fixes import InputFix
     from traceanalyzer.input_pipeline.waits import StepWaits
-    from traceanalyzer.model import InputVerdict
-    from traceanalyzer.tables.stages import Pipelines
+    from traceanalyzer.model.resources import InputVerdict
+    from traceanalyzer.tables.pipelines import Pipelines
     from traceanalyzer.timeline.intervals import Intervals
 
 _MIN_STEPS: Final = 3

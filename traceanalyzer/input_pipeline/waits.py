@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR
+from traceanalyzer.tables.step_kinds import OUTLIER, REGULAR, main_steps
 from traceanalyzer.timeline.intervals import Intervals, inside_ps, union
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.pipeline_events import Spans
+    from traceanalyzer.tables.stage_events import Spans
 
 _SIMILAR: Final = 2.0  # at most so many times the duration of a regular step without its wait
 

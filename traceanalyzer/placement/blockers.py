@@ -1,91 +1,148 @@
-"""What keeps a node from a type of device, all of it, by trying what would happen without.
+"""Finds what keeps a node or an eager op off a type of device, by trying what would happen without.
 
-A node can be held in several ways at once: cast it, and it is still pinned by a request. Each
-blocker is taken away in the order in which it bites, until the node moves; those that need not have
-been taken away are dropped again. What is left is a set of which every part is needed: with any one
-of them in place the node stays.
+Several blockers can stack: cast an op's input, and a request still pins the op. They are removed in
+the order in which they take effect, until the op moves; those that need not have been removed are
+dropped again. Each one of the rest is needed: with any of them in place the op stays.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
-from traceanalyzer.placement.devices import ANYWHERE, CPU, GPU, DeviceName, parse_device
+from traceanalyzer.placement.devices import (
+    ANYWHERE,
+    CPU,
+    GPU,
+    DeviceName,
+    DeviceNameError,
+    Machine,
+    parse_device,
+)
+from traceanalyzer.placement.eager import EagerDecision, EagerSetting, place_eager
 from traceanalyzer.placement.neighbourhood import Neighbourhoods, trail
-from traceanalyzer.placement.placer import NO_CHANGES, Changes, Decision, place
-from traceanalyzer.placement.reasons import requested
+from traceanalyzer.placement.placer import Changes, Decision, place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from traceanalyzer.placement.eager import EagerOp, EagerPlacement
     from traceanalyzer.placement.placer import Placement
-
-__all__ = [
-    "BlockerFinder",
-    "Blockers",
-    "blockers",
-    "moved",
-    "moved_without",
-    "without",
-]
-
+    from traceanalyzer.placement.registry import SupportedTypes
 
 _MANY: Final = 32  # blockers that are alike
 _OF_KERNELS: Final = frozenset(
     {BlockerKind.NO_KERNEL, BlockerKind.ATTRIBUTES, BlockerKind.HOST_LIST, BlockerKind.PRIORITY}
 )
+_State = TypeVar("_State")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockers:
-    """All that keeps a node from a type of device.
+    """All that keeps an op off a type of device."""
 
-    Attributes:
-        node: The node.
-        found: What does, in the order in which it bites; none where nothing does.
-        follows: The nodes that it follows, the next one first: their blockers are its own.
-        is_complete: Whether the node moves without them. If not, something holds it that is not
-            known here.
-    """
-
-    node: int
+    #: In the order in which they take effect; none if the op is there.
     found: tuple[Blocker, ...]
-    follows: tuple[int, ...]
+    #: Whether the op moves without them. If not, something unknown keeps it off as well.
     is_complete: bool
+    #: The nodes that a node follows, the next one first: their blockers are its own.
+    follows: tuple[int, ...] = ()
+
+
+class _Search(Protocol[_State]):
+    """An op whose blockers are searched for; `before` is where it is with all of them."""
+
+    before: _State
+
+    def without(self, removed: Sequence[Blocker]) -> _State:
+        """Place the op without some blockers."""
+
+    def has_moved(self, state: _State) -> bool:
+        """Return whether the op is on the device."""
+
+    def next(self, state: _State, found: Sequence[Blocker]) -> list[Blocker]:
+        """Return the blockers that take effect next, beside those found."""
+
+
+def _find(search: _Search[_State]) -> Blockers:
+    """Remove blockers until an op moves, then drop those that need not be removed."""
+    found: list[Blocker] = []
+    current = search.before
+    while not search.has_moved(current):
+        more = search.next(current, found)
+        if not more:
+            return Blockers(found=tuple(found), is_complete=False)
+        found += more
+        current = search.without(found)
+    needed = len(found) + 1
+    while len(found) < needed:  # one that was needed beside another may not be without it
+        needed = len(found)
+        for some in _tried_together(found):
+            rest = [other for other in found if other not in some]
+            if search.has_moved(search.without(rest)):
+                found = rest
+    return Blockers(found=tuple(found), is_complete=True)
+
+
+def _tried_together(found: Iterable[Blocker]) -> list[set[Blocker]]:
+    """Return blockers one by one, but many that are alike together.
+
+    If hundreds of a group request the same device, each blocks it as the others do; to try each
+    takes the square of their number.
+    """
+    kinds: dict[tuple[BlockerKind, tuple[str, ...], str], list[Blocker]] = {}
+    for each in found:
+        kinds.setdefault((each.kind, each.refused, each.requested_device), []).append(each)
+    return [
+        some
+        for alike in kinds.values()
+        for some in (
+            [set(alike)]
+            if len(alike) > _MANY
+            else [{each} for each in sorted(alike, key=lambda each: each.node)]
+        )
+    ]
+
+
+def _without_kernel(support: SupportedTypes, device_type: str, node: int = -1) -> Blocker | None:
+    for kind, attributes in support.missing:
+        if kind == device_type:
+            why = BlockerKind.ATTRIBUTES if attributes else BlockerKind.NO_KERNEL
+            return Blocker(kind=why, node=node, refused=attributes)
+    return None
+
+
+def _is_of(device: str, device_type: str) -> bool:
+    return bool(device) and parse_device(device).type == device_type
+
+
+def _first_of(machine: Machine, device_type: str) -> str:
+    return next(iter(machine.matching(DeviceName(type=device_type))), "")
+
+
+# --- Nodes of graphs ------------------------------------------------------------------------------
 
 
 class BlockerFinder:
-    """Finds what keeps the nodes of one placement from a type of device."""
+    """Finds what keeps the nodes of one placement off a type of device."""
 
     def __init__(self, placement: Placement, device_type: str = GPU) -> None:
-        """Begin.
-
-        Args:
-            placement: Where the nodes are.
-            device_type: Where they might be.
-        """
         self._placement = placement
         self._type = device_type
         self._around = Neighbourhoods(placement)
-        self._of_groups: dict[int, _Found] = {}
+        self._of_groups: dict[int, tuple[Blockers, frozenset[int]]] = {}
 
     def of(self, node: int) -> Blockers:
-        """Find all that keeps a node from the device."""
-        found = self._of_group(node) or self._searched(node)
-        return Blockers(
-            node=node,
-            found=found.blockers,
-            follows=tuple(trail(self._placement, node)),
-            is_complete=found.is_complete,
-        )
+        """Find all that keeps a node off the device."""
+        found = self._of_group(node) or self._searched(node)[0]
+        return replace(found, follows=tuple(trail(self._placement, node)))
 
-    def _of_group(self, node: int) -> _Found | None:
-        """Return what holds the first such member of a node's group, where it holds the node too.
+    def _of_group(self, node: int) -> Blockers | None:
+        """Return what blocks the first such member of a node's group, if it blocks the node too.
 
-        Of a group of hundreds, one is searched for. That two are a group now does not say that they
-        would be without a blocker: soft placement may have ignored what else one of them is
+        Of a group of hundreds, one is searched for. That two are a group now does not mean that
+        they would be without a blocker: soft placement may have ignored what else one of them is
         colocated with.
         """
         placement = self._placement
@@ -93,138 +150,81 @@ class BlockerFinder:
             return None
         root = placement.roots[node]
         if root not in self._of_groups:
-            self._of_groups[root] = self._searched(self._first_of(node))
-        found = self._of_groups[root]
-        if node not in found.alike:
+            members = self._around.members(node)
+            first = next(m for m in members if placement.decisions[m] is Decision.FIRST)
+            self._of_groups[root] = self._searched(first)
+        found, alike = self._of_groups[root]
+        if node not in alike:
             return None
         of_node = tuple(
             replace(b, node=node) if b.kind is BlockerKind.DEFAULT_DEVICE else b
-            for b in found.blockers
+            for b in found.found
         )
-        return replace(found, blockers=of_node)
+        return replace(found, found=of_node)
 
-    def _first_of(self, node: int) -> int:
-        """Return the first member of a node's group that got the first of its candidates."""
-        decisions = self._placement.decisions
-        return next(m for m in self._around.members(node) if decisions[m] is Decision.FIRST)
-
-    def _searched(self, node: int) -> _Found:
-        """Place the neighbourhood anew for each blocker; the whole graph if that does not tell."""
+    def _searched(self, node: int) -> tuple[Blockers, frozenset[int]]:
+        """Search in the neighbourhood of a node; in the whole graph if that does not suffice."""
         part = self._around.of(node)
         members = self._around.members(node)
         if part.is_faithful:
             number = {at: k for k, at in enumerate(part.whole)}
             inside = [number[at] for at in members]
-            found = _search(part.placement, number[node], self._type, inside)
+            search = _NodeSearch(part.placement, number[node], self._type, inside)
+            found = _find(search)
             if found.is_complete:
-                return _Found(
-                    blockers=tuple(replace(b, node=part.whole[b.node]) for b in found.blockers),
-                    is_complete=True,
-                    alike=frozenset(part.whole[at] for at in found.alike),
-                )
-        return _search(self._placement, node, self._type, members)
+                blockers = tuple(replace(b, node=part.whole[b.node]) for b in found.found)
+                alike = frozenset(part.whole[at] for at in search.alike)
+                return Blockers(found=blockers, is_complete=True), alike
+        search = _NodeSearch(self._placement, node, self._type, members)
+        return _find(search), frozenset(search.alike)
 
 
-def blockers(placement: Placement, node: int, device_type: str = GPU) -> Blockers:
-    """Find all that keeps one node from a type of device; see `BlockerFinder`."""
-    return BlockerFinder(placement, device_type).of(node)
+class _NodeSearch:
+    """A search for the blockers of a node.
 
-
-def moved_without(
-    placement: Placement, taken_away: Iterable[Blocker], device_type: str = GPU
-) -> list[int]:
-    """Return the nodes that would be elsewhere without some blockers: all that is dragged along."""
-    goal = _goal(placement, device_type)
-    return moved(placement, _again(placement, taken_away, goal))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What a search found.
-
-    Attributes:
-        blockers: What holds the node.
-        is_complete: Whether it moves without them.
-        alike: Those of its group that went where it went in all that was tried: the same holds
-            them.
+    `alike` holds those of its group that went where it went in all that was tried: the same blocks
+    them.
     """
 
-    blockers: tuple[Blocker, ...]
-    is_complete: bool
-    alike: frozenset[int]
+    def __init__(
+        self, placement: Placement, node: int, device_type: str, members: Iterable[int]
+    ) -> None:
+        self.before = placement
+        self._node = node
+        self._type = device_type
+        self._goal = _first_of(placement.setting.machine, device_type)
+        self.alike = {*members}
 
-
-def _search(placement: Placement, node: int, device_type: str, members: Iterable[int]) -> _Found:
-    """Take blockers away until a node moves; find those that are needed, and whether it did."""
-    goal = _goal(placement, device_type)
-    found: list[Blocker] = []
-    alike = {*members}
-
-    def without_these(some: Iterable[Blocker]) -> Placement:
-        after = _again(placement, some, goal)
-        alike.intersection_update([at for at in alike if after.devices[at] == after.devices[node]])
+    def without(self, removed: Sequence[Blocker]) -> Placement:
+        changes = without(self.before.changes, removed, self._goal)
+        after = place(self.before.nodes, self.before.setting, changes)
+        at_node = after.devices[self._node]
+        self.alike.intersection_update([at for at in self.alike if after.devices[at] == at_node])
         return after
 
-    current = placement
-    while goal and not _has_moved(placement, current, node, device_type):
-        focus = (node, *trail(current, node))[-1]
+    def has_moved(self, state: Placement) -> bool:
+        """Return whether the node is there, in a graph that TensorFlow would not refuse."""
+        is_refused = bool(state.failures) and not self.before.failures
+        return not is_refused and _is_of(state.devices[self._node], self._type)
+
+    def next(self, state: Placement, found: Sequence[Blocker]) -> list[Blocker]:
+        if not self._goal:
+            return []
+        focus = (self._node, *trail(state, self._node))[-1]
         known = {*found}
-        bites = [bite for bite in _bites(current, focus, device_type) if bite not in known]
-        if not bites:
-            break
-        found += bites
-        current = without_these(found)
-    is_complete = _has_moved(placement, current, node, device_type)
-    needed = len(found) + 1
-    while is_complete and len(found) < needed:  # what was needed beside another may be no more
-        needed = len(found)
-        for some in _apart(found):
-            rest = [other for other in found if other not in some]
-            if _has_moved(placement, without_these(rest), node, device_type):
-                found = rest
-    return _Found(blockers=tuple(found), is_complete=is_complete, alike=frozenset(alike))
+        return [each for each in _next_of_node(state, focus, self._type) if each not in known]
 
 
-def _apart(found: Iterable[Blocker]) -> list[set[Blocker]]:
-    """Return blockers one by one, but many that are alike together.
-
-    Where hundreds of one group ask for the same, each holds it as the others do; to try each takes
-    the square of their number.
-    """
-    kinds: dict[tuple[BlockerKind, tuple[str, ...], str], set[Blocker]] = {}
-    for blocker in found:
-        kinds.setdefault((blocker.kind, blocker.attributes, blocker.requested_device), set()).add(
-            blocker
-        )
-    return [
-        some
-        for alike in kinds.values()
-        for some in ([alike] if len(alike) > _MANY else [{each} for each in sorted(alike, key=_at)])
-    ]
-
-
-def _at(blocker: Blocker) -> int:
-    return blocker.node
-
-
-def _has_moved(before: Placement, after: Placement, node: int, device_type: str) -> bool:
-    """Return whether a node is where it might be, in a graph that TensorFlow would not refuse."""
-    is_refused = bool(after.failures) and not before.failures
-    return not is_refused and _is_there(after, node, device_type)
-
-
-def without(changes: Changes, taken_away: Iterable[Blocker], device: str) -> Changes:
-    """Return what would be otherwise without some blockers.
+def without(changes: Changes, removed: Iterable[Blocker], device: str) -> Changes:
+    """Return what would be different without some blockers, beside what is different already.
 
     Args:
-        changes: What is taken to be otherwise already.
-        taken_away: The blockers.
         device: Where what is assigned elsewhere would be, and the default device.
     """
     kernels = set(changes.kernels)
     requests, assigned = dict(changes.requests), dict(changes.assigned)
     default = changes.default_device
-    for blocker in taken_away:
+    for blocker in removed:
         if blocker.kind in _OF_KERNELS:
             kernels.add(blocker.node)
         elif blocker.kind is BlockerKind.ASSIGNED:
@@ -242,37 +242,16 @@ def without(changes: Changes, taken_away: Iterable[Blocker], device: str) -> Cha
     )
 
 
-def moved(before: Placement, after: Placement) -> list[int]:
-    """Return the nodes that are on different devices in two placements of a graph."""
-    pairs = zip(before.devices, after.devices, strict=True)
-    return [at for at, (one, other) in enumerate(pairs) if one != other]
-
-
-def _goal(placement: Placement, device_type: str) -> str:
-    matching = placement.setting.machine.matching(DeviceName(type=device_type))
-    return matching[0] if matching else ""
-
-
-def _again(placement: Placement, taken_away: Iterable[Blocker], goal: str) -> Placement:
-    changes = without(placement.changes or NO_CHANGES, taken_away, goal)
-    return place(placement.nodes, placement.setting, changes)
-
-
-def _is_there(placement: Placement, node: int, device_type: str) -> bool:
-    device = placement.devices[node]
-    return bool(device) and parse_device(device).type == device_type
-
-
-def _bites(placement: Placement, node: int, device_type: str) -> list[Blocker]:
-    """Return what keeps a node from a type of device next: all of the first kind there is."""
+def _next_of_node(placement: Placement, node: int, device_type: str) -> list[Blocker]:
+    """Return what keeps a node off a type of device next: all of the first kind there is."""
     root = placement.roots[node]
     ordered = (node, *(m for m, its in enumerate(placement.roots) if its == root and m != node))
-    kernels = [b for m in ordered if (b := _no_kernel(placement, m, device_type))]
+    kernels = [b for m in ordered if (b := _kernel_of(placement, m, device_type))]
     if kernels:
         return kernels
-    asked = [b for m in ordered if (b := _elsewhere(placement, m, device_type))]
+    elsewhere = [b for m in ordered if (b := _elsewhere(placement, m, device_type))]
     for kind in (BlockerKind.ASSIGNED, BlockerKind.RESOURCE, BlockerKind.REQUEST):
-        of_kind = [b for b in asked if b.kind is kind]
+        of_kind = [b for b in elsewhere if b.kind is kind]
         if of_kind:
             return of_kind
     default = placement.changes.default_device
@@ -287,20 +266,90 @@ def _bites(placement: Placement, node: int, device_type: str) -> list[Blocker]:
     ]
 
 
-def _no_kernel(placement: Placement, node: int, device_type: str) -> Blocker | None:
+def _kernel_of(placement: Placement, node: int, device_type: str) -> Blocker | None:
     if node in placement.changes.kernels:
         return None
-    for kind, attributes in placement.nodes.support[node].missing:
-        if kind == device_type:
-            why = BlockerKind.ATTRIBUTES if attributes else BlockerKind.NO_KERNEL
-            return Blocker(kind=why, node=node, attributes=attributes)
-    if node in placement.nodes.host_lists and device_type != CPU:
+    found = _without_kernel(placement.nodes.support[node], device_type, node)
+    if found is None and node in placement.nodes.host_lists and device_type != CPU:
         return Blocker(kind=BlockerKind.HOST_LIST, node=node)
-    return None
+    return found
 
 
 def _elsewhere(placement: Placement, node: int, device_type: str) -> Blocker | None:
-    kind, device = requested(placement, node)
-    if device is ANYWHERE or device.type in {None, device_type}:
+    """Return the request or assignment that puts a node on another type of device."""
+    changes, setting = placement.changes, placement.setting
+    device = changes.assigned.get(node, setting.assigned.get(node))
+    kind = BlockerKind.ASSIGNED
+    if device is None:
+        device = changes.requests.get(node, placement.nodes.graph.devices[node])
+        is_maker = node in placement.nodes.resource_makers
+        kind = BlockerKind.RESOURCE if is_maker else BlockerKind.REQUEST
+    try:
+        name = parse_device(device)
+    except DeviceNameError:  # reported as a failure of the placement
         return None
-    return Blocker(kind=kind, node=node, requested_device=str(device))
+    if name is ANYWHERE or name.type in {None, device_type}:
+        return None
+    return Blocker(kind=kind, node=node, requested_device=str(name))
+
+
+# --- Eager ops ------------------------------------------------------------------------------------
+
+
+def eager_blockers(op: EagerOp, setting: EagerSetting, device_type: str = GPU) -> Blockers:
+    """Find all that keeps an eager op off a type of device."""
+    return _find(_EagerSearch(op, setting, device_type))
+
+
+class _EagerSearch:
+    def __init__(self, op: EagerOp, setting: EagerSetting, device_type: str) -> None:
+        self._op = op
+        self._setting = setting
+        self._type = device_type
+        self._goal = _first_of(setting.machine, device_type)
+        self.before = self.without(())
+
+    def without(self, removed: Sequence[Blocker]) -> EagerPlacement:
+        op, setting = self._op, self._setting
+        inputs, scope, has_kernels = list(op.inputs), op.scope, False
+        for blocker in removed:
+            if blocker.kind in _OF_KERNELS:
+                has_kernels = True
+            elif blocker.input is not None:
+                inputs[blocker.input] = replace(inputs[blocker.input], device=self._goal)
+            elif blocker.kind is BlockerKind.SMALL_INPUTS:
+                setting = replace(setting, pins_small=False)
+            else:
+                scope = ""
+        return place_eager(op.op, op.attributes, inputs, scope, setting, has_kernels=has_kernels)
+
+    def has_moved(self, state: EagerPlacement) -> bool:
+        return _is_of(state.device, self._type)
+
+    def next(self, state: EagerPlacement, found: Sequence[Blocker]) -> list[Blocker]:
+        if not self._goal:
+            return []
+        blocker = _without_kernel(state.support, self._type)
+        if blocker is None:
+            blocker = self._beside_kernels(state, found)
+        return [] if blocker is None else [blocker]
+
+    def _beside_kernels(self, state: EagerPlacement, found: Sequence[Blocker]) -> Blocker | None:
+        op = self._op
+        if state.input is not None:
+            removed = {blocker.input for blocker in found}
+            left = (
+                Blocker(kind=BlockerKind.RESOURCE, input=at, requested_device=each.device)
+                for at, each in enumerate(op.inputs)
+                if each.dtype == "resource"
+                and at not in removed
+                and not _is_of(each.device, self._type)
+            )
+            return next(left, None)
+        if state.decision is EagerDecision.SMALL_INPUTS:
+            return Blocker(kind=BlockerKind.SMALL_INPUTS)
+        if state.decision is EagerDecision.FIRST:
+            blocker = Blocker(kind=BlockerKind.PRIORITY)
+        else:
+            blocker = Blocker(kind=BlockerKind.REQUEST, requested_device=op.scope)
+        return None if blocker in found else blocker

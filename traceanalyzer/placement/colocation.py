@@ -1,7 +1,7 @@
-"""Groups of nodes that must be on one device, and what is asked of each group.
+"""Groups of nodes that must be on one device, and what is requested for each group.
 
 Replays `ColocationGraph` (core/common_runtime/colocation_graph.cc): a disjoint-set forest whose
-roots hold what all members need.
+roots have what all members need.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from traceanalyzer.placement.devices import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Candidates", "Groups", "Types", "merge_types"]
-
 # (type, priority of its kernel), the type that is preferred first.
 Types: TypeAlias = "tuple[tuple[str, int], ...]"
 
@@ -31,13 +29,12 @@ class Groups:
 
     Attributes:
         assigned: By root, the device that a member is assigned to.
-        resource: By root, what is asked of the resources in the group; binds more than a request.
-        requested: By root, all that is asked; a specialisation of the other two.
+        resource: By root, the request for the resources in the group, which outweighs others.
+        requested: By root, the whole request; a specialisation of the other two.
         types: By root, the types of devices that have kernels for all members.
     """
 
     def __init__(self, types: Sequence[Types], *, soft: bool) -> None:
-        """Start with every node by itself, and nothing asked."""
         count = len(types)
         self.assigned: list[DeviceName] = [ANYWHERE] * count
         self.resource: list[DeviceName] = [ANYWHERE] * count
@@ -48,7 +45,7 @@ class Groups:
         self._soft = soft
 
     def root(self, node: int) -> int:
-        """Return the node that stands for a node's group."""
+        """Return the node that represents the group of a node."""
         parents = self._parents
         top = node
         while parents[top] != top:
@@ -66,9 +63,9 @@ class Groups:
         a, b = self.root(source), self.root(target)
         if a == b:
             return
-        for held in (self.assigned, self.resource):
-            if not held[a].agrees(held[b]):
-                raise conflict(held[a], held[b])
+        for names in (self.assigned, self.resource):
+            if not names[a].agrees(names[b]):
+                raise conflict(names[a], names[b])
         if not self.requested[a].agrees(self.requested[b]):
             overridden = self.requested[a].overridden(self.assigned[b])
             self.requested[b] = overridden.overridden(self.resource[b])
@@ -109,7 +106,7 @@ class Groups:
         assigned = self.assigned[a].merged(self.assigned[b])
         resource = self.resource[a].merged(self.resource[b])
         requested = self.requested[a].merged(self.requested[b], soft=self._soft)
-        # TensorFlow looks at the types after this: where there are none, what is asked stays merged
+        # TensorFlow looks at the types after this: where there are none, the requests stay merged
         self.assigned[a] = assigned
         self.resource[a] = resource
         self.requested[a] = requested.overridden(assigned).overridden(resource)
@@ -149,10 +146,9 @@ class Candidates:
     """Finds the devices that a group may be on, the one TensorFlow prefers first."""
 
     def __init__(self, machine: Machine, default_device: str, *, soft: bool) -> None:
-        """Remember what is the same for all groups of a graph.
+        """Take the parameters that are the same for all groups of a graph.
 
         Args:
-            machine: The devices there are.
             default_device: The device preferred over all others, "" for none.
             soft: Whether a request that cannot be met is given up.
         """
@@ -166,27 +162,27 @@ class Candidates:
 
         See `ColocationGraph::GetDevicesForNode` and `GetSoftDeviceCandidates`.
         """
-        asked, types = groups.requested[root], groups.types[root]
-        found = self.matching(asked, types)
+        requested, types = groups.requested[root], groups.types[root]
+        found = self.matching(requested, types)
         if not found and self._soft:
             assigned, resource = groups.assigned[root], groups.resource[root]
-            found = self.matching(asked.softened(assigned, resource), types)
+            found = self.matching(requested.softened(assigned, resource), types)
             if not found:
-                found = self.matching(asked.softened(assigned), types)
+                found = self.matching(requested.softened(assigned), types)
         return found
 
-    def matching(self, asked: DeviceName, types: Types) -> tuple[str, ...]:
-        """Return the devices that are asked for and have kernels, in order of preference.
+    def matching(self, requested: DeviceName, types: Types) -> tuple[str, ...]:
+        """Return the requested devices that have kernels, in order of preference.
 
         See `ColocationGraph::FilterSupportedDevices`: the default device, then kernels of a
         higher priority, then the machine's order.
         """
-        key = (asked, types)
+        key = (requested, types)
         found = self._found.get(key)
         if found is None:
             priorities = dict(types)
             usable = [
-                d for d in self._machine.matching(asked) if parse_device(d).type in priorities
+                d for d in self._machine.matching(requested) if parse_device(d).type in priorities
             ]
             usable.sort(key=lambda d: (d != self._default, -priorities[parse_device(d).type or ""]))
             found = self._found[key] = tuple(usable)

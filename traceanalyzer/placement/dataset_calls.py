@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.placement.calls import Call
+from traceanalyzer.placement.calls import Call, called_in
 from traceanalyzer.placement.nodes import is_dataset
 from traceanalyzer.placement.op_definitions import AttributesError
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
-
-__all__ = ["dataset_calls", "functions_of_datasets", "functions_of_steps", "is_of_dataset"]
 
 # `StructuredFunctionWrapper` names functions after the method (data/ops/structured_function.py).
 _OF_DATASETS: Final = "__inference_Dataset_"
@@ -40,9 +38,7 @@ def dataset_calls(
 
     Args:
         definition: The op that makes the dataset, or reduces one.
-        attributes: Its attributes.
         inputs: Where each of its inputs is if that is a resource, "" for others.
-        device: The dataset's device.
     """
     has_none = definition.name == _REDUCES or attributes.get("use_default_device") is False
     default = "" if has_none else device
@@ -77,7 +73,7 @@ def _count(definition: OpDefinition, argument: Argument, attributes: Attributes)
 
 
 def is_of_dataset(function: str) -> bool:
-    """Return whether a function is one that tf.data made of what `map` and the like are given."""
+    """Return whether tf.data made a function, of the argument of `map` or a similar method."""
     return function.startswith(_OF_DATASETS)
 
 
@@ -88,14 +84,14 @@ def functions_of_datasets(capture_file: CaptureFile) -> frozenset[str]:
         for signature in capture_file.signatures
         if is_dataset(signature.op)
     )
-    found = {name for attributes in eager for name in _called(attributes)}
+    found = {name for attributes in eager for name in called_in(attributes.values())}
     for function in capture_file.functions:
         for instance in function.instances:
             graph = instance.input
             datasets = {op for op in set(graph.ops) if is_dataset(op)}
             for op, at in zip(graph.ops, graph.attributes, strict=True) if datasets else ():
                 if op in datasets:
-                    found.update(_called(capture_file.attribute_set(at)))
+                    found.update(called_in(capture_file.attribute_set(at).values()))
     return frozenset(found) | {f.name for f in capture_file.functions if is_of_dataset(f.name)}
 
 
@@ -104,13 +100,13 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
     What reduces a dataset does, and the body of a loop over one. Functions of the datasets before
     that prepare input, but for those that are given a value of the function that makes the dataset:
-    they may search candidates for it, say. What is prefetched, or made outside, is input.
+    they may search candidates for it, for example. Prefetched data and data made outside are input.
     """
     found = {
         name
         for signature in capture_file.signatures
         if signature.op == _REDUCES
-        for name in _called(capture_file.attribute_set(signature.attributes))
+        for name in called_in(capture_file.attribute_set(signature.attributes).values())
     }
     of_datasets = functions_of_datasets(capture_file)
     left = [f.name for f in capture_file.functions if f.name not in of_datasets] + sorted(found)
@@ -133,7 +129,7 @@ def _computing(graph: Graph, capture_file: CaptureFile) -> Iterator[str]:
         is_loop = graph.ops[node] == _REDUCES or attributes.get("use_default_device") is False
         sources = set(_sources(graph, node))
         if is_loop or any(_is_value(graph, source, capture_file) for source in sources):
-            yield from _called(attributes)
+            yield from called_in(attributes.values())
         before = {at for at in sources - seen if is_dataset(graph.ops[at])}
         seen |= before
         left += sorted(at for at in before if graph.ops[at] != _PREFETCHES)
@@ -154,10 +150,3 @@ def _is_value(graph: Graph, node: int, capture_file: CaptureFile) -> bool:
         attributes = capture_file.attribute_set(graph.attributes[node])
         return attributes.get("T") not in {"resource", "variant"}
     return not is_dataset(graph.ops[node]) and any(graph.sources(node))
-
-
-def _called(attributes: Attributes) -> Iterator[str]:
-    for value in attributes.values():
-        for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, dict) and isinstance(name := each.get("func"), str):
-                yield name

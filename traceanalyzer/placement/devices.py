@@ -14,19 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = [
-    "ANYWHERE",
-    "CPU",
-    "GPU",
-    "NO_SCOPE",
-    "DeviceConflictError",
-    "DeviceName",
-    "DeviceNameError",
-    "Machine",
-    "conflict",
-    "parse_device",
-    "type_in_scope",
-]
+    from traceanalyzer.capture_file.document import CaptureFile
 
 _T = TypeVar("_T", str, int)
 
@@ -43,6 +31,7 @@ _PART = re.compile(
     r"|(?P<short>cpu|CPU|gpu|GPU):(?P<short_id>\d+|\*))",
     re.ASCII,
 )
+LOCAL: Final = "/job:localhost/replica:0/task:0"
 _ADDRESS: Final = ("job", "replica", "task")
 _LAST_PART: Final = re.compile(
     r"(?:^|/)(?:device:)?(?!(?:job|replica|task):)([A-Za-z]\w*)(?::(?:\d+|\*))?$", re.IGNORECASE
@@ -53,7 +42,6 @@ class DeviceNameError(ValueError):
     """A text is no device name."""
 
     def __init__(self, text: str) -> None:
-        """Say which."""
         super().__init__(f"Malformed device specification {text!r}")
 
 
@@ -63,24 +51,16 @@ class DeviceConflictError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A device, or what is asked of one: a part that is None may be any.
+    """A device, or a request for one: a part that is None may be any."""
 
-    Attributes:
-        job: Job of the cluster, `localhost` in a program of its own.
-        replica: Replica.
-        task: Task.
-        type: `CPU`, `GPU`, ...
-        id: Which of its type.
-    """
-
-    job: str | None = None
+    job: str | None = None  #: job of the cluster, `localhost` in a program of its own
     replica: int | None = None
     task: int | None = None
     type: str | None = None
     id: int | None = None
 
     def __str__(self) -> str:
-        """Return it as TensorFlow writes it; "" where nothing is asked."""
+        """Return it as TensorFlow writes it; "" if nothing is requested."""
         parts = [f"/{part}:{at}" for part, at in self._address() if at is not None]
         if self.type is not None or self.id is not None:
             number = "*" if self.id is None else self.id
@@ -91,7 +71,7 @@ class DeviceName:
         return (("job", self.job), ("replica", self.replica), ("task", self.task))
 
     def admits(self, device: DeviceName) -> bool:
-        """Return whether a device is one that is asked for."""
+        """Return whether a device meets this request."""
         return self is ANYWHERE or (
             self.type in {None, device.type}
             and self.id in {None, device.id}
@@ -101,7 +81,7 @@ class DeviceName:
         )
 
     def agrees(self, other: DeviceName) -> bool:
-        """Return whether no part is asked to be two things (`AreCompatibleDevNames`)."""
+        """Return whether no part differs (`AreCompatibleDevNames`)."""
         return all(
             mine is None or theirs is None or mine == theirs
             for mine, theirs in zip(_parts(self), _parts(other), strict=True)
@@ -111,7 +91,6 @@ class DeviceName:
         """Return what meets both (`MergeDevNames`).
 
         Args:
-            other: What else is asked.
             soft: Give up the type and number where they differ, rather than fail.
 
         Raises:
@@ -140,7 +119,7 @@ class DeviceName:
         return replace(merged, id=_first(self.id, other.id))
 
     def overridden(self, other: DeviceName) -> DeviceName:
-        """Return this with all that another asks in its place (`EnsureSpecification`)."""
+        """Return this with the parts of another in place of its own (`EnsureSpecification`)."""
         if other is ANYWHERE:
             return self
         return DeviceName(
@@ -152,7 +131,7 @@ class DeviceName:
         )
 
     def softened(self, *kept: DeviceName) -> DeviceName:
-        """Return this without type and number, but where one of `kept` holds them fast."""
+        """Return this without type and number, unless one of `kept` has them."""
         return replace(
             self,
             type=self.type if any(k.type is not None for k in kept) else None,
@@ -182,10 +161,10 @@ def parse_device(text: str) -> DeviceName:
 
     Args:
         text: `/job:localhost/replica:0/task:0/device:GPU:0`, a part of that, or `/gpu:0`;
-            "" asks for nothing.
+            "" requests nothing.
 
     Raises:
-        DeviceNameError: It is none.
+        DeviceNameError: It is no device name.
     """
     if text == "/":
         return ANYWHERE
@@ -198,7 +177,7 @@ def parse_device(text: str) -> DeviceName:
         given = part.groupdict()
         if given["short"] is not None:
             given |= {"type": given["short"].upper(), "id": given["short_id"]}
-        if given["type"] is not None:  # what is said last counts, and a number goes with its type
+        if given["type"] is not None:  # the last one counts, and a number goes with its type
             found |= {"type": given["type"], "id": given["id"]}
         found |= {key: given[key] for key in _ADDRESS if given[key] is not None}
         at = part.end()
@@ -221,6 +200,16 @@ def type_in_scope(device: str) -> str | None:
     return match[1].upper() if match else None
 
 
+def asks_for_cpu(device: str) -> bool:
+    """Return whether a request names the CPU, in full or in Python's short forms: `cpu:0`."""
+    return type_in_scope(device) == CPU
+
+
+def device_text(device: str) -> str:
+    """Return a device as a program writes it; this process is not named."""
+    return device.removeprefix("/job:localhost/replica:0/task:0")
+
+
 def _known(text: str | None) -> str | None:
     return None if text == "*" else text
 
@@ -231,18 +220,15 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The devices a program can be placed on.
+    """The devices a program can be placed on."""
 
-    Attributes:
-        devices: Their full names, in the order in which TensorFlow prefers them
-            (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
-    """
-
+    #: Their full names, in the order in which TensorFlow prefers them
+    #: (`DeviceSet::SortPrioritizedDeviceVector`): GPUs first, then by name, as texts.
     devices: tuple[str, ...]
 
     @classmethod
     def of(cls, devices: Iterable[str]) -> Machine:
-        """Return the machine of these devices; XLA's and others that hold no ops are left out.
+        """Return the machine of these devices; XLA's and others that no ops run on are left out.
 
         Raises:
             DeviceNameError: One is no device.
@@ -255,9 +241,7 @@ class Machine:
         """Return a machine that is no part of a cluster."""
         counts = ((GPU, gpus), (CPU, cpus))
         return cls.of(
-            f"/job:localhost/replica:0/task:0/device:{kind}:{number}"
-            for kind, count in counts
-            for number in range(count)
+            f"{LOCAL}/device:{kind}:{number}" for kind, count in counts for number in range(count)
         )
 
     @property
@@ -267,15 +251,58 @@ class Machine:
 
     @property
     def host(self) -> str:
-        """Its first CPU, which holds what must be in host memory."""
+        """Its first CPU, for what must be in host memory."""
         return next(d for d in self.devices if parse_device(d).type == CPU)
 
-    def matching(self, asked: DeviceName) -> Sequence[str]:
-        """Return those of its devices that are asked for."""
-        if asked is ANYWHERE:
+    def matching(self, requested: DeviceName) -> Sequence[str]:
+        """Return those of its devices that are requested."""
+        if requested is ANYWHERE:
             return self.devices
-        return [d for d in self.devices if asked.admits(parse_device(d))]
+        return [d for d in self.devices if requested.admits(parse_device(d))]
 
 
 def _rank(device: str) -> tuple[int, str]:
     return (_ORDER.index(parse_device(device).type or ""), device)
+
+
+def machine_of(capture_file: CaptureFile) -> Machine:
+    """Return the devices that the captured program had.
+
+    A program of TensorFlow 1 that never makes an eager context lists none. Its session has devices
+    all the same: those that its nodes were put on are known.
+    """
+    logical = (capture_file.devices or {}).get("logical")
+    names = [
+        each["name"]
+        for each in (logical if isinstance(logical, list) else ())
+        if isinstance(each, dict) and isinstance(each.get("name"), str)
+    ]
+    full = [n if n.startswith("/job:") else LOCAL + n for n in map(str, names)]
+    machine = Machine.of(n for n in full if _is_device(n))
+    if CPU in machine.types:
+        return machine
+    machine = Machine.of(sorted(_devices_of_session(capture_file)))
+    return machine if CPU in machine.types else Machine.local()
+
+
+def _devices_of_session(capture_file: CaptureFile) -> set[str]:
+    instances = [each for graph in capture_file.session_graphs() for each in graph.instances]
+    names = {name for instance in instances for name in instance.assigned if _is_device(name)}
+    used = {name for name in names if parse_device(name).type in {CPU, GPU}}
+    return used | {f"{name.rpartition('/device:')[0]}/device:CPU:0" for name in used}
+
+
+def _is_device(text: str) -> bool:
+    try:
+        parse_device(text)
+    except DeviceNameError:
+        return False
+    return True
+
+
+def with_gpus(machine: Machine, count: int = 1) -> Machine:
+    """Return a machine with GPUs in place of those it has."""
+    address = parse_device(machine.host)
+    base = f"/job:{address.job}/replica:{address.replica}/task:{address.task}"
+    cpus = [d for d in machine.devices if parse_device(d).type == CPU]
+    return Machine.of([*(f"{base}/device:GPU:{at}" for at in range(count)), *cpus])

@@ -12,30 +12,22 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.devices import (
+    CPU,
     DeviceName,
     DeviceNameError,
     Machine,
     parse_device,
 )
-from traceanalyzer.placement.kernels import CPU
 from traceanalyzer.placement.op_definitions import AttributesError, InputTypesError
-from traceanalyzer.placement.supported_types import EVERYWHERE, SupportedTypes, supported_types
+from traceanalyzer.placement.registry import EVERYWHERE, SupportedTypes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, Json
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
     from traceanalyzer.placement.registry import Registry
 
-__all__ = [
-    "EagerDecision",
-    "EagerInput",
-    "EagerOp",
-    "EagerPlacement",
-    "EagerSetting",
-    "place_eager",
-]
-
+_PINS_SMALL: Final = "TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING"
 # `IsPinnableOp`: they make data, and small inputs say nothing of how much.
 _NOT_PINNED: Final = frozenset(
     {
@@ -52,40 +44,34 @@ _SMALL: Final = 64  # elements
 _SMALL_TYPES: Final = frozenset({"int32", "int64"})
 
 
+def pins_small(capture_file: CaptureFile) -> bool:
+    """Return whether the program keeps small inputs on the CPU (`ReadBoolFromEnvVar`)."""
+    variables = (capture_file.environment or {}).get("variables")
+    value = variables.get(_PINS_SMALL) if isinstance(variables, dict) else None
+    return isinstance(value, str) and value.lower() in {"1", "true"}
+
+
 class EagerDecision(Enum):
-    """How an eager op comes by its device.
+    """How an eager op comes by its device."""
 
-    Attributes:
-        RESOURCE: It uses a resource, which lives there: this outweighs any scope.
-        SMALL_INPUTS: Its inputs are few integers on the CPU, and the program's environment has
-            TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING set.
-        REQUEST: The scope it runs under asks for the device, or for its type.
-        FIRST: Nothing decides but which kernels there are: the first device that has one.
-        SOFT: What the scope asks for cannot be had; soft placement gave up its type and number.
-        NONE: There is no device: TensorFlow raises an error.
-    """
-
-    RESOURCE = "resource"
+    RESOURCE = "resource"  #: it uses a resource, which lives there: this outweighs any scope
+    #: Its inputs are few integers on the CPU, and the program's environment has
+    #: TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING set.
     SMALL_INPUTS = "small_inputs"
-    REQUEST = "request"
-    FIRST = "first"
+    REQUEST = "request"  #: its scope requests the device, or the type of device
+    FIRST = "first"  #: nothing decides but which kernels there are: the first device that has one
+    #: The scope's device cannot be had; soft placement gave up its type and number.
     SOFT = "soft"
-    NONE = "none"
+    NONE = "none"  #: there is no device: TensorFlow raises an error
 
 
 @dataclass(frozen=True, slots=True)
 class EagerInput:
-    """An input of an eager op.
+    """An input of an eager op."""
 
-    Attributes:
-        dtype: Its type, as the capture file names types; "" unknown.
-        device: Where it is; of a resource's handle, where the resource is.
-        elements: How many elements it has; None unknown.
-    """
-
-    dtype: str
-    device: str
-    elements: int | None = None
+    dtype: str  #: its type, as the capture file names types; "" unknown
+    device: str  #: where it is; of a resource's handle, where the resource is
+    elements: int | None = None  #: None if unknown
 
 
 class EagerOp(NamedTuple):
@@ -99,40 +85,25 @@ class EagerOp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EagerSetting:
-    """What eager ops are placed under, besides their scopes.
-
-    Attributes:
-        machine: The devices there are.
-        registry: The kernels of the program's TensorFlow.
-        soft: Whether soft placement is on.
-        pins_small: Whether TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING is set.
-        functions: Names of functions, which are ops too and run anywhere.
-    """
+    """What eager ops are placed under, besides their scopes."""
 
     machine: Machine
     registry: Registry
     soft: bool = True
-    pins_small: bool = False
+    pins_small: bool = False  #: whether TF_EAGER_ENABLE_SMALL_TENSOR_CPU_PINNING is set
+    #: Names of functions, which are ops too and run anywhere.
     functions: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EagerPlacement:
-    """Where an eager op runs, and why.
+    """Where an eager op runs, and why."""
 
-    Attributes:
-        device: Full name; "" where TensorFlow raises an error.
-        decision: What decided.
-        support: Which types of devices have a kernel for it.
-        input: The position of the resource that decided, where one did.
-        doubt: Why this may be otherwise, or "".
-    """
-
-    device: str
+    device: str  #: full name; "" where TensorFlow raises an error
     decision: EagerDecision
-    support: SupportedTypes
-    input: int | None = None
-    doubt: str = ""
+    support: SupportedTypes  #: which types of devices have a kernel for it
+    input: int | None = None  #: the position of the resource that decided, where one did
+    doubt: str = ""  #: why this may be otherwise, or ""
 
 
 def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
@@ -147,19 +118,17 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
     """Place an eager op as TensorFlow does.
 
     Args:
-        op: Op type, or a function's name.
-        attributes: What the program gave, in the file's encoding: what follows from the inputs
-            is filled in, and defaults are.
+        attributes: What the program gave, in the file's encoding: what follows from the inputs is
+            filled in, and defaults are.
         inputs: Its inputs; where they are decides nothing, unless one is a resource.
-        scope: What the `tf.device` scope asks for, "" for nothing.
-        setting: What else counts.
+        scope: The device that the `tf.device` scope requests, "" for none.
         has_kernels: Take it to have a kernel for every type of device, to see what would follow.
     """
     registry = setting.registry
     is_function = op in setting.functions
     complete, doubt = _completed(op, attributes, inputs, registry)
     support = (
-        EVERYWHERE if has_kernels else supported_types(op, complete, registry, setting.functions)
+        EVERYWHERE if has_kernels else registry.supported_types(op, complete, setting.functions)
     )
     doubt = doubt or support.doubt
     if not is_function and op not in registry.colocation_exempt:
@@ -175,15 +144,15 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
                 doubt=doubt,
             )
     try:
-        asked = parse_device(scope)
+        requested = parse_device(scope)
     except DeviceNameError as error:
         return EagerPlacement(
             device="", decision=EagerDecision.NONE, support=support, doubt=str(error)
         )
-    device = _best(asked, support, setting.machine)
-    decision = EagerDecision.FIRST if asked.type is None else EagerDecision.REQUEST
+    device = _best(requested, support, setting.machine)
+    decision = EagerDecision.FIRST if requested.type is None else EagerDecision.REQUEST
     if not device and setting.soft:
-        device = _best(asked.softened(), support, setting.machine)
+        device = _best(requested.softened(), support, setting.machine)
         decision = EagerDecision.SOFT
     return EagerPlacement(
         device=device,
@@ -196,7 +165,6 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
 def _with_resources(
     inputs: Sequence[EagerInput], positions: Sequence[int], support: SupportedTypes, doubt: str
 ) -> EagerPlacement:
-    """Place an op where its resources are: on one device, which must have a kernel for it."""
     devices = {inputs[at].device for at in positions}
     device = inputs[positions[0]].device
     if "" in devices:
@@ -216,7 +184,7 @@ def _with_resources(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes with those that its inputs determine, and what is in doubt."""
+    """Return an op's attributes with those that its inputs determine, and a doubt."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""
@@ -249,13 +217,13 @@ def _is_pinned(op: str, inputs: Sequence[EagerInput], host: str) -> bool:
     )
 
 
-def _best(asked: DeviceName, support: SupportedTypes, machine: Machine) -> str:
+def _best(requested: DeviceName, support: SupportedTypes, machine: Machine) -> str:
     """See `SelectBestMatchingDevice`: the kernel's priority counts before the device's."""
     return next(
         (
             device
             for kind, _ in support.types
-            for device in machine.matching(asked)
+            for device in machine.matching(requested)
             if parse_device(device).type == kind
         ),
         "",

@@ -18,16 +18,9 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Graph, Instance
     from traceanalyzer.placement.placer import Placement, Setting
 
-__all__ = ["FirstPlaced", "kept_nodes", "newest", "with_kept", "with_requests"]
-
 
 class FirstPlaced(NamedTuple):
-    """Where a node was first placed.
-
-    Attributes:
-        instance: The index of the instance.
-        node: The index of the node in its graph.
-    """
+    """Where a node was first placed."""
 
     instance: int
     node: int
@@ -87,10 +80,9 @@ def with_kept(
     """Return what a graph is placed under, with the nodes that keep their device.
 
     Args:
-        setting: What it is placed under without them.
         kept: Each such node, with the placement that gave it its device and its node there.
         recorded: The devices that the graph's nodes were recorded with; empty on another machine,
-            where the earlier replay tells.
+            where the earlier replay gives them.
     """
     assigned, guessed = {}, {}
     doubts: dict[int, Mapping[int, str]] = {}

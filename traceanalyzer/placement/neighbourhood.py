@@ -17,24 +17,17 @@ from traceanalyzer.placement.placer import Decision, Placement, place
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Neighbourhood", "Neighbourhoods", "trail"]
-
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Neighbourhood:
-    """A part of a placed graph, placed by itself.
+    """A part of a placed graph, placed by itself."""
 
-    Attributes:
-        placement: Its placement: what it was in the whole graph.
-        whole: The number of each of its nodes in the whole graph.
-        is_faithful: Whether its nodes are placed as they are in the whole graph, and in the same
-            way. If not, what lies around has a say in it.
-    """
-
-    placement: Placement
-    whole: Sequence[int]
+    placement: Placement  #: its placement: what it was in the whole graph
+    whole: Sequence[int]  #: the number of each of its nodes in the whole graph
+    #: Whether its nodes are placed as they are in the whole graph, and in the same way. If not,
+    #: what lies around has a say in it.
     is_faithful: bool
 
 
@@ -42,7 +35,6 @@ class Neighbourhoods:
     """Cuts neighbourhoods out of one placed graph."""
 
     def __init__(self, placement: Placement) -> None:
-        """Find the groups and the edges in them."""
         self._placement = placement
         self._last: tuple[frozenset[int], Neighbourhood] | None = None
         self._members: dict[int, list[int]] = {}
@@ -59,7 +51,7 @@ class Neighbourhoods:
     def of(self, node: int) -> Neighbourhood:
         """Cut out what decides where a node is."""
         roots = frozenset(self._placement.roots[deciding] for deciding in self._deciding(node))
-        if self._last is None or self._last[0] != roots:  # members of a group are asked in turn
+        if self._last is None or self._last[0] != roots:  # members of a group are requests in turn
             self._last = (roots, self._of_groups(roots))
         return self._last[1]
 
@@ -72,7 +64,7 @@ class Neighbourhoods:
         setting, changes = placement.setting, placement.changes
         fixed = {number[at]: placement.devices[at] for at in around if placement.devices[at]}
         graph = placement.nodes.graph
-        asked = {at: changes.requests.get(at, setting.requested(graph, at)) for at in around}
+        requests = {at: changes.requests.get(at, setting.requested(graph, at)) for at in around}
         placed = place(
             self._cut(whole, number, inside),
             replace(
@@ -84,7 +76,7 @@ class Neighbourhoods:
             replace(
                 changes,
                 kernels=frozenset(number[at] for at in changes.kernels if at in number),
-                requests=_renumbered({**asked, **changes.requests}, number),
+                requests=_renumbered({**requests, **changes.requests}, number),
                 assigned=_renumbered(changes.assigned, number),
                 unbound=frozenset(number[at] for at in changes.unbound if at in number),
             ),
@@ -111,7 +103,6 @@ class Neighbourhoods:
             previous = followed
 
     def _beside(self, node: int) -> Iterator[int]:
-        """Walk the nodes that a member of a group may follow."""
         nodes = self._placement.nodes
         if node in nodes.followers:
             yield nodes.followers[node]

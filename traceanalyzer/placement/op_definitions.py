@@ -10,20 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = [
-    "Argument",
-    "AttributeDefinition",
-    "AttributesError",
-    "InputTypesError",
-    "OpDefinition",
-]
-
 _REF: Final = "_ref"
-_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may hold any number
+_MOST_TENSORS: Final = 1_000_000  # of one argument: a capture file may have any number
 _MOST_SPLITS: Final = 10_000  # ways to share inputs among arguments that are looked at
 
 
@@ -37,43 +29,28 @@ class InputTypesError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Argument:
-    """An input or output of an op: one tensor, or several of one type, or a list of types.
-
-    Attributes:
-        name: Name.
-        type: Its type, as the capture file names types; "" where an attribute gives it.
-        type_attr: The attribute that gives its type, or "".
-        number_attr: The attribute that gives how many tensors of that type there are; "" for one.
-        type_list_attr: The attribute that gives a list of types, a tensor each; or "".
-        is_ref: Whether it is a reference to a tensor.
-    """
+    """An input or output of an op: one tensor, or several of one type, or a list of types."""
 
     name: str
-    type: str = ""
-    type_attr: str = ""
+    type: str = ""  #: its type, as the capture file names types; "" where an attribute gives it
+    type_attr: str = ""  #: the attribute that gives its type, or ""
+    #: The attribute that gives how many tensors of that type there are; "" for one.
     number_attr: str = ""
-    type_list_attr: str = ""
+    type_list_attr: str = ""  #: the attribute that gives a list of types, a tensor each; or ""
     is_ref: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeDefinition:
-    """An attribute of an op.
+    """An attribute of an op."""
 
-    Attributes:
-        type: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on.
-        has_default: Whether it may be left out.
-        default: Its value then, in the capture file's encoding.
-        allowed: The values that it may have, types as the capture file names them and strings as
-            plain text; None for any.
-        minimum: The least value of an int or length of a list; None for none.
-    """
-
-    type: str
+    type: str  #: `type`, `list(type)`, `int`, `string`, `shape`, `func` and so on
     has_default: bool = False
-    default: Json = None
+    default: Json = None  #: its value then, in the capture file's encoding
+    #: The values that it may have, types as the capture file names them and strings as plain text;
+    #: None for any.
     allowed: tuple[str, ...] | None = None
-    minimum: int | None = None
+    minimum: int | None = None  #: the least value of an int or length of a list; None for none
 
     @property
     def is_type(self) -> bool:
@@ -83,30 +60,29 @@ class AttributeDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpDefinition:
-    """What an op takes and gives.
-
-    Attributes:
-        name: Op type.
-        inputs: Its inputs, in order.
-        outputs: Its outputs, in order.
-        attributes: Its attributes by name, in the definition's order.
-        is_stateful: Whether it has state or effects.
-    """
+    """What an op takes and gives."""
 
     name: str
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
+    #: Its attributes by name, in the definition's order.
     attributes: Mapping[str, AttributeDefinition]
-    is_stateful: bool = False
+    is_stateful: bool = False  #: whether it has state or effects
 
     def __hash__(self) -> int:
-        """Hash by name: definitions of one op are few."""
         return hash(self.name)
 
     @property
     def makes_handles(self) -> bool:
         """Whether all that it gives are handles of resources: it computes nothing anywhere."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
+
+    def has_argument_of(self, attributes: Collection[str]) -> bool:
+        """Return whether any of these attributes gives the type of an argument."""
+        return any(
+            a.type_attr in attributes or a.type_list_attr in attributes
+            for a in (*self.inputs, *self.outputs)
+        )
 
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""
@@ -121,7 +97,6 @@ class OpDefinition:
         """Return the type of each tensor of an argument; `float_ref` for a reference.
 
         Args:
-            argument: One of this op's.
             attributes: In the capture file's encoding; defaults need not be filled in.
 
         Raises:
@@ -171,12 +146,12 @@ class OpDefinition:
             InputTypesError: This op cannot have inputs of these types.
         """
         common: dict[str, Json] | None = None
-        for ways, found in enumerate(self._readings(tuple(input_types))):
+        for count, found in enumerate(self._readings(tuple(input_types))):
             if common is None:
                 common = found
             else:
                 common = {k: v for k, v in common.items() if k in found and found[k] == v}
-            if ways >= _MOST_SPLITS:
+            if count >= _MOST_SPLITS:
                 common = {}
                 break
         if common is None:
@@ -203,7 +178,6 @@ class OpDefinition:
     def _lengths(
         self, argument: Argument, available: int, known: Mapping[str, Json]
     ) -> Sequence[int]:
-        """Return how many tensors an argument may have."""
         attribute = argument.number_attr or argument.type_list_attr
         if not attribute:
             return range(1, min(1, available) + 1)

@@ -21,7 +21,7 @@ from traceanalyzer.placement.devices import (
     Machine,
     parse_device,
 )
-from traceanalyzer.placement.supported_types import EVERYWHERE
+from traceanalyzer.placement.registry import EVERYWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,34 +29,20 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Graph
     from traceanalyzer.placement.nodes import Nodes
 
-__all__ = ["NO_CHANGES", "Changes", "Decision", "Failure", "Placement", "Setting", "place"]
-
 
 class Decision(Enum):
-    """How a node came by its device.
+    """How a node came by its device."""
 
-    Attributes:
-        ASSIGNED: It had one before the placer ran: an argument or a result of a function.
-        FIRST: It got the first of its candidates.
-        INPUT: It follows its input: metadata (`Shape`) or a plain `Identity`.
-        CONSUMERS: It has no inputs, and follows its consumers, which agree.
-        NONE: There was no candidate: TensorFlow refuses the graph.
-    """
-
+    #: It had one before the placer ran: an argument or a result of a function.
     ASSIGNED = "assigned"
-    FIRST = "first"
-    INPUT = "input"
-    CONSUMERS = "consumers"
-    NONE = "none"
+    FIRST = "first"  #: it got the first of its candidates
+    INPUT = "input"  #: it follows its input: metadata (`Shape`) or a plain `Identity`
+    CONSUMERS = "consumers"  #: it has no inputs, and follows its consumers, which agree
+    NONE = "none"  #: there was no candidate: TensorFlow refuses the graph
 
 
 class Failure(NamedTuple):
-    """What TensorFlow refuses a graph for.
-
-    Attributes:
-        node: The node.
-        message: Why.
-    """
+    """What TensorFlow refuses a graph for."""
 
     node: int
     message: str
@@ -64,29 +50,23 @@ class Failure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a graph is placed under, besides its own requests.
-
-    Attributes:
-        machine: The devices there are.
-        default_device: The device preferred to all others: where the function's call was placed;
-            "" in a session of TensorFlow 1, which has none.
-        soft: Whether soft placement is on.
-        assigned: Devices of the nodes that have one before the placer runs.
-        guessed: Of these, the nodes whose device is a guess, and why: what follows them is in
-            doubt.
-        kept: Of the assigned nodes, those that the session placed in an earlier graph. Their device
-            in the graph is still the requested one.
-    """
+    """What a graph is placed under, besides its own requests."""
 
     machine: Machine
+    #: The device preferred to all others: where the function's call was placed; "" in a session of
+    #: TensorFlow 1, which has none.
     default_device: str = ""
     soft: bool = True
+    #: Devices of the nodes that have one before the placer runs.
     assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    #: Of these, the nodes whose device is a guess, and why: what follows them is in doubt.
     guessed: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    #: Of the assigned nodes, those that the session placed in an earlier graph. Their device in the
+    #: graph is still the requested one.
     kept: frozenset[int] = frozenset()
 
     def requested(self, graph: Graph, node: int) -> str:
-        """Return what the program asks for a node (`Node::requested_device`).
+        """Return the device that the program requests for a node (`Node::requested_device`).
 
         A dump shows the device of an assigned node in place of the requested one.
         """
@@ -96,22 +76,17 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is taken to be otherwise, to see what would follow.
+    """Hypothetical changes to a placement."""
 
-    Attributes:
-        kernels: Nodes that are taken to have a kernel for every type of device, whatever the lists
-            that they take hold.
-        requests: What is asked for nodes, in place of what the graph says; "" for nothing.
-        assigned: Devices of nodes that have one before the placer runs, in place of the setting's.
-        unbound: Nodes whose `_class` is passed over.
-        default_device: In place of the setting's; None to leave it.
-    """
-
+    #: Nodes that are taken to have a kernel for every type of device, whatever is in
+    #: the lists that they take.
     kernels: frozenset[int] = frozenset()
+    #: Requested devices in place of those in the graph; "" for none.
     requests: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    #: Devices of nodes that have one before the placer runs, in place of the setting's.
     assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
-    unbound: frozenset[int] = frozenset()
-    default_device: str | None = None
+    unbound: frozenset[int] = frozenset()  #: nodes whose `_class` is passed over
+    default_device: str | None = None  #: in place of the setting's; None to leave it
 
 
 NO_CHANGES: Final = Changes()
@@ -119,32 +94,22 @@ NO_CHANGES: Final = Changes()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Placement:
-    """Where the nodes of a graph were put; one entry a node in each column.
-
-    Attributes:
-        nodes: The graph.
-        setting: What it was placed under.
-        changes: What was taken to be otherwise.
-        devices: Full names; "" where TensorFlow would have found none.
-        decisions: How each came about.
-        followed: The node that was followed, where one was.
-        roots: The node that stands for each node's colocation group.
-        candidates: By root, the devices that the group could be on when its first node was
-            placed, the preferred one first.
-        ignored: Nodes that soft placement took out of a colocation group they asked for.
-        failures: What TensorFlow would have refused the graph for; the rest is placed all the
-            same, and is not sure.
-    """
+    """Where the nodes of a graph were put; one entry a node in each column."""
 
     nodes: Nodes
     setting: Setting
-    changes: Changes
-    devices: Sequence[str]
+    changes: Changes  #: what was taken to be otherwise
+    devices: Sequence[str]  #: full names; "" where TensorFlow would have found none
     decisions: Sequence[Decision]
-    followed: Mapping[int, int]
-    roots: Sequence[int]
+    followed: Mapping[int, int]  #: the node that was followed, where one was
+    roots: Sequence[int]  #: the node that represents each node's colocation group
+    #: By root, the devices that the group could be on when its first node was placed, the preferred
+    #: one first.
     candidates: Mapping[int, tuple[str, ...]]
+    #: Nodes that soft placement took out of their colocation group.
     ignored: Sequence[tuple[int, str]]
+    #: What TensorFlow would have refused the graph for; the rest is placed all the same, and is not
+    #: sure.
     failures: Sequence[Failure]
 
 
@@ -152,9 +117,7 @@ def place(nodes: Nodes, setting: Setting, changes: Changes = NO_CHANGES) -> Plac
     """Place a graph as TensorFlow does.
 
     Args:
-        nodes: The graph, described.
         setting: The machine and what else TensorFlow takes into account.
-        changes: What is to be taken otherwise.
     """
     return _Run(nodes, setting, changes).placement()
 
@@ -235,7 +198,7 @@ class _Run:
         return groups
 
     def _read(self, node: int, text: str) -> DeviceName:
-        """Read the name of a device; a node for which it is none is refused."""
+        """Read the name of a device; TensorFlow refuses a node with a malformed one."""
         try:
             return parse_device(text)
         except DeviceNameError as error:
@@ -253,13 +216,13 @@ class _Run:
     def _join_classes(self) -> None:
         """See `ColocationGraph::ColocateAllNodes`: each node is in the group of its name too."""
         classes, names = self._nodes.classes, self._nodes.graph.names
-        wanted = {group for asked in classes.values() for group in asked}
+        wanted = {group for groups in classes.values() for group in groups}
         if not wanted:
             return
         first: dict[str, int] = {}
         for at, name in enumerate(names):
-            asked = () if at in self._changes.unbound else classes.get(at, ())
-            for group in (*asked, name):
+            groups = () if at in self._changes.unbound else classes.get(at, ())
+            for group in (*groups, name):
                 if group not in wanted:
                     continue
                 holder = first.setdefault(group, at)
@@ -328,14 +291,15 @@ class _Run:
         if candidates:
             self._settle(node, root, candidates[0], Decision.FIRST)
         else:
-            asked = self._groups.requested[root]
-            self._failures.append(Failure(node, f"no device meets {asked or 'what it needs'}"))
+            requested = self._groups.requested[root]
+            message = f"no device meets {requested or 'what it needs'}"
+            self._failures.append(Failure(node, message))
 
     def _settle(self, node: int, root: int, device: str, decision: Decision) -> None:
         self._devices[node] = device
         self._decisions[node] = decision
         if decision is Decision.ASSIGNED and self._groups.assigned[root] is ANYWHERE:
-            return  # no name of a device, which has been told
+            return  # no name of a device, which is a failure already
         try:
             self._groups.assign(root, device)
         except DeviceConflictError as error:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Graph, Signature
     from traceanalyzer.placement.devices import Machine
 
-__all__ = ["ReadDevices", "unsure_scopes"]
-
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
@@ -32,8 +30,8 @@ _CLASS, _GROUP = "_class", "loc:@"
 class ReadDevices:
     """Returns requests as they would be on another machine.
 
-    What is asked for by the device of a resource is asked for where that resource is; a device that
-    something else had is not asked for: whatever else decides, decides there, too.
+    A request for the device of a resource becomes one for the device where that resource is; a
+    request for the device of something else is dropped: whatever else decides, decides there, too.
     """
 
     def __init__(
@@ -48,10 +46,7 @@ class ReadDevices:
         """Prepare.
 
         Args:
-            capture_file: What was captured.
-            machine: The other machine.
             resources: Where each resource is on it, "" for not known.
-            place: Returns where an eager op runs on it.
             unsure_as_recorded: Whether unsure requests are what they were.
         """
         self._unsure = frozenset(unsure_scopes(capture_file)) if unsure_as_recorded else frozenset()
@@ -62,17 +57,15 @@ class ReadDevices:
         self._places: dict[int, str] = {}  # of ops, by signature
 
     def of_eager(self, signature: Signature) -> str:
-        """Return the device that is asked for an eager op or a call."""
+        """Return the requested device of an eager op or a call."""
         scopes = (self._capture_file.scopes[number] for number in signature.scopes)
         return self._on_machine(_innermost(scopes), signature.scope)
 
     def of_graph(self, function: str, graph: Graph, host: str) -> Graph:
-        """Return a graph with the devices that are asked for on the machine.
+        """Return a graph with the requested devices on the machine.
 
         Args:
-            function: The function whose graph it is.
-            graph: The placer's input, as recorded.
-            host: The CPU of the machine it was recorded on. What TensorFlow itself asks for names
+            host: The CPU of the machine it was recorded on. A request of TensorFlow's own names
                 that in full.
         """
         devices = list(graph.devices)

@@ -1,32 +1,53 @@
 """TensorFlow's kernel registry and op definitions, a minor version at a time, without TensorFlow.
 
 The data are those of the Linux CUDA wheels (`data/versions.txt` names them). Finding a kernel is
-TensorFlow's `FindKernelRegistration` (`core/framework/op_kernel.cc`, 2.12 to 2.21).
+TensorFlow's `FindKernelRegistration`, which devices have one its `SupportedDeviceTypesForNode`
+(`core/framework/op_kernel.cc`, 2.12 to 2.21).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from traceanalyzer.placement import tables_file, versions
-from traceanalyzer.placement.kernels import CPU, DEFAULT, GPU, Kernel
+from traceanalyzer.placement import kernel_tables
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.kernels import DEFAULT, Kernel, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile
+    from traceanalyzer.placement.kernel_tables import Minor
     from traceanalyzer.placement.op_definitions import OpDefinition
-    from traceanalyzer.placement.versions import Minor, Proof
 
-__all__ = ["CPU", "DEFAULT", "GPU", "Kernel", "Nearest", "Registry", "load", "nearest", "supported"]
 
-_LABEL: Final = "_kernel"  # the attribute that asks for a kernel of a label
+class MissingType(NamedTuple):
+    """A type of device that a node has no kernel for."""
+
+    type: str
+    #: Attributes whose values no kernel of that type accepts; none if the op has no such kernel.
+    attributes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SupportedTypes:
+    """The types of devices that have a kernel for a node, with the kernel's priority, in order."""
+
+    types: tuple[tuple[str, int], ...]
+    missing: tuple[MissingType, ...] = ()
+    #: Why this may be wrong, or "".
+    doubt: str = ""
+
+
+EVERYWHERE: Final = SupportedTypes(((GPU, 0), (CPU, 0)))
 
 
 class Registry:
     """The kernels and op definitions of one minor version of TensorFlow, built for CUDA.
+
+    An op is read from the tables when it is first needed.
 
     Attributes:
         version: The minor version, `2.21`.
@@ -38,16 +59,11 @@ class Registry:
     __slots__ = ("_definitions", "_kernels", "_minor", "colocation_exempt", "release", "version")
 
     def __init__(self, minor: Minor) -> None:
-        """Begin with nothing read: an op is read when it is first asked for.
-
-        Args:
-            minor: A version that there are tables of.
-        """
         self._minor = minor
-        self.version = versions.text(minor)
-        self.release = tables_file.tabulated()[minor]
-        exempt = tables_file.read(tables_file.COLOCATION_EXEMPT)
-        self.colocation_exempt = frozenset(tables_file.lines_of(exempt, minor))
+        self.version = kernel_tables.text(minor)
+        self.release = kernel_tables.tabulated()[minor]
+        exempt = kernel_tables.read(kernel_tables.COLOCATION_EXEMPT)
+        self.colocation_exempt = frozenset(kernel_tables.lines_of(exempt, minor))
         self._kernels: dict[str, tuple[Kernel, ...]] = {}
         self._definitions: dict[str, OpDefinition | None] = {}
 
@@ -61,34 +77,49 @@ class Registry:
         return found
 
     def __repr__(self) -> str:
-        """Return what it is of."""
         return f"Registry({self.version!r})"
 
     @property
     def ops(self) -> tuple[str, ...]:
         """The op types, sorted."""
-        lines = tables_file.paragraphs(tables_file.DEFINITIONS)
+        lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS)
         minor = self._minor
-        return tuple(op for op in lines if tables_file.first_line(lines[op], minor) is not None)
+        return tuple(op for op in lines if kernel_tables.first_line(lines[op], minor) is not None)
 
     def kernels(self, op: str) -> tuple[Kernel, ...]:
-        """Return the kernels of an op for CPU, GPU and DEFAULT, of every label; () for none."""
+        """Return the kernels of an op for CPU, GPU and DEFAULT, of every label."""
         found = self._kernels.get(op)
         if found is None:
-            lines = tables_file.paragraphs(tables_file.KERNELS).get(op, "")
-            found = tuple(
-                tables_file.kernel_of(op, line) for line in tables_file.lines_of(lines, self._minor)
-            )
+            lines = kernel_tables.paragraphs(kernel_tables.KERNELS).get(op, "")
+            of_version = kernel_tables.lines_of(lines, self._minor)
+            found = tuple(kernel_tables.kernel_of(op, line) for line in of_version)
             self._kernels[op] = found
         return found
 
     def definition(self, op: str) -> OpDefinition | None:
         """Return an op's definition; None for an op that this version does not have."""
         if op not in self._definitions:
-            lines = tables_file.paragraphs(tables_file.DEFINITIONS).get(op, "")
-            line = tables_file.first_line(lines, self._minor)
-            self._definitions[op] = None if line is None else tables_file.definition_of(op, line)
+            lines = kernel_tables.paragraphs(kernel_tables.DEFINITIONS).get(op, "")
+            line = kernel_tables.first_line(lines, self._minor)
+            self._definitions[op] = None if line is None else kernel_tables.definition_of(op, line)
         return self._definitions[op]
+
+    def usable_kernels(self, op: str) -> tuple[Kernel, ...]:
+        """Return the kernels of an op that a node can match.
+
+        Some constrain an attribute that the op does not have; TensorFlow refuses each node then
+        (`TopK`, `TileGrad`).
+        """
+        definition = self.definition(op)
+        return tuple(
+            kernel
+            for kernel in self.kernels(op)
+            if definition is None or kernel.constraints.keys() <= definition.attributes.keys()
+        )
+
+    def gpu_kernels(self, op: str) -> tuple[Kernel, ...]:
+        """Return the kernels of an op that a node on a GPU can match, of every label."""
+        return tuple(k for k in self.usable_kernels(op) if k.device_type in {GPU, DEFAULT})
 
     def find(
         self, op: str, device_type: str, attributes: Attributes, label: str | None = None
@@ -96,17 +127,12 @@ class Registry:
         """Return the kernel that TensorFlow takes for a node on a device type, or None.
 
         Kernels of the device type come first, the one of highest priority among those that match;
-        if there is none, one for DEFAULT.
+        if there is none, one for DEFAULT. If two of one priority match (`StochasticCastToInt` of
+        2.13), TensorFlow refuses the node.
 
         Args:
-            op: The op type.
-            device_type: `CPU` or `GPU`.
-            attributes: The node's, in the capture file's encoding; defaults need not be filled in.
+            attributes: The node's; defaults need not be filled in.
             label: The kernel's label; that of the node's `_kernel` attribute if None.
-
-        Returns:
-            The kernel; None for none, and where two of one priority match (`StochasticCastToInt`
-            of 2.13): such a node TensorFlow refuses.
         """
         kernels = self.kernels(op)
         if not kernels:
@@ -114,85 +140,127 @@ class Registry:
         definition = self.definition(op)
         if definition is not None:
             attributes = definition.complete(attributes)
-        wanted = _label(attributes) if label is None else label
-        for asked in (device_type, DEFAULT):
+        wanted = label_of(attributes) if label is None else label
+        for tried in (device_type, DEFAULT):
             matching = [
                 kernel
                 for kernel in kernels
-                if kernel.device_type == asked
+                if kernel.device_type == tried
                 and kernel.label == wanted
                 and kernel.matches(attributes)
             ]
             if matching:
-                return _first(matching)
+                highest = max(kernel.priority for kernel in matching)
+                first, *others = (kernel for kernel in matching if kernel.priority == highest)
+                return None if others else first
         return None
+
+    def supported_types(
+        self, op: str, attributes: Attributes | None, functions: Collection[str] = frozenset()
+    ) -> SupportedTypes:
+        """Return which types of devices have a kernel for a node.
+
+        Args:
+            op: Op type, or a function's name: functions run anywhere.
+            attributes: Its attributes; None if they were not recorded.
+        """
+        if self.definition(op) is None and not self.kernels(op):
+            doubt = "" if op in functions else f"TensorFlow itself has no op {op}"
+            return replace(EVERYWHERE, doubt=doubt)
+        types: list[tuple[str, int]] = []
+        missing: list[MissingType] = []
+        doubt = ""
+        for kind in (GPU, CPU):
+            registered = [k for k in self.kernels(op) if k.device_type in {kind, DEFAULT}]
+            if attributes is None and any(k.constraints or k.label for k in registered):
+                doubt = "its attributes were not recorded"
+                types.append((kind, max(k.priority for k in registered)))
+                continue
+            kernel = self.find(op, kind, attributes or {})
+            if kernel is not None:
+                types.append((kind, kernel.priority))
+            else:
+                missing.append(MissingType(kind, _refused(registered, attributes or {})))
+        types.sort(key=lambda each: -each[1])
+        return SupportedTypes(tuple(types), tuple(missing), doubt)
+
+
+def _refused(kernels: Sequence[Kernel], attributes: Attributes) -> tuple[str, ...]:
+    label = label_of(attributes)
+    refusals = [
+        (*kernel.mismatches(attributes), *(() if kernel.label == label else ("_kernel",)))
+        for kernel in kernels
+    ]
+    fewest = min(map(len, refusals), default=0)
+    nearest = (name for refusal in refusals if len(refusal) == fewest for name in refusal)
+    return tuple(dict.fromkeys(nearest))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nearest:
-    """The registry that is nearest to a version.
-
-    Attributes:
-        registry: It.
-        asked: The version that was asked for; None where it is unknown.
-        exact: Whether it is of that very minor version.
-    """
+    """The registry that is nearest to a version."""
 
     registry: Registry
-    asked: str | None
+    #: The version that was requested; None if unknown.
+    requested: str | None
+    #: Whether the registry is of that very minor version. In another one, a kernel that is in the
+    #: tables may have been missing still: only an exact registry proves that it was there.
     exact: bool
 
     @property
-    def proof(self) -> Proof:
-        """How sure it makes one."""
-        return versions.proof(is_exact=self.exact)
+    def certainty(self) -> Literal["certain", "likely"]:
+        """How sure it is that a kernel which the tables lack was missing: they hardly ever go."""
+        return "certain" if self.exact else "likely"
 
 
 def supported() -> tuple[str, ...]:
-    """Return the minor versions that there are tables of, oldest first."""
-    return tuple(versions.text(minor) for minor in tables_file.tabulated())
+    """Return the minor versions that have tables, oldest first."""
+    return tuple(kernel_tables.text(minor) for minor in kernel_tables.tabulated())
 
 
 def load(version: str) -> Registry:
-    """Return the registry of a minor version.
-
-    Args:
-        version: `2.21`, or a release of it.
+    """Return the registry of a minor version, `2.21`, or a release of it.
 
     Raises:
-        ValueError: There is no table of that version, or it is none.
+        ValueError: There is no table of that version, or it is no version.
     """
-    minor = versions.minor_of(version)
-    if minor not in tables_file.tabulated():
+    minor = kernel_tables.minor_of(version)
+    if minor not in kernel_tables.tabulated():
         there = supported()
         msg = f"there is no kernel table of TensorFlow {version}, but of {there[0]} to {there[-1]}"
         raise ValueError(msg)
     return _registry(minor)
 
 
-def nearest(version: str | None) -> Nearest:
-    """Return the registry that is nearest to a version, which may be unknown.
+def registries() -> tuple[Registry, ...]:
+    """Return the registry of every version that has tables, oldest first."""
+    return tuple(_registry(minor) for minor in kernel_tables.tabulated())
 
-    Args:
-        version: As TensorFlow gives it; None for an unknown one, to which the newest is nearest.
-    """
-    minor, exact = versions.nearest_minor(version, tuple(tables_file.tabulated()))
-    return Nearest(registry=_registry(minor), asked=version, exact=exact)
+
+def nearest(version: str | None) -> Nearest:
+    """Return the registry that is nearest to a version; the newest if that is unknown."""
+    minor, exact = kernel_tables.nearest_minor(version, tuple(kernel_tables.tabulated()))
+    return Nearest(registry=_registry(minor), requested=version, exact=exact)
+
+
+def registry_of(capture_file: CaptureFile) -> Nearest:
+    """Return the kernels of the program's TensorFlow, and those of libraries that it loaded."""
+    kernels = nearest(capture_file.tensorflow_version)
+    others = [
+        Kernel(
+            op=each.op,
+            device_type=each.device_type,
+            constraints={name: frozenset(values) for name, values in each.constraints.items()},
+            host_memory_args=each.host_memory_args,
+            priority=each.priority,
+            label=each.label,
+        )
+        for each in capture_file.kernels
+        if each.device_type in {CPU, GPU, DEFAULT}
+    ]
+    return replace(kernels, registry=kernels.registry.with_others(others)) if others else kernels
 
 
 @cache
 def _registry(minor: Minor) -> Registry:
     return Registry(minor)
-
-
-def _first(matching: list[Kernel]) -> Kernel | None:
-    """Return the kernel of highest priority, None if there are two."""
-    highest = max(kernel.priority for kernel in matching)
-    first, *others = (kernel for kernel in matching if kernel.priority == highest)
-    return None if others else first
-
-
-def _label(attributes: Attributes) -> str:
-    value = attributes.get(_LABEL)
-    text = value.get("s") if isinstance(value, dict) else None
-    return text if isinstance(text, str) else ""

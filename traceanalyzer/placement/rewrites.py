@@ -1,7 +1,7 @@
 """Ops that no program makes: rewrites of TensorFlow's put them in place of the program's own.
 
 Such an op often has no GPU kernel because it is only made of ops that were placed on the CPU
-already; why they were there must be asked of the ops that it stands for. The rewrites are those of
+already; the reasons are those of the ops that it replaces. The rewrites are those of
 grappler (`core/grappler/optimizers/remapper.cc`, `arithmetic_optimizer.cc`), of oneDNN
 (`core/common_runtime/mkl_layout_pass.cc`, in eager mode `eager/mkl_eager_op_rewrite.cc`), and of
 passes over graphs (`nccl_rewrite`, `parallel_concat_optimizer.cc`, `variable_merger_pass.cc`), of
@@ -15,27 +15,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
-from traceanalyzer.placement import tables_file
+from traceanalyzer.placement import kernel_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
-__all__ = ["PROGRAMS_OWN", "RUNTIMES_OWN", "Rewritten", "original", "pass_that_made"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What an op stands for.
+    """The ops that a rewritten op replaces."""
 
-    Attributes:
-        ops: Op types of the program, the one with the most to compute first.
-        is_complete: Whether these are all. They are not where an attribute that tells the others
-            is missing, or a pattern of many ops was fused.
-    """
-
-    ops: tuple[str, ...]
+    ops: tuple[str, ...]  #: op types of the program, the one with the most to compute first
+    #: Whether these are all. They are not where the attribute that names the others is missing, or
+    #: a pattern of many ops was fused.
     is_complete: bool = True
 
 
@@ -70,7 +64,7 @@ PROGRAMS_OWN: Final = frozenset(
     }
 )
 
-# What the name alone does not tell.
+# Replaced ops that the name alone does not show.
 _STAND_FOR: Final[Mapping[str, Rewritten]] = {
     "_FusedBatchNormEx": Rewritten(ops=("FusedBatchNormV3",)),
     "_FusedBatchNormGradEx": Rewritten(ops=("FusedBatchNormGradV3",)),
@@ -90,7 +84,7 @@ _STAND_FOR: Final[Mapping[str, Rewritten]] = {
     "_MklFusedInstanceNorm": Rewritten(ops=("Mean", "SquaredDifference", "Mul"), is_complete=False),
     "_MklLayerNorm": Rewritten(ops=("Mul", "AddV2"), is_complete=False),
 }
-# Of what was fused, as `fused_ops` and `activation_mode` name it: what is no op under that name.
+# Names in `fused_ops` and `activation_mode` that are no op types.
 _FUSED: Final[Mapping[str, Rewritten]] = {
     "Identity": Rewritten(ops=()),
     "FusedBatchNorm": Rewritten(ops=("FusedBatchNormV3",)),
@@ -111,21 +105,12 @@ _NAME: Final = re.compile(
 )
 _QUANTIZED: Final = "Quantized"  # whose ops have names with what was fused in them
 
-_PASSES: Final = (
-    (re.compile(r"(?:^|/)ConstantFolding(?:Ctrl)?/"), "constant folding"),
-    (re.compile(r"(?:^|/)ArithmeticOptimizer/"), "arithmetic optimizer"),
-    (re.compile(r"/unary_ops_composition(?:_\d+)?$"), "arithmetic optimizer"),
-    (re.compile(r"-LayoutOptimizer$"), "layout optimizer"),
-    (re.compile(r"-AutoMixedPrecision$"), "automatic mixed precision"),
-)
-
 
 def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | None:
-    """Return the ops of the program that an op stands for.
+    """Return the ops of the program that an op replaces.
 
     Args:
-        op: An op type, as in a partition or a trace.
-        attributes: Its attributes in the capture file's encoding; those that tell what was fused
+        attributes: Its attributes in the capture file's encoding; those that name fused ops
             are `fused_ops`, `activation_mode` and `op_names`.
 
     Returns:
@@ -134,7 +119,7 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
     """
     if not op.startswith("_") or op in RUNTIMES_OWN or op in PROGRAMS_OWN:
         return None
-    if op not in tables_file.paragraphs(tables_file.DEFINITIONS):
+    if op not in kernel_tables.paragraphs(kernel_tables.DEFINITIONS):
         return None
     if op == _COMPOSITION:
         names = _texts(attributes.get("op_names"))
@@ -146,15 +131,10 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
     return Rewritten(ops=base.ops + fused.ops, is_complete=base.is_complete and fused.is_complete)
 
 
-def pass_that_made(node: str) -> str | None:
-    """Return the pass of grappler that made a node, by the node's name; None for none known."""
-    return next((made_by for pattern, made_by in _PASSES if pattern.search(node)), None)
-
-
 def _by_name(op: str) -> Rewritten:
     """Return the op that a name holds: grappler and oneDNN put theirs before and after it."""
     found = _NAME.fullmatch(op)
-    if found is None:  # a version added whose new op stands nowhere here: a test fails
+    if found is None:  # an op of a newly added version, for which a test fails
         return Rewritten(ops=(), is_complete=False)
     name = found["op"]
     if name.startswith(_QUANTIZED):
@@ -172,7 +152,7 @@ def _renamed(name: str) -> str:
 
 
 def _fuses(op: str) -> bool:
-    """Return whether attributes of an op tell what else was fused into it."""
+    """Return whether attributes of an op name what else was fused into it."""
     if op in _STAND_FOR:
         return op in {"_FusedBatchNormEx", "_FusedBatchNormGradEx"}
     found = _NAME.fullmatch(op)
@@ -197,7 +177,6 @@ def _fused(attributes: Attributes, *, is_gradient: bool) -> Rewritten:
 
 
 def _texts(values: Json) -> list[str]:
-    """Return the texts of a list of the capture file's strings."""
     listed = values if isinstance(values, list) else []
     texts = (value.get("s") for value in listed if isinstance(value, dict))
     return [text for text in texts if isinstance(text, str)]

@@ -7,14 +7,15 @@ are not counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST, CPU, DEFAULT, GPU
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.registry import load, registries, supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -23,26 +24,6 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
-
-__all__ = [
-    "SHAPE_OPS",
-    "Change",
-    "Combination",
-    "Extent",
-    "Mismatch",
-    "Support",
-    "TypeSupport",
-    "all_on_host",
-    "changes",
-    "extent_of",
-    "has_gpu_kernel",
-    "is_for_cpus_alone",
-    "known_types",
-    "mismatches",
-    "since",
-    "support_of",
-    "usable_kernels",
-]
 
 # Of the combinations in question: all of them, some, none.
 Extent: TypeAlias = Literal["all", "some", "none"]
@@ -61,76 +42,53 @@ _INTEGERS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mismatch:
-    """An attribute because of which a node has no GPU kernel.
-
-    Attributes:
-        attribute: Its name.
-        value: The node's value, in the capture file's encoding; None also where it is missing.
-        allowed: The values with which there is one, sorted; the other mismatches mended too.
-    """
-
-    attribute: str
-    value: Json
-    allowed: tuple[str | int | bool, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Combination:
-    """Values of the constrained attributes, and the kernels that TensorFlow takes for them.
+    """Values of the constrained attributes, and the kernels that TensorFlow takes for them."""
 
-    Attributes:
-        values: The attributes, in the capture file's encoding; of a list its one element.
-        cpu: The kernel on a CPU, or None.
-        gpu: The kernel on a GPU, or None.
-        on_host: Whether that has all data in host memory.
-    """
-
+    #: The attributes, in the capture file's encoding; of a list its one element.
     values: Mapping[str, Json]
     cpu: Kernel | None
     gpu: Kernel | None
-    on_host: bool
+    on_host: bool  #: whether that has all data in host memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeSupport:
-    """How far the combinations have kernels.
+    """How far the combinations have kernels."""
 
-    Attributes:
-        cpu: Those with a kernel on a CPU.
-        gpu: Those with a kernel on a GPU.
-        on_host: Of the latter, those whose kernel has all data in host memory: placed on the GPU,
-            computed on the host.
-    """
-
-    cpu: Extent
-    gpu: Extent
+    cpu: Extent  #: those with a kernel on a CPU
+    gpu: Extent  #: those with a kernel on a GPU
+    #: Of the latter, those whose kernel has all data in host memory: placed on the GPU, computed on
+    #: the host.
     on_host: Extent
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Support:
-    """The kernels of an op in a version of TensorFlow.
+    """The kernels of an op in a version of TensorFlow."""
 
-    Attributes:
-        op: The op type.
-        version: The minor version.
-        main: The attributes that are the types of its data, rather than of sizes or indices.
-        combinations: What it can be, with the kernels.
-        overall: How far these have kernels.
-        types: For each constrained type attribute, how far its types have.
-        named: For each, the types that its definition or a kernel names.
-        host_memory_args: Arguments that a GPU kernel has in host memory, in the op's order.
-    """
-
-    op: str
-    version: str
+    definition: OpDefinition
+    #: The attributes that are the types of its data, rather than of sizes or indices.
     main: tuple[str, ...]
-    combinations: tuple[Combination, ...]
-    overall: TypeSupport
-    types: Mapping[str, Mapping[str, TypeSupport]]
+    combinations: tuple[Combination, ...]  #: what it can be, with the kernels
+    #: For each constrained type attribute, the types that its definition or a kernel names.
     named: Mapping[str, frozenset[Json]]
-    host_memory_args: tuple[str, ...]
+
+    @cached_property
+    def overall(self) -> TypeSupport:
+        """How far all combinations have kernels."""
+        return extent_of(self.combinations)
+
+    @cached_property
+    def types(self) -> Mapping[str, Mapping[str, TypeSupport]]:
+        """For each constrained type attribute, how far its types have kernels."""
+        return {
+            name: {
+                dtype: extent_of(self.of_type(dtype, name))
+                for dtype in sorted({str(c.values[name]) for c in self.combinations})
+            }
+            for name in self.named
+        }
 
     def of_type(self, dtype: str, attribute: str | None = None) -> tuple[Combination, ...]:
         """Return the combinations in which data are of a type.
@@ -140,16 +98,15 @@ class Support:
         be taken is not to be computed.
 
         Args:
-            dtype: The type.
             attribute: The type attribute that is it; one of `main` if None.
         """
-        asked = self.main if attribute is None else (attribute,)
-        if not asked:
+        names = self.main if attribute is None else (attribute,)
+        if not names:
             return self.combinations
         return tuple(
             c
             for c in self.combinations
-            if any(c.values[name] == dtype for name in asked)
+            if any(c.values[name] == dtype for name in names)
             and all(
                 c.values[name] == dtype or c.values[name] in named
                 for name, named in self.named.items()
@@ -159,112 +116,45 @@ class Support:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What changed in an op's kernels with a version.
+    """What changed in an op's kernels with a version."""
 
-    Attributes:
-        version: The version with which it did.
-        what: `op`, `kernel` (of all types, or of an op without constrained types) or `type`.
-        device: `CPU` or `GPU`; "" for the op itself.
-        attribute: The type attribute; "" where it is not about one.
-        gained: What there is from then on: types, or the op or device.
-        lost: What there is no more.
-    """
-
-    version: str
+    version: str  #: the version with which it did
+    #: `op`, `kernel` (of all types, or of an op without constrained types) or `type`.
     what: Literal["op", "kernel", "type"]
-    device: str
-    attribute: str
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
-
-
-def has_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether an op has any kernel that a GPU can take, of any label."""
-    return any(k.device_type in {GPU, DEFAULT} for k in usable_kernels(registry, op))
+    device: str  #: `CPU` or `GPU`; "" for the op itself
+    attribute: str  #: the type attribute; "" where it is not about one
+    gained: tuple[str, ...]  #: what there is from then on: types, or the op or device
+    lost: tuple[str, ...]  #: what there is no more
 
 
 @cache
 def is_for_cpus_alone(op: str) -> bool:
     """Return whether an op has kernels, and in no version one that a GPU can take."""
-    registries = [load(version) for version in supported()]
-    return any(registry.kernels(op) for registry in registries) and not any(
-        has_gpu_kernel(registry, op) for registry in registries
-    )
+    has_kernels = any(registry.kernels(op) for registry in registries())
+    return has_kernels and not any(registry.gpu_kernels(op) for registry in registries())
 
 
 @cache
 def known_types() -> frozenset[str]:
     """Return the types that the newest version names, as the capture file names them."""
-    registry = load(supported()[-1])
+    registry = registries()[-1]
     found: set[str] = set()
     for definition in filter(None, map(registry.definition, registry.ops)):
         types = {name for name, a in definition.attributes.items() if a.is_type}
         found.update(a.type for a in (*definition.inputs, *definition.outputs) if a.type)
         for name in types:
             found.update(definition.attributes[name].allowed or ())
-        for kernel in usable_kernels(registry, definition.name):
+        for kernel in registry.usable_kernels(definition.name):
             found.update(str(v) for name in types for v in kernel.constraints.get(name, ()))
     return frozenset(found)
-
-
-def usable_kernels(registry: Registry, op: str) -> tuple[Kernel, ...]:
-    """Return the kernels of an op that a node can match.
-
-    Some constrain an attribute that the op does not have; TensorFlow refuses each node then
-    (`TopK`, `TileGrad`).
-    """
-    definition = registry.definition(op)
-    if definition is None:
-        return registry.kernels(op)
-    return tuple(
-        k
-        for k in registry.kernels(op)
-        if all(name in definition.attributes for name in k.constraints)
-    )
-
-
-def mismatches(registry: Registry, op: str, attributes: Attributes) -> tuple[Mismatch, ...]:
-    """Return why a node has no kernel on a GPU: the attributes that are in the way.
-
-    Of the GPU's kernels those are looked at that fail by the fewest attributes.
-
-    Args:
-        registry: The version's.
-        op: The op type.
-        attributes: The node's, in the capture file's encoding.
-
-    Returns:
-        The attributes, with what they would have to be; () where there is a kernel, or where no
-        attribute would help because the op has none for GPUs at all.
-    """
-    if registry.find(op, GPU, attributes) is not None:
-        return ()
-    definition = registry.definition(op)
-    complete = attributes if definition is None else definition.complete(attributes)
-    labelled = _with_label(usable_kernels(registry, op), complete)
-    failing = [(k, k.mismatches(complete)) for k in labelled if k.device_type in {GPU, DEFAULT}]
-    fewest = min((len(names) for _, names in failing), default=0)
-    nearest = [(k, names) for k, names in failing if len(names) == fewest]
-    allowed: dict[str, set[str | int | bool]] = {}
-    for kernel, names in nearest:
-        for name in names:
-            allowed.setdefault(name, set()).update(kernel.constraints[name])
-    return tuple(
-        Mismatch(
-            attribute=name,
-            value=complete.get(name),
-            allowed=tuple(sorted(values, key=str)),
-        )
-        for name, values in sorted(allowed.items())
-    )
 
 
 def all_on_host(kernel: Kernel, definition: OpDefinition, attributes: Attributes) -> bool:
     """Return whether a kernel on a GPU has all data of an op in host memory.
 
     The host then computes it. Handles of resources are not data: an op that only makes or takes
-    handles (`VarHandleOp`) computes nothing. An op that asks for a shape reads no data of its
-    input. Unlike `memory_of` this needs the types alone, not how many tensors there are.
+    handles (`VarHandleOp`) computes nothing. An op that needs only a shape reads no data of its
+    input.
     """
     if definition.outputs and all(_is_all(a, attributes, _HANDLES) for a in definition.outputs):
         return False
@@ -284,44 +174,22 @@ def support_of(registry: Registry, op: str) -> Support | None:
         return None
     combinations = tuple(_combinations(registry, definition))
     constrained = _constrained_types(registry, definition)
-    used = {name for c in combinations if c.gpu is not None for name in c.gpu.host_memory_args}
-    support = Support(
-        op=op,
-        version=registry.version,
+    return Support(
+        definition=definition,
         main=_main(constrained, combinations),
         combinations=combinations,
-        overall=extent_of(combinations),
-        types={},
-        named=MappingProxyType({name: _named(registry, definition, name) for name in constrained}),
-        host_memory_args=tuple(
-            a.name for a in (*definition.inputs, *definition.outputs) if a.name in used
-        ),
+        named={name: _named(registry, definition, name) for name in constrained},
     )
-    return replace(
-        support,
-        types=MappingProxyType({name: _types(support, name) for name in constrained}),
-    )
-
-
-def _types(support: Support, attribute: str) -> Mapping[str, TypeSupport]:
-    dtypes = sorted({str(c.values[attribute]) for c in support.combinations})
-    return MappingProxyType({d: extent_of(support.of_type(d, attribute)) for d in dtypes})
 
 
 def _named(registry: Registry, definition: OpDefinition, attribute: str) -> frozenset[Json]:
-    """Return the types that the definition or a kernel names for an attribute."""
-    kernels = usable_kernels(registry, definition.name)
+    kernels = registry.usable_kernels(definition.name)
     by_kernels = {v for k in kernels for v in k.constraints.get(attribute, ())}
     return frozenset(by_kernels.union(definition.attributes[attribute].allowed or ()))
 
 
 def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None:
     """Return the version from which on something holds of an op, up to a given one.
-
-    Args:
-        op: The op type.
-        version: A minor version that there is a table of.
-        holds: What is asked.
 
     Returns:
         A minor version, the oldest of which there is a table where it always held; None where it
@@ -416,8 +284,7 @@ def _share(answers: Iterable[bool]) -> Extent:
 
 
 def _combinations(registry: Registry, definition: OpDefinition) -> Iterator[Combination]:
-    """Walk what an op can be, where there is a kernel for it."""
-    kernels = usable_kernels(registry, definition.name)
+    kernels = registry.usable_kernels(definition.name)
     # Kernels of a label are for nodes that ask for it, which some ops are always made to do.
     labels = ("",) if any(not k.label for k in kernels) else tuple({k.label for k in kernels})
     kernels = tuple(k for k in kernels if k.label in labels)
@@ -468,10 +335,10 @@ def _as_attribute(definition: OpDefinition, name: str, value: Json) -> Json:
 def _constrained_types(registry: Registry, definition: OpDefinition) -> tuple[str, ...]:
     constrained = {
         name
-        for k in usable_kernels(registry, definition.name)
+        for k in registry.usable_kernels(definition.name)
         if not k.label
         for name in k.constraints
-    } or {name for k in usable_kernels(registry, definition.name) for name in k.constraints}
+    } or {name for k in registry.usable_kernels(definition.name) for name in k.constraints}
     return tuple(n for n, a in definition.attributes.items() if a.is_type and n in constrained)
 
 
@@ -486,14 +353,7 @@ def _main(constrained: tuple[str, ...], combinations: Sequence[Combination]) -> 
     return data or constrained
 
 
-def _with_label(kernels: Iterable[Kernel], attributes: Attributes) -> list[Kernel]:
-    value = attributes.get("_kernel")
-    label = value.get("s", "") if isinstance(value, dict) else ""
-    return [k for k in kernels if k.label == label]
-
-
 def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) -> bool:
-    """Return whether the tensors of an argument are all of some types."""
     value = attributes.get(argument.type_attr or argument.type_list_attr, argument.type)
     found = value if isinstance(value, list) else [value]
     return bool(found) and all(isinstance(t, str) and t in types for t in found)

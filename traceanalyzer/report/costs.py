@@ -1,4 +1,4 @@
-"""What ops cost, as the document tells it."""
+"""The cost of ops in the report."""
 
 from __future__ import annotations
 
@@ -15,17 +15,9 @@ if TYPE_CHECKING:
 
     from traceanalyzer.costs import Costs, GainBounds
 
-__all__ = ["copies_of_unknown_size", "gain", "joint_cost", "op_cost", "path_us"]
-
 
 def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) -> Cost:
-    """Return what several ops cost together: a copy from one of them to another counts once.
-
-    Args:
-        rows: Their rows of the op table.
-        copies: The copy table.
-        costs: What ops cost per step; None for what did not run like this.
-    """
+    """Return the cost of several ops; a copy between two of them counts once."""
     touched = copies[
         copies["producer"].isin(rows["op_id"]) | copies["consumer"].isin(rows["op_id"])
     ]
@@ -41,13 +33,7 @@ def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) ->
 
 
 def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None) -> Cost:
-    """Return what one op costs.
-
-    Args:
-        row: Its row of the op table.
-        unmeasured: The ops with copies of unknown size: none of these copies is 0 bytes.
-        costs: As for `joint_cost`.
-    """
+    """Return what one op costs."""
     size = int(row["h2d_bytes"].sum() + row["d2h_bytes"].sum())
     copy_ps = int(row["copy_ps"].sum())
     is_unknown = row["op_id"].iloc[0] in unmeasured
@@ -61,7 +47,7 @@ def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None)
 
 
 def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
-    """Return what moving ops to the device can gain, or None where nothing tells."""
+    """Return what moving ops to the device can gain; None if unknown."""
     bounds = costs.gain(op_ids)
     if bounds is None:
         return None
@@ -74,7 +60,7 @@ def gain(op_ids: Sequence[str], costs: Costs) -> Gain | None:
 
 
 def path_us(op_ids: Sequence[str], costs: Costs) -> float | None:
-    """Return what of the critical path is in ops, per step; or None without steps."""
+    """Return the critical-path time spent in the given ops, per step; None without steps."""
     found = costs.path_ps(op_ids)
     return None if found is None else found / PS_PER_US
 
@@ -86,17 +72,17 @@ def copies_of_unknown_size(copies: pd.DataFrame) -> frozenset[str]:
 
 
 def _note(bounds: GainBounds) -> str | None:
-    """Say what the lower bound leaves out of the time that the device waited."""
+    """Say which GPU wait the lower bound leaves out."""
     reasons = [
         (bounds.others_ps, "in which not every GPU waited"),
         (bounds.copied_ps, "of copies that may only move elsewhere"),
-        (bounds.shared_ps, "in which other ops of the host ran too"),
-        (bounds.unproved_ps, "in which the trace does not prove that they were waited for"),
-        (bounds.own_ps, "that they are taken to cost on the device"),
+        (bounds.shared_ps, "in which other host ops also ran"),
+        (bounds.unproved_ps, "whose attribution the trace does not prove"),
+        (bounds.own_ps, "that the ops may cost on the device"),
         (bounds.beside_ps, "that the input pipeline or another device takes anyway"),
     ]
-    told = [f"{duration_text(ps)} {why}" for ps, why in reasons if ps >= PS_PER_US]
-    return f"the lower bound leaves out {listed(told)}" if told and bounds.high_ps else None
+    parts = [f"{duration_text(ps)} {why}" for ps, why in reasons if ps >= PS_PER_US]
+    return f"the lower bound leaves out {listed(parts)}" if parts and bounds.high_ps else None
 
 
 def _exposed_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
@@ -110,6 +96,6 @@ def _host_us(op_ids: pd.Series[str], costs: Costs | None) -> float | None:
 
 
 def _known_sum(column: pd.Series[int]) -> int | None:
-    """Return the sum of what is known of it; None where nothing is: that is no 0."""
+    """Sum the known values; None if none are known (which is not 0)."""
     known = column.dropna()
     return None if known.empty and len(column) else int(known.sum())

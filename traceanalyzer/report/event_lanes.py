@@ -1,4 +1,4 @@
-"""What happened on each lane of a host: its steps, the streams of its devices, its threads."""
+"""The events of each lane of a host: its steps, the streams of its devices, its threads."""
 
 from __future__ import annotations
 
@@ -19,24 +19,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model import LaneKind
+    from traceanalyzer.model.times import LaneKind
     from traceanalyzer.run import Host
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
-__all__ = ["KINDS", "HostLane", "Names", "host_lanes"]
-
-KINDS: Final = (*(doing.name.lower() for doing in ThreadState), "compute", "copy", "step")
+KINDS: Final = (*(state.name.lower() for state in ThreadState), "compute", "copy", "step")
 """What an event can be: what a thread did, a kernel, a copy, a step."""
 
 _COMPUTE: Final = KINDS.index("compute")
 _COPY: Final = KINDS.index("copy")
 _STEP: Final = KINDS.index("step")
 _WAITING: Final = (int(ThreadState.WAIT), int(ThreadState.CALL))
-_MOST_STEPS: Final = 20_000  # that bear their numbers
+_MOST_STEPS: Final = 20_000  # that are numbered
 
 
 class _Name(NamedTuple):
-    """What an event can be."""
+    """A distinct event."""
 
     name: str | None
     kind: int
@@ -44,10 +42,10 @@ class _Name(NamedTuple):
 
 
 class Names:
-    """What the events of a run are; grows as lanes are gathered."""
+    """The distinct events of a run; grows as lanes are gathered."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Start empty."""
         self.names: list[_Name] = []
 
     def add(self, found: Sequence[_Name]) -> int:
@@ -59,31 +57,18 @@ class Names:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostLane:
-    """A lane and its events, by start.
+    """A lane and its events, by start."""
 
-    Attributes:
-        name: Name of the thread, stream or kind of step.
-        kind: What it is a lane of.
-        start_ps: Starts, int64.
-        end_ps: Ends, int64, none before its start.
-        what: What each event is, a place in `Names`; int64.
-        busy_ps: How long something went on, waiting left out.
-        plane: The plane of the trace that it is on, or None.
-        device: The device whose it is, or None.
-        is_program: Whether it is the program's own thread.
-        shift_ps: What was added to its times.
-    """
-
-    name: str
+    name: str  # of the thread, stream, or kind of step
     kind: LaneKind
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    what: NDArray[np.int64]
-    busy_ps: int
+    what: NDArray[np.int64]  # each an index into `Names.names`
+    busy_ps: int  # waiting left out
     plane: str | None = None
     device: str | None = None
-    is_program: bool = False
-    shift_ps: int = 0
+    is_program: bool = False  # the program's own thread
+    shift_ps: int = 0  # added to its times
 
 
 def host_lanes(host: Host, names: Names) -> list[HostLane]:
@@ -216,7 +201,7 @@ def _named(
 
 
 def _loose_copies(host: Host, names: Names) -> Iterator[HostLane]:
-    """Yield the copies of which only the host tells: they are on no stream."""
+    """Yield the copies that only the host recorded; they are on no stream."""
     copies = host.tables.transfers
     copies = copies[copies["device"].isna()].sort_values("start_ps", kind="stable")
     if copies.empty:
@@ -275,12 +260,9 @@ def _stretches(
     NDArray[np.uint8],
     NDArray[np.int32],
 ]:
-    """Return the segments, those as one that follow on each other without change.
+    """Return the segments, merged if they continue unchanged, as around launches.
 
-    Such as an op's on a device, which its launches cut.
-
-    Returns:
-        First of each lane, one longer; start, end, `ThreadState` and row of each.
+    First of each lane and their number; start, end, `ThreadState`, and row of each.
     """
     goes_on = (lanes.state[1:] == lanes.state[:-1]) & (lanes.row[1:] == lanes.row[:-1])
     goes_on &= lanes.start_ps[1:] == lanes.end_ps[:-1]

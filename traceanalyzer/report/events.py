@@ -1,4 +1,4 @@
-"""What happened when, as the document holds it: every event, or as many as its size allows."""
+"""The timeline of the report: every event, or as many as fit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.model import EventLane, EventTimeline
+from traceanalyzer.model.times import EventLane, EventTimeline
 from traceanalyzer.report.event_lanes import KINDS, HostLane, Names, host_lanes
 from traceanalyzer.report.idle_gaps import idle_gaps
 from traceanalyzer.report.level_of_detail import Events, Kinds, joined_from, threshold, together
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Host
 
-__all__ = ["event_timeline", "marked_findings"]
-
 _MOST_EVENTS: Final = 1_000_000
 _MOST_BYTES: Final = 1_900_000  # of base64, where the page has room for so many
 _MOST_NAMES: Final = 12_000
@@ -33,7 +31,7 @@ _MOST_NAME_BYTES: Final = 450_000  # of base64, for those
 _NAME_LENGTH: Final = 160
 _MOST_LANES: Final = 200  # of threads, and of the rest
 _UNITS_NS: Final = tuple(f * 10**e for e in range(9) for f in (1, 2, 5))
-_MOST_UNITS: Final = 2**31  # of which the run's time is one at most
+_MOST_UNITS: Final = 2**31  # the run is no longer than that
 _SAMPLE: Final = (16, 2048)  # stretches that are packed to see how well the whole would, of rows
 _MARKED_SHARE: Final = 0.4  # of the room, for events of findings that stay by themselves
 _LEVEL: Final = 5
@@ -49,7 +47,7 @@ class _Found(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """What events can be, in columns; the first are named, what stands together is not."""
+    """The distinct events, in columns; merged ones, at the end, have no name."""
 
     name: list[str | None]
     kind: NDArray[np.int64]
@@ -59,12 +57,7 @@ class _Names(NamedTuple):
 
 
 def event_timeline(diagnosis: Diagnosis, most_bytes: int = _MOST_BYTES) -> EventTimeline | None:
-    """Return what happened when; None where nothing did.
-
-    Args:
-        diagnosis: Of the run.
-        most_bytes: How much room the page has left for events, as base64.
-    """
+    """Return the timeline; None without events."""
     run = diagnosis.run
     names = Names()
     gathered = [_Found(host, lane) for host in run.hosts for lane in host_lanes(host, names)]
@@ -102,10 +95,9 @@ def event_timeline(diagnosis: Diagnosis, most_bytes: int = _MOST_BYTES) -> Event
 
 
 def marked_findings(diagnosis: Diagnosis) -> dict[str, str]:
-    """Return the finding that marks each op: of several that which costs most.
+    """Return the finding that marks each op, the most expensive of several.
 
-    What is by design marks none. Where no GPU was used, what a replay finds for one tells more than
-    that there was none.
+    By-design findings mark none. If no GPU was used, the findings for a machine with one say more.
     """
     found = diagnosis.findings
     if not diagnosis.run.gpu_used and diagnosis.on_a_gpu is not None:
@@ -120,7 +112,7 @@ def marked_findings(diagnosis: Diagnosis) -> dict[str, str]:
 
 
 def _shown(gathered: Sequence[_Found]) -> list[_Found]:
-    """Return the lanes that are shown, the busiest where there are too many; in order."""
+    """Return the lanes to show, in order; if too many, the busiest."""
     kept: set[int] = set()
     for is_thread in (True, False):
         own = [k for k, f in enumerate(gathered) if (f.lane.kind == "thread") == is_thread]
@@ -147,7 +139,7 @@ def _joined(lanes: Sequence[HostLane], origin_ps: int) -> Events:
 def _called(
     names: Names, events: Events, finding_of: Mapping[str, str], ops: pd.DataFrame
 ) -> tuple[_Names, NDArray[np.int64]]:
-    """Return what events are, and what each is: of too many the longest are told by name."""
+    """Return the distinct events, of too many the longest by name; and which each event is."""
     took = np.bincount(events.what, events.end_ps - events.start_ps, len(names.names))
     used = np.bincount(events.what, minlength=len(names.names)) > 0
     order = np.argsort(-np.where(used, took, -1.0), kind="stable")
@@ -162,15 +154,15 @@ def _called(
     place = np.full(len(names.names), -1, np.int64)
     place[kept] = np.arange(len(kept))
     place[rest] = len(kept) + code
-    told = [names.names[k] for k in kept.tolist()]
+    named = [names.names[k] for k in kept.tolist()]
     unnamed: list[str | None] = [None] * len(keys)
-    op_names = _op_names(ops, [n.op_id for n in told if n.op_id is not None])
+    op_names = _op_names(ops, [n.op_id for n in named if n.op_id is not None])
     return (
         _Names(
-            name=[None if n.name is None else cut(n.name, _NAME_LENGTH) for n in told] + unnamed,
+            name=[None if n.name is None else cut(n.name, _NAME_LENGTH) for n in named] + unnamed,
             kind=np.concatenate([kind[kept], keys >> 32]).astype(np.int64),
-            op_id=[n.op_id for n in told] + unnamed,
-            op=[None if n.op_id is None else op_names.get(n.op_id) for n in told] + unnamed,
+            op_id=[n.op_id for n in named] + unnamed,
+            op=[None if n.op_id is None else op_names.get(n.op_id) for n in named] + unnamed,
             finding=np.concatenate([finding[kept], (keys & 0xFFFFFFFF) - 1]).astype(np.int64),
         ),
         place[events.what],
@@ -193,12 +185,12 @@ def _unit_ns(events: Events) -> int:
 def _fitted(
     events: Events, called: _Names, unit_ns: int, most_bytes: int
 ) -> tuple[Events, int | None, Kinds]:
-    """Return as many events as there is room for, the threshold, and what they are."""
+    """Return as many events as fit, the threshold below which they are merged, and their kinds."""
     own = Kinds(called.kind, called.finding)
     room = _room(events, unit_ns, most_bytes)
-    # Those that stay have more to tell each than those that go: a first guess.
+    # Events that stay take more room than merged ones: a first guess.
     most = _MOST_EVENTS if len(events.start_ps) <= room else min(_MOST_EVENTS, int(room * 0.8))
-    # What findings are about is what a reader looks for: it stays, unless it is most of all.
+    # Events of findings are never merged, unless they are most of all events.
     is_marked = called.finding[events.what] >= 0
     if np.count_nonzero(is_marked) <= most * _MARKED_SHARE:
         events = events._replace(stays=is_marked)
@@ -216,7 +208,7 @@ def _fitted(
 
 
 def _room(events: Events, unit_ns: int, most_bytes: int) -> int:
-    """Return how many events of this sort there is room for."""
+    """Return how many events like these fit."""
     stretches, rows = _SAMPLE
     n = len(events.start_ps)
     if n <= stretches * rows:
@@ -248,23 +240,23 @@ def _packed(events: Events, unit_ns: int, total: int) -> PackedTable:
 
 
 def _packed_names(called: _Names, kinds: Kinds, findings: Sequence[str]) -> PackedTable:
-    """Pack what events are; of the last, which took least time, only the sort where too many."""
-    told = len(called.name)
-    packed = _packed_first(told, called, kinds, findings)
-    while len(packed.data) > _MOST_NAME_BYTES and told > 1:
-        told = max(1, int(told * 0.95 * _MOST_NAME_BYTES / len(packed.data)))
-        packed = _packed_first(told, called, kinds, findings)
+    """Pack the distinct events; if too many, those that took least time lose their names."""
+    named = len(called.name)
+    packed = _packed_first(named, called, kinds, findings)
+    while len(packed.data) > _MOST_NAME_BYTES and named > 1:
+        named = max(1, int(named * 0.95 * _MOST_NAME_BYTES / len(packed.data)))
+        packed = _packed_first(named, called, kinds, findings)
     return packed
 
 
-def _packed_first(told: int, called: _Names, kinds: Kinds, findings: Sequence[str]) -> PackedTable:
-    unnamed = [None] * (len(kinds.kind) - told)
+def _packed_first(named: int, called: _Names, kinds: Kinds, findings: Sequence[str]) -> PackedTable:
+    unnamed = [None] * (len(kinds.kind) - named)
     return pack(
         {
-            "name": _texts([*called.name[:told], *unnamed]),
+            "name": _texts([*called.name[:named], *unnamed]),
             "kind": Texts(kinds.kind, KINDS),
-            "op_id": _texts([*called.op_id[:told], *unnamed]),
-            "op": _texts([*called.op[:told], *unnamed]),
+            "op_id": _texts([*called.op_id[:named], *unnamed]),
+            "op": _texts([*called.op[:named], *unnamed]),
             "finding_id": Texts(kinds.finding, findings),
         },
         len(kinds.kind),

@@ -1,4 +1,4 @@
-"""The causes in the terminal: their list, and the page of one, which is its module's docstring."""
+"""The causes in the terminal: their list, and the page of one (its module's docstring)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,12 @@ if TYPE_CHECKING:
 
     from traceanalyzer.causes import Cause
 
-__all__ = [
-    "NoDocumentationError",
-    "UnknownCauseError",
-    "find_cause",
-    "list_json",
-    "page_json",
-    "print_cause",
-    "print_causes",
-    "print_terms",
-    "terms",
-]
-
 _SUGGESTED: Final = 3
 _LIKENESS: Final = 0.5
 _TEXT_WIDTH: Final = 100  # characters; longer lines are hard to read on wide terminals
 _HEADING: Final = re.compile(r"#+ +(.*)")
 _ITEM: Final = re.compile(r"([-*]|\d+\.) +")
+_ITEM_START: Final = re.compile(r"\n(?=(?:[-*]|\d+\.) )")
 _CODE_INDENT: Final = "    "
 
 
@@ -48,19 +37,14 @@ class UnknownCauseError(TraceAnalyzerError):
 
 
 class NoDocumentationError(TraceAnalyzerError):
-    """Python has dropped the docstrings that the pages are."""
+    """Python runs without docstrings, which the pages are made of."""
 
 
 def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
     """Return a cause by its name.
 
-    Args:
-        name: The cause's id, as reports have it: in any case, with hyphens or underscores, with or
-            without its closer name (`no_gpu_visible/hidden_by_env`).
-        causes: All causes.
-
     Raises:
-        UnknownCauseError: None is called so; the message names those that are called alike.
+        UnknownCauseError: There is none; the message names similar ones.
     """
     by_id = {cause.id: cause for cause in causes}
     wanted = re.sub(r"[\s-]+", "_", name.strip().lower()).partition("/")[0]
@@ -68,7 +52,7 @@ def find_cause(name: str, causes: Sequence[Cause]) -> Cause:
         return by_id[wanted]
     msg = f"there is no cause {name!r}; "
     alike = _alike(wanted, by_id)
-    msg += f"like it: {', '.join(alike)}" if alike else "`traceanalyzer explain` lists all"
+    msg += f"similar: {', '.join(alike)}" if alike else "`traceanalyzer explain` lists all"
     raise UnknownCauseError(msg)
 
 
@@ -88,12 +72,7 @@ def page_json(cause: Cause) -> dict[str, Any]:
 
 
 def print_causes(causes: Sequence[Cause], console: Console) -> None:
-    """Print the list of causes with their titles.
-
-    Args:
-        causes: All causes.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print the list of causes with their titles."""
     words = Words(console)
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     grid.add_column("Cause", overflow="fold", no_wrap=console.width >= _TEXT_WIDTH // 2)
@@ -101,15 +80,11 @@ def print_causes(causes: Sequence[Cause], console: Console) -> None:
     for cause in causes:
         grid.add_row(words(cause.id), words.prose(cause.title))
     console.print(grid)
-    console.print(words("The page of one: traceanalyzer explain CAUSE", QUIET))
+    console.print(words("For one of them: traceanalyzer explain CAUSE", QUIET))
 
 
 def print_cause(cause: Cause, console: Console) -> None:
     """Print the page of a cause: what it detects, why it happens, what to do, how sure it is.
-
-    Args:
-        cause: The cause.
-        console: Where to print; its width decides how lines break.
 
     Raises:
         NoDocumentationError: Python runs without docstrings.
@@ -125,12 +100,7 @@ def terms() -> dict[str, str]:
 
 
 def print_terms(glossary: dict[str, str], console: Console) -> None:
-    """Print the glossary.
-
-    Args:
-        glossary: Each term with its meaning.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print the glossary."""
     words = Words(console)
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     grid.add_column(no_wrap=True, style="bold")
@@ -166,7 +136,7 @@ def _page(cause: Cause, words: Words) -> Iterator[RenderableType]:
 
 
 def _blocks(documentation: str) -> Iterator[list[str]]:
-    """Walk the paragraphs of a docstring, in lines; a heading is one of its own."""
+    """Yield the paragraphs of a docstring, in lines; each heading by itself."""
     for paragraph in re.split(r"\n(?:[ \t]*\n)+", documentation.strip()):
         lines = paragraph.splitlines()
         while lines and _HEADING.fullmatch(lines[0]):
@@ -176,39 +146,19 @@ def _blocks(documentation: str) -> Iterator[list[str]]:
 
 
 def _paragraph(lines: Sequence[str], words: Words) -> Iterator[RenderableType]:
-    """Walk what stands in one paragraph: prose, items of a list, lines of code."""
-    for kind, part in _parts(lines):
-        if kind == "code":
-            for line in part:
-                yield Padding(words(line, "bold"), (0, 0, 0, len(_CODE_INDENT)))
-        elif kind == "item":
-            yield Padding(words.prose(" ".join(part)), (0, 0, 0, 2))
-        else:
-            yield words.prose(" ".join(part))
-
-
-def _parts(lines: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    kind, part = "", list[str]()
-    for line in lines:
-        if line.startswith(_CODE_INDENT) and kind != "item":
-            now, starts = "code", kind != "code"
-        elif _ITEM.match(line):
-            now, starts = "item", True
-        elif kind == "item" and line.startswith(" "):
-            now, starts = "item", False
-        else:
-            now, starts = "prose", kind != "prose"
-        if starts and part:
-            yield kind, part
-            part = []
-        kind = now
-        part.append(line.removeprefix(_CODE_INDENT) if now == "code" else line.strip())
-    if part:
-        yield kind, part
+    """Yield the code lines, the list items, or the prose of a paragraph."""
+    if all(line.startswith(_CODE_INDENT) for line in lines):
+        for line in lines:
+            code = words(line.removeprefix(_CODE_INDENT), "bold")
+            yield Padding(code, (0, 0, 0, len(_CODE_INDENT)))
+        return
+    for part in _ITEM_START.split("\n".join(lines)):
+        prose = words.prose(part)
+        yield Padding(prose, (0, 0, 0, 2)) if _ITEM.match(part) else prose
 
 
 def _alike(wanted: str, ids: dict[str, Cause]) -> list[str]:
-    """Return the ids that look like a name, or have it or one of its words in them."""
+    """Return the ids that are similar to a name, or share a word with it."""
     found = get_close_matches(wanted, ids, n=_SUGGESTED, cutoff=_LIKENESS)
     parts = {part for part in wanted.split("_") if len(part) > 2}  # noqa: PLR2004 - `no`, `of`
     shared = [id_ for id_ in ids if parts & {*id_.split("_")}]

@@ -1,4 +1,4 @@
-"""The largest stretches in which a device ran nothing, and what it waited for."""
+"""The longest idle intervals of devices, and what they waited for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.model import IdleGap
+from traceanalyzer.model.times import IdleGap
 from traceanalyzer.report.text import copy_words, op_label
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.thread_activity import DEVICE_LANE, ThreadState
+from traceanalyzer.tables.step_kinds import main_steps
+from traceanalyzer.tables.thread_activity import ThreadState
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.timeline.walk import program_lane
 from traceanalyzer.units import PS_PER_US
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.device_work import DeviceWork
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["idle_gaps"]
-
 _MAX_GAPS: Final = 50
 _LEAST_SHARE: Final = 0.1  # of a gap: an op that took less does not explain it
 _RUNS: Final = (Phase.COMPUTE, Phase.COPY)
@@ -32,7 +31,7 @@ _WAITS: Final = (ThreadState.WAIT, ThreadState.CALL)
 
 
 class _Found(NamedTuple):
-    """A gap before it is told: whose it is, from when to when, and what it waited for."""
+    """A gap: its device, when it was, and what the device did."""
 
     host: Host
     device: int  # among those of the host that ran kernels, -1 for the program
@@ -44,13 +43,7 @@ class _Found(NamedTuple):
 def idle_gaps(
     run: Run, origin_ps: int, finding_of: Mapping[str, str]
 ) -> tuple[tuple[IdleGap, ...], int]:
-    """Return the largest gaps, and how many there are.
-
-    Args:
-        run: The run.
-        origin_ps: Its first event.
-        finding_of: The finding that each op is part of, where one is marked.
-    """
+    """Return the largest gaps, and how many there are; `finding_of` maps ops to findings."""
     found: list[_Found] = []
     total = 0
     for host in run.hosts:
@@ -66,22 +59,22 @@ def idle_gaps(
     found = sorted(found, key=lambda gap: gap.start_ps - gap.end_ps)[:_MAX_GAPS]
     ran = _ordered(found)
     steps = {host.name: _steps(host) for host in run.hosts}
-    told = []
+    gaps = []
     for gap in found:
         around = _around(gap, ran.get((gap.host.name, gap.device)))
         step = _step_at(steps[gap.host.name], gap.start_ps)
-        told.append(_told(gap, origin_ps, finding_of, step, around))
-    return tuple(told), total
+        gaps.append(_gap(gap, origin_ps, finding_of, step, around))
+    return tuple(gaps), total
 
 
 def _idle(parts: Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the stretches of parts in which the device ran nothing."""
+    """Return the idle intervals of a device."""
     idle = ~np.isin(parts.phase, _RUNS)
     return _runs_of(parts.start_ps[idle], parts.end_ps[idle])
 
 
 def _waiting(host: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the stretches in which the program's thread waited for others."""
+    """Return the intervals in which the program's thread waited for others."""
     lanes = host.tables.threads
     lane = program_lane(lanes)
     if lanes is None or lane == DEVICE_LANE:
@@ -94,7 +87,7 @@ def _waiting(host: Host) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 def _runs_of(
     start: NDArray[np.int64], end: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return stretches, those that follow on each other as one; they are in order of time."""
+    """Return intervals, adjacent ones merged; they are in order of time."""
     if not len(start):
         return start, end
     is_first = np.concatenate([[True], start[1:] > end[:-1]])
@@ -112,7 +105,7 @@ def _largest(
         yield _Found(host, device, int(start[k]), int(end[k]), parts)
 
 
-def _told(
+def _gap(
     gap: _Found,
     origin_ps: int,
     finding_of: Mapping[str, str],
@@ -141,7 +134,7 @@ def _told(
 
 
 class _Wait(NamedTuple):
-    """What a gap waited for: a phase, and the row of an op in it, -1 for none worth naming."""
+    """What a gap waited for: a phase, and the row of an op, or -1."""
 
     phase: str | None = None
     phase_ps: int = 0
@@ -150,7 +143,7 @@ class _Wait(NamedTuple):
 
 
 def _waited_for(gap: _Found) -> _Wait:
-    """Return the phase that most of a gap was, and the op that took most of that."""
+    """Return the longest phase of a gap, and the op that took most of it."""
     parts = gap.parts
     low = int(np.searchsorted(parts.end_ps, gap.start_ps, side="right"))
     high = int(np.searchsorted(parts.start_ps, gap.end_ps))
@@ -161,7 +154,7 @@ def _waited_for(gap: _Found) -> _Wait:
     by_phase = np.bincount(parts.phase[low:high], took, max(Phase) + 1)
     phase = int(by_phase.argmax())
     found = _Wait(Phase(phase).name.lower(), int(by_phase[phase]))
-    # The op is one of that phase: what merely stood on the way to it explains less of the gap.
+    # The op is one of that phase: ops of other phases explain less of the gap.
     named = (parts.row[low:high] >= 0) & (parts.phase[low:high] == phase)
     if not named.any():
         return found
@@ -190,20 +183,13 @@ def _steps(host: Host) -> _Steps:
 
 
 def _step_at(steps: _Steps, at_ps: int) -> str | None:
-    """Name the step that a moment is in, of several that began last; between two, none."""
+    """Return the label of the step at a moment; of overlapping steps, the last that began."""
     last = int(np.searchsorted(steps.start_ps, at_ps, side="right")) - 1
     return steps.label[last] if last >= 0 and at_ps < steps.end_ps[last] else None
 
 
 class _Work(NamedTuple):
-    """What ran on a device, in two orders; indices into the host's device work.
-
-    Attributes:
-        by_start: By when it began.
-        start_ps: When that was, rising.
-        by_end: By when it ended.
-        end_ps: When that was, rising.
-    """
+    """What ran on a device, in two orders; indices into the host's device work."""
 
     by_start: NDArray[np.int64]
     start_ps: NDArray[np.int64]

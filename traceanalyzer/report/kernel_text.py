@@ -18,19 +18,12 @@ if TYPE_CHECKING:
     from traceanalyzer.kernel_answers import KernelAnswer
     from traceanalyzer.placement.support import Change, Extent, TypeSupport
 
-__all__ = ["print_answer"]
-
 _QUIET: Final = "dim"
 _SAID: Final[Mapping[Extent, str]] = {"all": "yes", "some": "depends", "none": "no"}
 
 
 def print_answer(answer: KernelAnswer, console: Console) -> None:
-    """Print which kernels an op has.
-
-    Args:
-        answer: What was found.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print which kernels an op has."""
     for part in _parts(answer):
         console.print(part)
 
@@ -50,7 +43,7 @@ def _verdict(answer: KernelAnswer) -> str:
     """Return the answer in a sentence."""
     of = f"for {answer.dtype}" if answer.dtype else ""
     if answer.overall.cpu == answer.overall.gpu == "none":
-        return "no kernel that can be used, for any device"
+        return "no usable kernel, for any device"
     if answer.overall.gpu == "none":
         return "no GPU kernel, whatever the type: TensorFlow runs it on the CPU"
     has_some = answer.since is not None
@@ -62,12 +55,10 @@ def _verdict(answer: KernelAnswer) -> str:
     elif answer.dtype is not None and answer.dtype in answer.depends:
         said += " in some cases"
     if answer.computed_on_host:
-        return (
-            f"{said}, but it has all data in host memory: placed on the GPU, computed on the host"
-        )
+        return f"{said}, but with all data in host memory: placed on the GPU, computed on the host"
     on_host = _computed_on_host(answer)
     if answer.dtype is None and on_host:
-        said += f"; for {' and '.join(on_host)} it is computed on the host all the same"
+        said += f"; for {' and '.join(on_host)} it is still computed on the host"
     return said
 
 
@@ -93,7 +84,7 @@ def _table(answer: KernelAnswer) -> Grid:
         (name, ", ".join(dtypes), support)
         for name, types in answer.attributes.items()
         for dtypes, support in _alike(types)
-    ] or [("", "any that it takes", answer.overall)]
+    ] or [("", "any", answer.overall)]
     for name, dtypes, support in rows:
         cells = [dtypes, _SAID[support.cpu], _on_gpu(support)]
         grid.add_row(*map(Text, [name, *cells] if several else cells))
@@ -130,14 +121,14 @@ def _facts(answer: KernelAnswer) -> Iterator[Text]:
     for change in answer.changes:
         yield Text(f"Changed in {change.version}: ", style=_QUIET) + Text(_changed(change))
     if not answer.changes:
-        yield Text("Changed: ", style=_QUIET) + Text("in no version that there is a table of")
+        yield Text("Unchanged in all covered versions", style=_QUIET)
 
 
 def _changed(change: Change) -> str:
     if change.what == "op":
-        return "the op came" if change.gained else "the op went"
+        return "op added" if change.gained else "op removed"
     if change.what == "kernel":
-        return f"{'first' if change.gained else 'no more'} {change.device} kernels"
+        return f"{'first' if change.gained else 'no longer any'} {change.device} kernels"
     said = []
     if change.gained:
         said.append("added " + ", ".join(change.gained))

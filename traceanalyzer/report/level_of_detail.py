@@ -1,8 +1,8 @@
-"""Fewer events that look the same: short ones that follow on each other stand together as one.
+"""Merge short events, so that the timeline looks the same with fewer of them.
 
-Which stand together is told by a threshold: both last less than it, the second begins less than it
-after the first has ended, on the same lane and in the same stretch of at most four thresholds. So
-no event is left out, no place moves by more than that, and what is long stays as it is.
+Two events are merged if both are shorter than a threshold, the second begins less than that after
+the first ended, and both are on the same lane and in the same interval of at most four thresholds.
+So no event is left out, none moves further than that, and long ones stay as they are.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-__all__ = ["Events", "Kinds", "joined_from", "threshold", "together"]
 
 # Thresholds in picoseconds: 2, 3, 4, 6, 8, 12 ... times the half of the first.
 _FINEST: Final = 1024
@@ -31,35 +29,21 @@ _LONGEST: Final = 1 << 46  # 70 seconds: all that is longer counts as that long
 
 
 class Events(NamedTuple):
-    """Events by lane, and within a lane by start.
+    """Events by lane, and within a lane by start."""
 
-    Attributes:
-        begin: First event of each lane, one longer; int64.
-        start_ps: Starts, int64.
-        end_ps: Ends, int64, none before its start.
-        what: What each is, an index into `Kinds`; int64.
-        number: How many events each stands for, int64.
-        stays: Which are to stay by themselves, bool.
-    """
-
-    begin: NDArray[np.int64]
+    begin: NDArray[np.int64]  # first event of each lane, and the number of events
     start_ps: NDArray[np.int64]
     end_ps: NDArray[np.int64]
-    what: NDArray[np.int64]
-    number: NDArray[np.int64]
-    stays: NDArray[np.bool_]
+    what: NDArray[np.int64]  # each an index into `Kinds`
+    number: NDArray[np.int64]  # how many events each stands for
+    stays: NDArray[np.bool_]  # which are never merged
 
 
 class Kinds(NamedTuple):
-    """What events can be.
+    """What events can be."""
 
-    Attributes:
-        kind: The kind of each, below 256; int64.
-        finding: The finding that it is part of, -1 for none; int64.
-    """
-
-    kind: NDArray[np.int64]
-    finding: NDArray[np.int64]
+    kind: NDArray[np.int64]  # below 256
+    finding: NDArray[np.int64]  # -1 for none
 
 
 def joined_from(events: Events) -> NDArray[np.uint8]:
@@ -82,10 +66,6 @@ def joined_from(events: Events) -> NDArray[np.uint8]:
 def threshold(joined: NDArray[np.uint8], most: int) -> int:
     """Return the least threshold that leaves at most so many events, or the largest there is.
 
-    Args:
-        joined: As from `joined_from`.
-        most: How many.
-
     Returns:
         Picoseconds, a power of two or three halves of one.
     """
@@ -96,11 +76,6 @@ def threshold(joined: NDArray[np.uint8], most: int) -> int:
 
 def together(events: Events, below_ps: int, kinds: Kinds) -> tuple[Events, Kinds]:
     """Put short events together.
-
-    Args:
-        events: The events.
-        below_ps: The threshold.
-        kinds: What they are.
 
     Returns:
         The fewer events, and what they are: events of one and the same remain what they were.
@@ -123,7 +98,7 @@ def together(events: Events, below_ps: int, kinds: Kinds) -> tuple[Events, Kinds
 
 
 def _joined(events: Events, below_ps: int) -> NDArray[np.bool_]:
-    """Tell for each event but the first whether it stands with the one before."""
+    """Return for each event but the first whether it is merged with the previous one."""
     start, end = events.start_ps, events.end_ps
     is_short = (end - start < below_ps) & ~events.stays
     stretch = start >> (below_ps.bit_length() - 1 + _STRETCH)

@@ -1,18 +1,18 @@
-"""What the report says of memory: each allocator's peak, what held it, and what needs attention."""
+"""Memory in the report: each allocator's peak, what held it, and what needs attention."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.format import percent_text, size_text
-from traceanalyzer.model import (
+from traceanalyzer.model.resources import (
     AllocatorMemory,
     Memory,
     MemoryGrowth,
     MemoryHolder,
     MemoryPeak,
-    Table,
 )
+from traceanalyzer.report.convert import in_us, table, to_record
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.memory.use import AllocatorUse, Peak
     from traceanalyzer.run import Host, Run
 
-__all__ = ["memory"]
-
 _MAX_HOLDERS: Final = 50
 _MAX_STEPS: Final = 500
 _NEARLY_FULL: Final = 0.9
@@ -35,73 +33,42 @@ _LEAST_SHARE: Final = 1e-6  # a smaller one is rounded away
 
 
 def memory(run: Run) -> Memory | None:
-    """Return what the allocators of a run's hosts had in use, or None where no record tells."""
-    told = [(host, use) for host in run.hosts for use in host.memory]
-    if not told:
+    """Return what the allocators of a run's hosts had in use; None without records."""
+    uses = [(host, use) for host in run.hosts for use in host.memory]
+    if not uses:
         return None
     origin_ps = min(host.start_ps for host in run.hosts)
-    ops = _Ops(run, [use for _, use in told])
+    ops = _Ops(run, [use for _, use in uses])
     names = sum(int(host.tables.allocations["allocator"].nunique()) for host in run.hosts)
     return Memory(
         remarks=tuple(
-            remark for host, use in told for remark in _remarks(use, _called(host, use, run))
+            remark for host, use in uses for remark in _remarks(use, _called(host, use, run))
         ),
-        allocators=tuple(_allocator(host, use, origin_ps, ops) for host, use in told),
-        allocators_total=names if names > len(told) else None,
+        allocators=tuple(_allocator(host, use, origin_ps, ops) for host, use in uses),
+        allocators_total=names if names > len(uses) else None,
     )
 
 
 def _allocator(host: Host, use: AllocatorUse, origin_ps: int, ops: _Ops) -> AllocatorMemory:
-    timeline, steps = use.timeline, use.steps
-    return AllocatorMemory(
+    timeline, steps = in_us(use.timeline, origin_ps), in_us(use.steps, origin_ps)
+    return to_record(
+        AllocatorMemory,
+        use,
         host=host.name,
-        allocator=use.allocator,
-        kind=use.kind,
         device=None if use.device is None else placement_of_device(use.device),
-        records=use.records,
-        limit_bytes=use.limit_bytes,
-        highest_bytes=use.highest_bytes,
         peak=None if use.peak is None else _peak(use.peak, use.limit_bytes, origin_ps, ops),
-        timeline=Table(
-            columns=("at_us", "bytes"),
-            rows=tuple(
-                zip(
-                    ((timeline["at_ps"] - origin_ps) / PS_PER_US).tolist(),
-                    timeline["bytes"].tolist(),
-                    strict=True,
-                )
-            ),
-            total_rows=use.records,
-        ),
-        steps=Table(
-            columns=("step", "start_us", "peak_bytes", "end_bytes"),
-            rows=tuple(
-                zip(
-                    steps["step"].tolist(),
-                    ((steps["start_ps"] - origin_ps) / PS_PER_US).tolist(),
-                    steps["peak_bytes"].tolist(),
-                    steps["end_bytes"].tolist(),
-                    strict=True,
-                )
-            )[:_MAX_STEPS],
-            total_rows=len(steps),
-        ),
+        timeline=table(timeline[["at_us", "bytes"]], total_rows=use.records),
+        steps=table(steps[["step", "start_us", "peak_bytes", "end_bytes"]], _MAX_STEPS),
         growth=None if use.growth is None else _growth(use.growth, ops),
     )
 
 
 def _peak(peak: Peak, limit_bytes: int | None, origin_ps: int, ops: _Ops) -> MemoryPeak:
-    return MemoryPeak(
+    return to_record(
+        MemoryPeak,
+        peak,
         at_us=(peak.at_ps - origin_ps) / PS_PER_US,
-        bytes=peak.bytes,
         share=_share(peak.bytes, limit_bytes),
-        named_bytes=peak.named_bytes,
-        unnamed_bytes=peak.unnamed_bytes,
-        before_bytes=peak.before_bytes,
-        reserved_bytes=peak.reserved_bytes,
-        unaccounted_bytes=peak.unaccounted_bytes,
-        rounding_bytes=peak.rounding_bytes,
-        available_bytes=peak.available_bytes,
         fragmentation_share=peak.fragmentation,
         holders=ops.holders(peak.holders),
         holders_total=len(peak.holders) if len(peak.holders) > _MAX_HOLDERS else None,
@@ -109,22 +76,22 @@ def _peak(peak: Peak, limit_bytes: int | None, origin_ps: int, ops: _Ops) -> Mem
 
 
 def _growth(growth: Growth, ops: _Ops) -> MemoryGrowth:
-    return MemoryGrowth(
-        steps=growth.steps,
-        first_bytes=growth.first_bytes,
-        last_bytes=growth.last_bytes,
-        bytes_per_step=growth.bytes_per_step,
+    return to_record(
+        MemoryGrowth,
+        growth,
         holders=ops.holders(growth.holders),
         holders_total=len(growth.holders) if len(growth.holders) > _MAX_HOLDERS else None,
     )
 
 
 class _Ops:
-    """What the op table says of the ops that hold memory."""
+    """Types and source lines of the ops that hold memory."""
 
-    def __init__(self, run: Run, told: Iterable[AllocatorUse]) -> None:
-        held = [part.holders for use in told for part in (use.peak, use.growth) if part is not None]
-        keys = {op_id for groups in held for op_id in groups["op_id"].head(_MAX_HOLDERS)}
+    def __init__(self, run: Run, uses: Iterable[AllocatorUse]) -> None:
+        parts = [
+            part.holders for use in uses for part in (use.peak, use.growth) if part is not None
+        ]
+        keys = {op_id for groups in parts for op_id in groups["op_id"].head(_MAX_HOLDERS)}
         ops = run.ops[run.ops["op_id"].isin(keys)]
         places = zip(shown_files(ops["source_file"], run), ops["source_line"], strict=True)
         self._known = {
@@ -144,7 +111,7 @@ class _Ops:
 
 
 def _share(part: int, limit_bytes: int | None) -> float | None:
-    """Return a share, unless what is said contradicts itself; what is little is not nothing."""
+    """Return a share; None if it is impossible. A small one is not rounded to 0."""
     if not limit_bytes or part > limit_bytes:
         return None
     return max(part / limit_bytes, _LEAST_SHARE) if part else 0.0
@@ -155,27 +122,26 @@ def _called(host: Host, use: AllocatorUse, run: Run) -> str:
 
 
 def _remarks(use: AllocatorUse, name: str) -> Iterator[str]:
-    """Walk what needs attention."""
     peak, growth = use.peak, use.growth
     if peak is not None:
         share = _share(peak.bytes, use.limit_bytes)
         if use.kind == "device" and share is not None and share >= _NEARLY_FULL:
             yield (
                 f"{name} was {percent_text(share)} full at its peak ({size_text(peak.bytes)} of "
-                f"{size_text(use.limit_bytes or 0)}): what needs more than the rest ends in "
+                f"{size_text(use.limit_bytes or 0)}). Larger allocations fail with "
                 "ResourceExhausted."
             )
         if peak.unaccounted_bytes:
             lost = "allocations" if peak.unaccounted_bytes > 0 else "deallocations"
             yield (
-                f"The records of {name} do not add up: {lost} of "
-                f"{size_text(abs(peak.unaccounted_bytes))} before its peak are not in the trace."
+                f"Some records of {name} are missing from the trace: {lost} of "
+                f"{size_text(abs(peak.unaccounted_bytes))} before its peak."
             )
     if growth is not None:
         first = growth.holders["op_name"].iloc[0] if len(growth.holders) else None
         most = f"; most of it belongs to {first}" if first else ""
         yield (
-            f"{name} had more in use at the end of each of {growth.steps} steps than at the end of "
-            f"the one before, {size_text(growth.bytes_per_step)} a step{most}: something is kept "
-            "from step to step, and if that goes on a long run reaches the limit."
+            f"Memory in use of {name} grew in each of {growth.steps} steps, by "
+            f"{size_text(growth.bytes_per_step)} per step{most}. Something is kept from step to "
+            "step; a long run may reach the limit."
         )

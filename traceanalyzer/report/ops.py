@@ -1,4 +1,4 @@
-"""The ops of a run as two tables: the dearest to be read, and every op to be searched."""
+"""The ops of a run as two tables: the most expensive to read, and all to search."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import PackedTable
     from traceanalyzer.run import Run
 
-__all__ = ["all_ops", "dearest_ops", "pack_ops"]
-
 _STEPS_PER_US: Final = 1000  # times are kept in nanoseconds
 _MAX_OPS: Final = 500  # rows of each of the two halves of the table that is read
 _MAX_ROWS: Final = 50_000  # rows of the table that is searched
@@ -32,21 +30,8 @@ _MAX_BYTES: Final = 1_900_000  # of it in a page of five megabytes
 _LONGEST: Final = (240, 96, 64)
 
 _TEXTS: Final = (
-    "op_id",
-    "name",
-    "type",
-    "placement",
-    "cause",
-    "certainty",
-    "findings",
-    "device",
-    "host",
-    "function",
-    "role",
-    "in_input_pipeline",
-    "is_eager",
-    "input_types",
-    "requested_device",
+    *("op_id", "name", "type", "placement", "cause", "certainty", "findings", "device", "host"),
+    *("function", "role", "in_input_pipeline", "is_eager", "input_types", "requested_device"),
     "source",
 )
 _AS_RECORDED: Final = (
@@ -54,21 +39,15 @@ _AS_RECORDED: Final = (
     *("input_types", "requested_device"),
 )
 _COUNTS: Final = ("occurrences", "kernels", "h2d_bytes", "d2h_bytes")
-_TIMES: Final = (
-    "host_self_us",
-    "host_nested_us",
-    "exposed_us",
-    "kernel_us",
-    "copy_us",
-)
+_TIMES: Final = ("host_self_us", "host_nested_us", "exposed_us", "kernel_us", "copy_us")
 _DIGITS: Final = re.compile(r"\d+")
 
 
 # --- to be read ----------------------------------------------------------------------------
 
 
-def dearest_ops(run: Run) -> pd.DataFrame:
-    """Cut the op table to its dearest rows: those on the CPU by host time, the rest by any time."""
+def most_expensive_ops(run: Run) -> pd.DataFrame:
+    """Return the most expensive ops on the CPU, by host time, and of the others, by any time."""
     ops = run.ops
     on_cpu = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
     ranked = ops.loc[_time(ops).sort_values(ascending=False, kind="stable").index]
@@ -100,10 +79,9 @@ def all_ops(diagnosis: Diagnosis) -> PackedTable | None:
           called on the same thread: mostly none, which takes less room than the sum of both),
           ``exposed_us``, ``kernel_us`` and ``copy_us``. All figures are of the whole run.
 
-    The texts of a column but ``op_id`` stand in the order in which a reader would sort them, so
-    that rows can be sorted by the places of their texts. Rows are in the order in which they are
-    worth reading: the CPU-placed ops that the GPU waited for longest, then the others by host and
-    kernel time.
+    The texts of a column, except ``op_id``, are in reading order, so that rows can be sorted by the
+    indices of their texts. Rows: the CPU-placed ops by GPU wait, then the others by host and kernel
+    time.
     """
     run = diagnosis.run
     if run.ops.empty:
@@ -119,8 +97,8 @@ def all_ops(diagnosis: Diagnosis) -> PackedTable | None:
         frame[name] = np.where(shown[name], "yes", "no")
     frame["source"] = _sources(shown, run)
     none = ("", "", "")
-    told = [causes.get(op_id, none) for op_id in shown["op_id"]]
-    frame[["cause", "certainty", "findings"]] = pd.DataFrame(told, index=frame.index)
+    known = [causes.get(op_id, none) for op_id in shown["op_id"]]
+    frame[["cause", "certainty", "findings"]] = pd.DataFrame(known, index=frame.index)
     return pack_ops(frame, len(ops))
 
 
@@ -129,10 +107,6 @@ def pack_ops(frame: pd.DataFrame, total_rows: int) -> PackedTable:
 
     Where they take more, long texts are cut shorter; then of the last rows as many are left out as
     are too many.
-
-    Args:
-        frame: The columns that `all_ops` names, in any order; null where unknown.
-        total_rows: How many ops there are.
     """
     numbers = {name: (_plain(frame[name]), 1) for name in _COUNTS}
     numbers |= {name: (_plain(frame[name]), _STEPS_PER_US) for name in _TIMES}
@@ -222,17 +196,17 @@ def _causes(
     findings: Sequence[Finding], unexplained: Iterable[str]
 ) -> dict[str, tuple[str, str, str]]:
     """Tell each op's causes, their certainties and the findings' ids."""
-    told: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for finding in findings:
         of_itself = (finding.cause, finding.certainty, finding.id)
         for op_id in finding.op_ids:
-            told[op_id].append(of_itself)
+            found[op_id].append(of_itself)
         dragged = (f"dragged_along_by_{finding.cause}", *of_itself[1:])
         for op_id in finding.dragged_along:
-            told[op_id].append(dragged)
+            found[op_id].append(dragged)
     joined: dict[str, tuple[str, str, str]] = {
         op_id: (" | ".join(c), " | ".join(s), " | ".join(i))
-        for op_id, several in told.items()
+        for op_id, several in found.items()
         for c, s, i in [zip(*several, strict=True)]
     }
     for op_id in unexplained:

@@ -7,7 +7,7 @@ as ``deflate``, and base64 around that:
 - the header, JSON, padded with spaces so that it ends at a multiple of eight:
   ``{"rows": N, "columns": [{"name", "type", "per", "offset", "delta", "texts"}]}``;
 - each column, little-endian, ``type`` one of ``u1``, ``u2``, ``u4`` and ``f8``, padded with zeros
-  to a multiple of eight. The bytes of a column stand in planes: the first of every value, then the
+  to a multiple of eight. The bytes of a column are in planes: the first of every value, then the
   second of every value, and so on, which deflates better. With ``delta`` each value but the first
   is what is added to the one before, modulo the type.
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Numbers", "Texts", "codes", "pack", "unpack"]
-
 _ALIGNMENT: Final = 8
 _LEVEL: Final = 7
 _EXACT: Final = 2**53  # whole numbers up to here are exact as floating-point ones
@@ -48,43 +46,25 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A column of numbers.
+    """A column of numbers."""
 
-    Attributes:
-        values: Of any numeric dtype; NaN stands for None.
-        per: How many steps make one, such as 1000 for microseconds with three decimals; values
-            between two steps are rounded.
-        delta: Whether values mostly rise by little, as times do.
-    """
-
-    values: NDArray[Any]
-    per: float = 1
-    delta: bool = False
+    values: NDArray[Any]  # NaN is None
+    per: float = 1  # steps of one unit, e.g. 1000 for three decimals; values are rounded to steps
+    delta: bool = False  # store differences: for values that mostly rise by little, as times do
 
 
 @dataclass(frozen=True, eq=False)
 class Texts:
-    """A column of texts.
+    """A column of texts."""
 
-    Attributes:
-        codes: For each row the place of its text, below 0 for None.
-        texts: The texts.
-    """
-
-    codes: NDArray[Any]
+    codes: NDArray[Any]  # index of the text of each row; below 0 for None
     texts: Sequence[str]
 
 
 def pack(
     columns: Mapping[str, Numbers | Texts], total_rows: int, *, level: int = _LEVEL
 ) -> PackedTable:
-    """Returns columns of one length as a table of the document.
-
-    Args:
-        columns: The columns by name, in order.
-        total_rows: How many rows there are where these were cut from more.
-        level: How hard zlib tries: 5 takes half the time of 7 and 2 % more room.
-    """
+    """Return columns of one length as a table of the document."""
     heads, bodies, rows = [], [], 0
     for name, column in columns.items():
         raw, head = _texts(column) if isinstance(column, Texts) else _numbers(column)
@@ -100,7 +80,7 @@ def pack(
 
 
 def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
-    """Returns the columns of a packed table.
+    """Return the columns of a packed table.
 
     Raises:
         TraceFormatError: The data is damaged.
@@ -109,7 +89,7 @@ def unpack(table: PackedTable) -> dict[str, list[str | float | None]]:
 
 
 def codes(table: PackedTable) -> dict[str, NDArray[np.int64]]:
-    """Returns the columns of a packed table as whole numbers, quickly: texts by their places.
+    """Return the columns of a packed table as whole numbers, quickly: texts by their places.
 
     They are in steps (`Numbers.per`); none is unknown, but for texts, where that is -1.
 
@@ -125,7 +105,7 @@ def _opened(
     try:
         return {head["name"]: read(raw, head) for head, raw in _columns(table.data)}
     except (binascii.Error, zlib.error, struct.error, ValueError, KeyError, IndexError) as error:
-        msg = f"a packed table is damaged ({error}); make the report anew"
+        msg = f"a packed table is damaged ({error}); write the report again"
         raise TraceFormatError(msg) from error
 
 
@@ -183,8 +163,8 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
         values = values.astype(np.float64, copy=False)
     known = np.isfinite(values)
     is_whole = bool(known.all())
-    told = values if is_whole else values[known]
-    most, least = (float(told.max()), float(told.min())) if len(told) else (0.0, 0.0)
+    finite = values if is_whole else values[known]
+    most, least = (float(finite.max()), float(finite.min())) if len(finite) else (0.0, 0.0)
     if max(most, -least) > _EXACT / column.per:
         return _floats(values, known)
     offset = round(least * column.per) if least < 0 or column.delta else 0
@@ -192,7 +172,7 @@ def _numbers(column: Numbers) -> tuple[NDArray[Any], dict[str, Any]]:
     if highest >= np.iinfo(_WHOLE[-1]).max:
         return _floats(values, known)
     kind = _narrowest(highest + 1)
-    raw = (np.round(told * column.per) - offset).astype(kind)
+    raw = (np.round(finite * column.per) - offset).astype(kind)
     if not is_whole:
         steps, raw = raw, np.full(len(values), np.iinfo(kind).max, kind)
         raw[known] = steps
@@ -209,5 +189,5 @@ def _floats(
 
 
 def _narrowest(count: int) -> np.dtype[Any]:
-    """Returns the type that tells `count` values and None apart."""
+    """Return the type that tells `count` values and None apart."""
     return next((k for k in _WHOLE if count <= np.iinfo(k).max), _WHOLE[-1])

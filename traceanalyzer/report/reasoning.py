@@ -1,4 +1,4 @@
-"""All that is known of where single ops ran and why: gathered from a diagnosis, op by op."""
+"""Where single ops ran and why: all that a diagnosis knows of them."""
 
 from __future__ import annotations
 
@@ -10,90 +10,81 @@ import pandas as pd
 
 from traceanalyzer.attribution import cause_of
 from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.after_model import away_from_the_input
+from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
+from traceanalyzer.causes.knowledge.finding_text import blocker_text
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.evidence.after_model import away_from_the_input
-from traceanalyzer.evidence.candidates import SETTLED_BY, Candidates
-from traceanalyzer.evidence.kernel_types import python_name
-from traceanalyzer.evidence.places import blocker_text, device_text
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.program import machine_of
-from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import support_of
-from traceanalyzer.report.ruled_out import ruled_out
+from traceanalyzer.placement.devices import device_text, machine_of
+from traceanalyzer.placement.kernel_types import python_name
+from traceanalyzer.report.ruled_out import possible, ruled_out
 from traceanalyzer.report.sources import evidence_shown, shown_files
 from traceanalyzer.report.text import sentence
-from traceanalyzer.tables.host_ops import CONSTANTS
+from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from traceanalyzer.causes import Cause
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.evidence.analysis import CpuOp
-    from traceanalyzer.evidence.recorded_blockers import Link, RecordedBlocker
     from traceanalyzer.findings import Finding
-    from traceanalyzer.model import Certainty, Fix, Harm, RuledOut
+    from traceanalyzer.model import Certainty, Evidence, Fix, Harm, RuledOut
+    from traceanalyzer.placement.blocker import Blocker, Link
     from traceanalyzer.run import Host
-
-__all__ = ["NoSuchOpError", "OpReasoning", "Reason", "Reasoned", "View", "place_of", "reason"]
 
 _MOST: Final = 20  # ops that are shown
 _SUGGESTED: Final = 3
 _LINKS: Final[dict[Link, str]] = {
     "own": "",
-    "resource": "it shares a resource with what does: ",
-    "class": "a `_class` attribute puts it into one group with what does: ",
-    "follows": "it follows what does: ",
+    "resource": "shares a resource with a blocked op: ",
+    "class": "colocated by `_class` with a blocked op: ",
+    "follows": "follows a blocked op: ",
 }
 _WITNESS: Final = {
-    "sidecar": "the capture recorded what ran where",
-    "kernel": "a kernel launched for it ran there",
-    "compiled": "XLA made it part of a kernel",
-    "input_pipeline": "it ran on behalf of tf.data",
-    "executor": "a send names the device of the executor that ran it",
-    "transfer": "a send or a copy tells of its far end",
+    "sidecar": "the capture recorded it",
+    "kernel": "its kernel ran there",
+    "compiled": "XLA compiled it into a kernel",
+    "input_pipeline": "it ran for tf.data",
+    "executor": "a send names the executor's device",
+    "transfer": "it is at one end of a transfer",
     "allocator": "its output was allocated there",
-    "host_event": "at host tracer level 2 only ops on a CPU leave an event",
-    "no_gpu": "nothing in the trace shows that TensorFlow had a GPU",
-    "registry": "no version of TensorFlow has a kernel for it on a GPU",
+    "host_event": "at host tracer level 2, only CPU ops leave an event",
+    "no_gpu": "the trace shows no GPU",
+    "registry": "no TensorFlow version has a GPU kernel for it",
     "summary": "a summary was written right after it",
-    "none": "nothing tells",
+    "none": "not recorded",
 }
-# Placements as the op table names them, where it has no device.
+# Placements as the op table names them, if the device is unknown.
 _PLACEMENTS: Final = {
     "cpu": "the CPU",
     "host_memory": "a GPU, computed on the host",
     "pluggable": "a pluggable device",
     "remote": "another task",
-    "unknown": "not known",
+    "unknown": "unknown",
     "xla": "what XLA compiled it for",
 }
 _MOVES: Final = "It would not be on the CPU there."
-_MAY_STAY: Final = "It may be on the CPU there, too: {}."
+_MAY_STAY: Final = "It may be on the CPU there too: {}."
 _ON_HOST: Final = "It {} be placed on {} and computed on the host there, by design."
-_HIDDEN: Final = "It would be on the CPU there only as long as the program hides the GPU."
-_NOT_REPLAYED: Final = "Where it would be there is not known: the capture does not hold its node."
+_HIDDEN: Final = "It would be on the CPU there only while the program hides the GPU."
+_NOT_REPLAYED: Final = "Where it would be there is unknown: its node is not in the capture."
 _CALLS_PYTHON: Final = (
-    "It would not be placed on the CPU there; the Python that it calls runs on the host all the "
-    "same."
+    "It would not be placed on the CPU there, but the Python that it calls runs on the host."
 )
 _OTHER_ROLES: Final = {
     Role.INPUT_PIPELINE: "It is part of the input pipeline, which TensorFlow runs on the CPU "
-    "unless the program asks for a GPU there.",
+    "unless the program requests a GPU.",
     Role.TRANSFER: "It moves data between devices; it computes nothing.",
-    Role.RUNTIME: "It is TensorFlow's own work: it handles calls and their arguments.",
+    Role.RUNTIME: "It is part of the TensorFlow runtime: it handles calls and their arguments.",
 }
-
-
 _FOLDED: Final = (
-    "TensorFlow computed its value once, while it made the graph ready: constant folding, or a "
-    "shape that Python needed. It does that on the CPU by design, with a GPU too, and no step runs "
-    "the op."
+    "TensorFlow computed its value once, while it prepared the graph (constant folding, or a shape "
+    "that Python needed). It does that on the CPU by design, even with a GPU. No step runs the op."
 )
 
 
@@ -103,121 +94,69 @@ class NoSuchOpError(TraceAnalyzerError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One thing that keeps an op from a GPU.
+    """One thing that keeps an op from a GPU."""
 
-    Attributes:
-        cause: Id of its cause; None if it is unknown.
-        certainty: How sure it is.
-        harm: Whether it hurts; None if it is unknown.
-        title: What it is, in a line.
-        why: How it comes to that, in a few sentences; "" if the cause is unknown.
-        tie: How it is tied to the op, "" for the op's own.
-        evidence: What shows it, files named as the program's author knows them.
-        fixes: What to change.
-    """
-
-    cause: str | None
+    cause: str | None  # None if unknown, as `harm`
     certainty: Certainty
     harm: Harm | None
     title: str
-    why: str
-    tie: str
+    why: str  # "" if the cause is unknown
+    tie: str  # how it is linked to the op, "" for the op's own
     evidence: tuple[Evidence, ...]
     fixes: tuple[Fix, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """Why an op is where it is, on one machine.
+    """Why an op is where it is, on one machine."""
 
-    Attributes:
-        assumed: The machine, where it is not the run's own; "".
-        said: What is to be said where nothing keeps it from a GPU, or beside what does; "".
-        possible: The devices and kernels there are for it, a sentence each.
-        reasons: What keeps it from a GPU, in the order in which it bites.
-        is_complete: Whether nothing else does.
-        ruled_out: What was considered and does not hold.
-        doubts: Why this may be otherwise.
-        open: Causes that the evidence leaves open, each with what it is.
-        settled_by: What would tell, "" where nothing is open.
-    """
-
-    assumed: str = ""
-    said: str = ""
-    possible: tuple[str, ...] = ()
+    assumed: str = ""  # the machine, if it is not the run's own
+    said: str = ""  # what to say without reasons, or beside them
+    possible: tuple[str, ...] = ()  # devices and kernels there are, a sentence each
     reasons: tuple[Reason, ...] = ()
-    is_complete: bool = False
+    is_complete: bool = False  # the reasons are all there are
     ruled_out: tuple[RuledOut, ...] = ()
-    doubts: tuple[str, ...] = ()
-    open: tuple[tuple[str, str], ...] = ()
-    settled_by: str = ""
+    doubts: tuple[str, ...] = ()  # why this may be wrong
+    open: tuple[tuple[str, str], ...] = ()  # causes that are still possible, with their titles
+    settled_by: str = ""  # how to get a definite answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpReasoning:
-    """One op, and all that is known of its place.
-
-    Attributes:
-        name: Its name.
-        type: Its type.
-        stands_for: The type that the program has, where a rewrite made another of it; "".
-        function: The function it ran in, "" for none.
-        host: Its host, "" where the run has but one.
-        place: The user's file and line, "" where not known.
-        ran_on: The device, or what is known of it.
-        certainty: How sure that is.
-        witness: What it rests on.
-        requested: The device that was asked for, "" for none; None where not known.
-        input_types: Types of its inputs, as Python spells them; None where not known.
-        occurrences: How often it was seen.
-        host_us: Its time on host threads, in microseconds.
-        here: Why it was there.
-        on_a_gpu: Where it would be on a machine with a GPU, if the run's own had none; or None.
-    """
+    """One op, and all that is known of its place."""
 
     name: str
     type: str
-    stands_for: str
-    function: str
-    host: str
-    place: str
+    stands_for: str  # the type in the program, if a rewrite replaced it; or ""
+    function: str  # "" for none
+    host: str  # "" if the run has one host
+    place: str  # `file:line`, or ""
     ran_on: str
     certainty: str
-    witness: str
-    requested: str | None
-    input_types: tuple[str, ...] | None
+    witness: str  # what `certainty` rests on
+    requested: str | None  # "" for none, None if unknown
+    input_types: tuple[str, ...] | None  # as Python spells them
     occurrences: int
-    host_us: float
+    host_us: float  # on host threads
     here: View
     on_a_gpu: View | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reasoned:
-    """The ops that an expression matches.
+    """The ops that an expression matches."""
 
-    Attributes:
-        ops: Those that took most time on the host, what is on the CPU first.
-        total: How many match.
-    """
-
-    ops: tuple[OpReasoning, ...]
-    total: int
+    ops: tuple[OpReasoning, ...]  # CPU ops first, then by host time
+    total: int  # how many match
 
 
 def reason(
     diagnosis: Diagnosis, expression: re.Pattern[str], causes: Sequence[Cause] | None = None
 ) -> Reasoned:
-    """Gather all that is known of the ops whose name or type an expression matches.
-
-    Args:
-        diagnosis: The run, and what was found of it.
-        expression: Looked for anywhere in the name, in the type, and in the type of what a rewrite
-            made another op of.
-        causes: The causes to look for. Default: all.
+    """Return all that is known of the ops whose name or type an expression matches.
 
     Raises:
-        NoSuchOpError: None matches; the message names types that are called alike.
+        NoSuchOpError: None matches; the message names similar types.
     """
     run = diagnosis.run
     there = diagnosis.on_a_gpu
@@ -254,12 +193,12 @@ def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
     alike = get_close_matches(expression.lower(), lowered, n=_SUGGESTED)
     msg = f"no op of the run has a name or type that matches {expression!r}"
     if alike:
-        return f"{msg}; types like it: {', '.join(lowered[name] for name in alike)}"
+        return f"{msg}; similar types: {', '.join(lowered[name] for name in alike)}"
     return f"{msg}; `traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
 
 
 class _Reasoner:
-    """Looks up what a diagnosis holds of single ops."""
+    """Looks up what a diagnosis knows of single ops."""
 
     def __init__(self, diagnosis: Diagnosis, causes: Sequence[Cause]) -> None:
         self._diagnosis = diagnosis
@@ -276,15 +215,13 @@ class _Reasoner:
         on_a_gpu = self._diagnosis.on_a_gpu
         assumed = None if on_a_gpu is None else on_a_gpu.cpu_ops.get(row.op_id)
         known = cpu_op or assumed
-        stands_for = (
-            "" if known is None or known.explanation.type == row.type else known.explanation.type
-        )
+        in_program = row.type if known is None else known.explanation.type
         line = None if pd.isna(row.source_line) else int(row.source_line)
-        types = row.input_types if isinstance(row.input_types, str) else None
+        types = row.input_types.split(";") if isinstance(row.input_types, str) else None
         return OpReasoning(
             name=str(row.name),
             type=str(row.type),
-            stands_for=stands_for,
+            stands_for="" if in_program == row.type else in_program,
             function=row.function if isinstance(row.function, str) else "",
             host=str(row.host) if len(self._hosts) > 1 else "",
             place="" if file is None else f"{file}:{line}" if line is not None else file,
@@ -292,7 +229,7 @@ class _Reasoner:
             certainty=str(row.placement_certainty),
             witness=_WITNESS.get(str(row.placement_source), str(row.placement_source)),
             requested=row.requested_device if isinstance(row.requested_device, str) else None,
-            input_types=None if types is None else tuple(map(python_name, _split(types))),
+            input_types=None if types is None else tuple(python_name(t) for t in types if t),
             occurrences=int(row.occurrences),
             host_us=int(row.host_self_ps) / PS_PER_US,
             here=self._here(row, cpu_op),
@@ -310,12 +247,12 @@ class _Reasoner:
             return View(said=said, reasons=reasons)
         if row.placement == "unknown":
             return View(
-                said="Where it ran nothing tells.",
+                said="Where it ran is unknown.",
                 reasons=reasons,
                 settled_by=SETTLED_BY if host.capture_file is None else "",
             )
         if row.placement != "cpu":
-            said = "" if reasons else "It is not on the CPU: nothing keeps it there."
+            said = "" if reasons else "It is not on the CPU."
             return View(said=said, reasons=reasons)
         if cpu_op is None:
             return View(reasons=reasons)
@@ -326,12 +263,12 @@ class _Reasoner:
         return replace(
             view,
             open=tuple((cause, self._open(cause, cpu_op)) for cause in left),
-            said="What keeps it on the CPU is not known.",
+            said="What keeps it on the CPU is unknown.",
             settled_by=SETTLED_BY if host.capture_file is None else "",
         )
 
     def _on_a_gpu(self, row: Any, cpu_op: CpuOp | None) -> View | None:  # noqa: ANN401
-        """Return where an op would be on a machine with a GPU, or None where nothing tells."""
+        """Return where an op would be on a machine with a GPU; None if that is unknown."""
         replay = self._diagnosis.on_a_gpu
         host = self._hosts[str(row.host)]
         if replay is None or host.capture_file is None or row.role != Role.COMPUTE:
@@ -365,10 +302,9 @@ class _Reasoner:
         else:
             said = f"It {modal} be on the CPU there too."
         if not reasons:
-            said += " What would keep it there is not known."
-        told = {sentence(t).rstrip("."): t for t in (*view.doubts, *replay.program_differs)}
-        doubts = tuple(told.values())
-        return replace(view, assumed=assumed, said=said, doubts=doubts)
+            said += " What would keep it there is unknown."
+        doubts = {sentence(t).rstrip("."): t for t in (*view.doubts, *replay.program_differs)}
+        return replace(view, assumed=assumed, said=said, doubts=tuple(doubts.values()))
 
     def _view(
         self,
@@ -381,7 +317,7 @@ class _Reasoner:
         causes = {r.cause for r in reasons if r.cause is not None}
         host = self._hosts[str(row.host)]
         return View(
-            possible=tuple(self._possible(cpu_op, devices)),
+            possible=tuple(possible(cpu_op, devices, self._version)),
             reasons=reasons,
             is_complete=explanation.is_complete and 0 < len(explanation.blockers) == len(reasons),
             ruled_out=tuple(ruled_out(self._run, host, cpu_op, causes)),
@@ -389,17 +325,14 @@ class _Reasoner:
         )
 
     def _reasons(self, cpu_op: CpuOp | None, found: Iterable[Finding]) -> tuple[Reason, ...]:
-        """Return what holds an op, and the findings on it that rest on something else."""
-        blocker = (
-            []
-            if cpu_op is None
-            else [self._held(cpu_op, each) for each in cpu_op.explanation.blockers]
-        )
-        causes = {(reason.cause or "").partition("/")[0] for reason in blocker}
+        """Return the blockers of an op, and the findings on it that have other causes."""
+        blockers = () if cpu_op is None else cpu_op.explanation.blockers
+        blocked_by = [self._blocked_by(cpu_op, blocker) for blocker in blockers if cpu_op]
+        causes = {(reason.cause or "").partition("/")[0] for reason in blocked_by}
         others = [self._found(finding) for finding in found if finding.cause not in causes]
-        return (*others, *blocker)
+        return (*others, *blocked_by)
 
-    def _held(self, cpu_op: CpuOp, blocker: RecordedBlocker) -> Reason:
+    def _blocked_by(self, cpu_op: CpuOp, blocker: Blocker) -> Reason:
         known = cause_of(cpu_op, blocker, self._causes)
         if known is None:
             return Reason(
@@ -441,40 +374,16 @@ class _Reasoner:
     def _devices(self, host: Host) -> Sequence[str]:
         return () if host.capture_file is None else machine_of(host.capture_file).devices
 
-    def _possible(self, cpu_op: CpuOp, devices: Sequence[str]) -> Iterator[str]:
-        """Walk what was possible: the devices there are, the kernels there are for the op."""
-        explanation = cpu_op.explanation
-        if devices:
-            yield f"Devices: {listed([device_text(d) for d in devices])}."
-        kernels = nearest(self._version)
-        support = support_of(kernels.registry, explanation.type)
-        if support is None:
-            return
-        if explanation.kernels is not None and not explanation.doubt:
-            kinds = " and ".join(f"the {kind}" for kind in explanation.kernels) or "no device"
-            yield f"With its attributes, {explanation.type} has a kernel for {kinds}."
-            return
-        of = f"TensorFlow {kernels.registry.version}"
-        if support.overall.gpu == "none":
-            yield f"{explanation.type} has no GPU kernel in {of}."
-        elif not explanation.types_missing and support.overall.gpu == "all":
-            yield f"{explanation.type} has GPU kernels in {of}, whatever the type of its data."
-        elif explanation.types_missing:
-            missing = listed([python_name(t) for t in explanation.types_missing])
-            yield f"{explanation.type} has GPU kernels in {of}, but none for {missing}."
-        else:
-            yield f"{explanation.type} has GPU kernels in {of}."
-
     def _open(self, cause: str, cpu_op: CpuOp) -> str:
         title = self._titles.get(cause, "")
         if cause == "dtype_unsupported" and cpu_op.explanation.types_missing:
             missing = listed([python_name(t) for t in cpu_op.explanation.types_missing])
-            return f"if its data are of type {missing}"
+            return f"if its dtype is {missing}"
         return title
 
 
-def _tie(blocker: RecordedBlocker) -> str:
-    """Return how what holds an op is tied to it; "" where its title names the resource."""
+def _tie(blocker: Blocker) -> str:
+    """Return how a blocker is linked to its op; "" if its title names the resource."""
     if blocker.link == "resource" and blocker.kind in {BlockerKind.ASSIGNED, BlockerKind.RESOURCE}:
         return ""
     return _LINKS[blocker.link]
@@ -486,19 +395,3 @@ def _device(row: Any) -> str:  # noqa: ANN401 - a row of the op table
             ", computed on the host" if row.placement == "host_memory" else ""
         )
     return _PLACEMENTS.get(str(row.placement), str(row.placement))
-
-
-def _split(types: str) -> list[str]:
-    return [t for t in types.split(";") if t]
-
-
-def place_of(evidence: Evidence) -> str:
-    """Return where a piece of evidence stands, "" for a fact outside of the run."""
-    where = evidence.where
-    if isinstance(where, SourceWhere):
-        return where.file if where.line is None else f"{where.file}:{where.line}"
-    if isinstance(where, CaptureFileWhere):
-        return f"capture file: {where.sidecar}"
-    if where is None:
-        return ""
-    return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")

@@ -12,7 +12,7 @@ from rich.text import Text
 from traceanalyzer.format import counted
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.report import text
-from traceanalyzer.report.reasoning import place_of
+from traceanalyzer.report.sources import place_of
 from traceanalyzer.report.terminal import QUIET, Words
 
 if TYPE_CHECKING:
@@ -23,25 +23,18 @@ if TYPE_CHECKING:
     from traceanalyzer.model import RuledOut
     from traceanalyzer.report.reasoning import OpReasoning, Reason, Reasoned, View
 
-__all__ = ["print_reasonings"]
-
 _EVIDENCE_SHOWN: Final = 6
 _CODE_LINES: Final = 8
 _SOURCE_SHOWN: Final = 100  # characters of a line of the program
-_ALONE: Final = "Nothing else keeps it: without that, a replay of the placer puts it on the GPU."
+_ALONE: Final = "The only blocker: without it, a replay of the placer puts the op on the GPU."
 _ALL: Final = (
-    "Each of them alone keeps it, and nothing else does: with all of them gone, a replay of the "
-    "placer puts it on the GPU."
+    "Fix them all: each alone blocks the op, and without them a replay of the placer puts it on "
+    "the GPU."
 )
 
 
 def print_reasonings(reasoned: Reasoned, console: Console) -> None:
-    """Print all that is known of ops: where they ran, what was possible, what keeps them there.
-
-    Args:
-        reasoned: The ops.
-        console: Where to print; its width decides how lines break.
-    """
+    """Print where ops ran, what was possible, and what keeps them there."""
     words = Words(console)
     for number, op in enumerate(reasoned.ops):
         if number:
@@ -51,7 +44,7 @@ def print_reasonings(reasoned: Reasoned, console: Console) -> None:
     left = reasoned.total - len(reasoned.ops)
     if left > 0:
         console.print()
-        more = f"{counted(left, 'more op')} match: narrow the expression to see them"
+        more = f"{counted(left, 'more op')} match; narrow the expression to see them"
         console.print(words(more, QUIET))
 
 
@@ -62,7 +55,7 @@ def _op(op: OpReasoning, words: Words) -> Iterator[RenderableType]:
         title += words(f" · {text.cut(op.place)}")
     yield title
     grid = _grid()
-    kind = op.type if not op.stands_for else f"{op.type}, which stands for {op.stands_for}"
+    kind = op.type if not op.stands_for else f"{op.type}, rewritten from {op.stands_for}"
     if op.function:
         kind += f", in {text.cut(op.function)}"
     if op.host:
@@ -70,16 +63,16 @@ def _op(op: OpReasoning, words: Words) -> Iterator[RenderableType]:
     _row(grid, words, "Op", words(kind))
     ran = words(f"{op.ran_on} ", "bold") + words(f"({op.certainty}: {op.witness})")
     _row(grid, words, "Ran on", ran)
-    runs = words(f"{counted(op.occurrences, 'run')} seen, ") + words.time(op.host_us)
+    runs = words(f"{counted(op.occurrences, 'run')}, ") + words.time(op.host_us)
     _row(grid, words, "Time", runs + words(" on the host"))
-    asked = "not known" if op.requested is None else op.requested or "no device"
-    _row(grid, words, "Asked for", words(text.cut(asked)))
+    requested = "unknown" if op.requested is None else op.requested or "none"
+    _row(grid, words, "Requested", words(text.cut(requested)))
     if op.input_types is not None:
-        _row(grid, words, "Takes", words(text.cut(", ".join(op.input_types) or "no inputs")))
+        _row(grid, words, "Inputs", words(text.cut(", ".join(op.input_types) or "none")))
     _view(grid, op.here, words)
     if op.on_a_gpu is not None:
         _row(grid, words, "", Text())
-        _row(grid, words, "On a GPU", words(f"By replaying the placer: {op.on_a_gpu.assumed}."))
+        _row(grid, words, "With a GPU", words(f"Replaying the placer for {op.on_a_gpu.assumed}."))
         _view(grid, op.on_a_gpu, words)
     yield Padding(grid, (0, 0, 0, 2))
 
@@ -111,18 +104,18 @@ def _view(grid: Grid, view: View, words: Words) -> None:
         _row(grid, words, "Because", *parts)
     for number, (cause, what) in enumerate(view.open):
         line = words(f"{cause}: ") + words.prose(what)
-        _row(grid, words, "" if number else "Open", line)
+        _row(grid, words, "" if number else "Possible causes", line)
     for number, (because, causes) in enumerate(_by_fact(view.ruled_out).items()):
         line = words(f"{', '.join(causes)}: ") + words.prose(because)
         _row(grid, words, "" if number else "Ruled out", line)
     for number, doubt in enumerate(view.doubts):
-        _row(grid, words, "" if number else "In doubt", words.prose(text.sentence(doubt)))
+        _row(grid, words, "" if number else "Uncertain", words.prose(text.sentence(doubt)))
     if view.settled_by:
-        _row(grid, words, "Settled by", words.prose(text.sentence(view.settled_by)))
+        _row(grid, words, "To find out", words.prose(text.sentence(view.settled_by)))
 
 
 def _by_fact(ruled_out: Iterable[RuledOut]) -> dict[str, list[str]]:
-    """Return the causes that each fact excludes: one fact often excludes several."""
+    """Return the causes that each fact excludes."""
     found: dict[str, list[str]] = {}
     for out in ruled_out:
         found.setdefault(out.because, []).append(out.cause)

@@ -1,38 +1,28 @@
-"""Which causes do not hold for an op, and by which fact."""
+"""What is excluded for an op, and what is possible, by TensorFlow's kernels and by the run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.evidence.kernel_types import python_name
-from traceanalyzer.evidence.pinned import memory_note
-from traceanalyzer.evidence.places import asks_for_cpu, device_text
+from traceanalyzer.causes.knowledge.pinned import memory_note
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
-from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text
+from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.placement.registry import nearest
-from traceanalyzer.placement.support import has_gpu_kernel
-from traceanalyzer.report.beliefs import memory_peak
+from traceanalyzer.placement.support import support_of
+from traceanalyzer.report.myths import memory_peak
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-    from traceanalyzer.evidence.analysis import CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.registry import Nearest
     from traceanalyzer.run import Host, Run
 
-__all__ = ["ruled_out"]
-
 
 def ruled_out(run: Run, host: Host, cpu_op: CpuOp, causes: Collection[str]) -> Iterator[RuledOut]:
-    """Walk the causes that a fact excludes.
-
-    Args:
-        run: The run.
-        host: The host of the op.
-        cpu_op: The op.
-        causes: The causes that it has, with or without their closer names: they are not excluded.
-    """
+    """Yield the causes that a fact excludes, apart from those that the op has."""
     blocker = {cause.partition("/")[0] for cause in causes}
     version = None if run.version is None else run.version.value
     for cause, because in _excluded(run, host, cpu_op, nearest(version)):
@@ -49,7 +39,7 @@ def _excluded(run: Run, host: Host, cpu_op: CpuOp, kernels: Nearest) -> Iterator
 
 
 def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Walk why the program's own act was not for want of memory, where that is known."""
+    """Yield why the program did not move the op because of memory, if that is known."""
     note = memory_note(run, [(cpu_op, blocker) for blocker in cpu_op.explanation.blockers[:1]])
     if note is not None and (note.certainty is not None or note.ruled_out):
         yield from ((out.cause, out.because) for out in note.ruled_out)
@@ -57,41 +47,68 @@ def _by_memory(run: Run, host: Host, cpu_op: CpuOp) -> Iterator[tuple[str, str]]
     errors = () if host.capture_file is None else host.capture_file.errors
     if host.capture_file is not None and not any(e.where == "resource_exhausted" for e in errors):
         peak = memory_peak(run)
-        text = "no error of exhausted memory was recorded; " + (f"{peak}; " if peak else "")
-        text += "and TensorFlow itself moves no op because memory is short or a GPU is busy"
+        text = "no out-of-memory error was recorded; " + (f"{peak}; " if peak else "")
+        text += "and TensorFlow moves no op because memory is short or a GPU is busy"
         yield "memory_pressure", text
 
 
 def _by_registry(cpu_op: CpuOp, kernels: Nearest) -> Iterator[tuple[str, str]]:
-    """Walk what the kernels exclude, where they are those of the program's TensorFlow."""
+    """Yield what the kernels of the program's TensorFlow version exclude."""
     explanation = cpu_op.explanation
     definition = kernels.registry.definition(explanation.type)
-    if definition is None or not kernels.proof.excludes:
+    if definition is None or not kernels.exact:
         return
     version = f"TensorFlow {kernels.registry.version}"
-    if has_gpu_kernel(kernels.registry, explanation.type):
+    if bool(kernels.registry.gpu_kernels(explanation.type)):
         if explanation.kernels is not None and GPU in explanation.kernels and not explanation.doubt:
-            text = (
-                f"{version} has a GPU kernel for {explanation.type} with its types and attributes"
-            )
+            text = f"{version} has a GPU kernel for {explanation.type} with its dtypes"
             yield "no_gpu_kernel", text
             yield "dtype_unsupported", text
         elif explanation.types_missing:
             missing = listed([python_name(t) for t in explanation.types_missing])
             yield (
                 "no_gpu_kernel",
-                f"{version} has GPU kernels for {explanation.type}, not for {missing}",
+                f"{version} has GPU kernels for {explanation.type}, but not for {missing}",
             )
         else:
             yield "no_gpu_kernel", f"{version} has GPU kernels for {explanation.type}"
-    yield "custom_op", f"{explanation.type} is an op of {version} itself"
+    yield "custom_op", f"{explanation.type} is part of {version}"
 
 
 def _by_request(cpu_op: CpuOp) -> Iterator[tuple[str, str]]:
-    """Walk what the recorded request excludes."""
+    """Yield what the requested device excludes."""
     requested = cpu_op.requested_device
     if requested is None or asks_for_cpu(requested):
         return
-    text = f"{device_text(requested)} was asked for it" if requested else "no device was asked for"
+    text = (
+        f"the program requested {device_text(requested)}"
+        if requested
+        else "no device was requested"
+    )
     yield "explicit_cpu_placement", text
     yield "library_cpu_placement", text
+
+
+def possible(cpu_op: CpuOp, devices: Sequence[str], version: str | None) -> Iterator[str]:
+    """Yield the devices there are, and the kernels there are for the op, a sentence each."""
+    explanation = cpu_op.explanation
+    if devices:
+        yield f"Devices: {listed([device_text(d) for d in devices])}."
+    kernels = nearest(version)
+    support = support_of(kernels.registry, explanation.type)
+    if support is None:
+        return
+    if explanation.kernels is not None and not explanation.doubt:
+        kinds = " and ".join(f"the {kind}" for kind in explanation.kernels) or "no device"
+        yield f"With its attributes, {explanation.type} has a kernel for {kinds}."
+        return
+    of = f"TensorFlow {kernels.registry.version}"
+    if support.overall.gpu == "none":
+        yield f"{explanation.type} has no GPU kernel in {of}."
+    elif not explanation.types_missing and support.overall.gpu == "all":
+        yield f"{explanation.type} has GPU kernels in {of}, for all dtypes."
+    elif explanation.types_missing:
+        missing = listed([python_name(t) for t in explanation.types_missing])
+        yield f"{explanation.type} has GPU kernels in {of}, but none for {missing}."
+    else:
+        yield f"{explanation.type} has GPU kernels in {of}."

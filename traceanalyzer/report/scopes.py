@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from traceanalyzer.model import Scopes, Table
+from traceanalyzer.model import Table
+from traceanalyzer.model.times import Scopes
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from traceanalyzer.run import Run
-
-__all__ = ["scopes"]
 
 _COLUMNS: Final = ("parent", "name", "kind", "cpu_us", "device_us", "launch_us", "ops")
 _MAX_NODES: Final = 2_000
@@ -39,11 +38,10 @@ _CALLS: Final = re.compile(r"(?:(?:Stateful)?PartitionedCall(?:_\d+)?/)+(?=.)")
 
 
 def scopes(run: Run) -> Scopes | None:
-    """Return the time of a run's ops by name scope; None where no op took any.
+    """Return the time of a run's ops by name scope; None if no op took any.
 
-    An op's time is that of the processor it was placed on: its own time on host threads for one on
-    the CPU, that of its kernels for one on a device, whose time on host threads (to launch it)
-    is told beside. The runtime's own events are left out.
+    The time of a CPU op is its host time; that of a device op is its kernel time, with its host
+    time (to launch it) apart. Events of the runtime are left out.
     """
     ops = run.ops[run.ops["role"] != Role.RUNTIME]
     is_host = ops["placement"].isin(_ON_THE_HOST).to_numpy()
@@ -55,16 +53,16 @@ def scopes(run: Run) -> Scopes | None:
             np.where(is_host, 0, host_ps),
         ]
     )
-    told = took.sum(axis=0) > 0
-    if not told.any():
+    has_time = took.sum(axis=0) > 0
+    if not has_time.any():
         return None
     words = _Words()
-    tree = _tree(_paths(ops[told], words), took[:, told])
+    tree = _tree(_paths(ops[has_time], words), took[:, has_time])
     return Scopes(nodes=_table(tree, words))
 
 
 class _Words:
-    """The parts of names, each with its number; roots that are no scopes are told apart."""
+    """The parts of names, each with its number; roots have other kinds than scopes."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], int] = {}
@@ -105,7 +103,7 @@ def _short(part: str) -> str:
 
 
 def _roots(ops: pd.DataFrame, words: _Words, *, is_bare: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return what stands above an op's name: its function where the name tells of no scope."""
+    """Return the root above an op's name: its function if the name has no scope."""
     functions = ops["function"].astype("category")
     coded = [words.code("function", _short(str(f))) for f in functions.cat.categories]
     of_function = np.array([*coded, words.code("group", _NO_FUNCTION)], np.int64)
@@ -118,21 +116,13 @@ def _roots(ops: pd.DataFrame, words: _Words, *, is_bare: NDArray[np.bool_]) -> N
 
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """Nodes, those of a level before those of the next.
+    """Nodes, those of a level before those of the next."""
 
-    Attributes:
-        parent: Number of the node above, -1 at the top.
-        word: Number of the node's word.
-        is_parent: Whether something is below it.
-        took_ps: Time in each of the three kinds, by node.
-        ops: Number of ops, by node.
-    """
-
-    parent: NDArray[np.int64]
-    word: NDArray[np.int64]
+    parent: NDArray[np.int64]  # -1 at the top
+    word: NDArray[np.int64]  # number of its word
     is_parent: NDArray[np.bool_]
-    took_ps: NDArray[np.float64]
-    ops: NDArray[np.int64]
+    took_ps: NDArray[np.float64]  # three kinds of time, by node
+    ops: NDArray[np.int64]  # number of ops, by node
 
 
 def _tree(paths: NDArray[np.int64], took: NDArray[np.float64]) -> _Tree:

@@ -1,4 +1,4 @@
-"""How the files of the user's program are named in a report: by no folder of its author."""
+"""Source files and places as reports show them, without the author's folders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from traceanalyzer.model import SourceWhere
+from traceanalyzer.model import CaptureFileWhere, SourceWhere, TraceWhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,17 +16,11 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
 
-__all__ = ["evidence_shown", "line_text", "line_texts", "shown_files"]
-
 
 def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
     """Name source files as seen from the folder of the program, or from where it was started.
 
     Files elsewhere keep their whole path: nothing shorter says which they are.
-
-    Args:
-        files: Paths as Python had them; null where unknown.
-        run: The run, whose capture files know both folders.
     """
     roots = _roots(run)
     known: dict[str, str] = {}
@@ -37,7 +31,7 @@ def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
 
 
 def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
-    """Return evidence as a report shows it: files as above, with what stands on each line."""
+    """Return evidence as a report shows it: files as above, with the text of each line."""
     return tuple(
         replace(e, where=_where_shown(e.where, run)) if isinstance(e.where, SourceWhere) else e
         for e in evidence
@@ -50,12 +44,7 @@ def _where_shown(where: SourceWhere, run: Run) -> SourceWhere:
 
 
 def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
-    """Return what stands on the line that made each op, as far as a capture kept it.
-
-    Args:
-        ops: Rows of the op table.
-        run: The run, whose capture files have the text.
-    """
+    """Return the text of the line that made each op, if a capture kept it."""
     capture_files = {host.name: host.capture_file for host in run.hosts}
     columns = (ops["host"], ops["source_file"], ops["source_line"])
     return [
@@ -69,17 +58,11 @@ def line_texts(ops: pd.DataFrame, run: Run) -> list[str | None]:
 
 
 def line_text(file: str, line: int | None, run: Run) -> str | None:
-    """Return what stands on a line of the program, as far as a capture kept it.
-
-    Args:
-        file: Its path, as Python had it.
-        line: The line; None where unknown.
-        run: The run, whose capture files have the text.
-    """
+    """Return the text of a line of the program, if a capture kept it."""
     if line is None:
         return None
-    told = (host.capture_file.line_text(file, line) for host in run.hosts if host.capture_file)
-    return next((text for text in told if text is not None), None)
+    texts = (host.capture_file.line_text(file, line) for host in run.hosts if host.capture_file)
+    return next((text for text in texts if text is not None), None)
 
 
 def _roots(run: Run) -> list[PurePath]:
@@ -101,3 +84,15 @@ def _shown(file: str, roots: list[PurePath]) -> str:
         if path.is_relative_to(root):
             return path.relative_to(root).as_posix()
     return file
+
+
+def place_of(evidence: Evidence) -> str:
+    """Return the place of a piece of evidence in words; "" for a fact outside the run."""
+    where = evidence.where
+    if isinstance(where, SourceWhere):
+        return where.file if where.line is None else f"{where.file}:{where.line}"
+    if isinstance(where, CaptureFileWhere):
+        return f"capture file: {where.sidecar}"
+    if isinstance(where, TraceWhere):
+        return f"trace: {where.plane}" + ("" if where.line is None else f", {where.line}")
+    return ""

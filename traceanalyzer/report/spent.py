@@ -1,4 +1,4 @@
-"""Where the recorded time went: what takes most of it, and what ops on the CPU are of that."""
+"""Where the recorded time went, and how much of it CPU ops took."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from traceanalyzer.format import duration_text, percent_text
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.tables.eager_loop import eager_loop
+from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.thread_activity import ThreadState
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.intervals import inside_ps, union, without
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.intervals import Intervals
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["Spent", "most_of_the_time", "spent"]
-
 _PROGRAM: Final = "your program, mostly Python"
 _INPUT: Final = "the input pipeline"
-_MADE: Final = "making iterators, one for each epoch, validation or call of predict"
-_RUNTIME: Final = "TensorFlow's own work around the ops"
-_READY: Final = "tracing functions and making them ready"
-_COPIES: Final = "copies between host and device"
-_OPS: Final = "ops on the CPU"
+_MADE: Final = "creating iterators (one per epoch, validation, or predict call)"
+_RUNTIME: Final = "the TensorFlow runtime"
+_READY: Final = "tracing and preparing functions"
+_COPIES: Final = "transfers between host and device"
+_OPS: Final = "CPU ops"
 _DEVICE: Final = "the device's own work"
 _UNKNOWN: Final = ""
 _PART_OF: Final[Mapping[Phase, str]] = {
@@ -49,33 +47,26 @@ _PART_OF: Final[Mapping[Phase, str]] = {
     Phase.UNATTRIBUTED: _UNKNOWN,
 }
 _NAMED: Final = frozenset({_READY, _PROGRAM, _INPUT, _MADE, _RUNTIME, _COPIES})
-_AROUND_OPS: Final = (_PROGRAM, _RUNTIME)  # what a graph saves
-_LEAST_AROUND: Final = 0.2  # of the time: worth a word beside ops that take more
-_LEAST_NAMED: Final = 0.1  # of the time: a second part that is worth a word
+_AROUND_OPS: Final = (_PROGRAM, _RUNTIME)  # that running as a graph saves
+_LEAST_AROUND: Final = 0.2  # of the time, to be mentioned beside ops that take more
+_LEAST_NAMED: Final = 0.1  # of the time, to be mentioned as a second part
 _LEAST_KNOWN: Final = 0.5  # of the time from a host's first event to its last
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Where the recorded time of a host went.
+    """Where the recorded time of a host went."""
 
-    Attributes:
-        total_ps: The time from the first event to the last that is accounted for.
-        parts_ps: What took it, in words, the longest first.
-        cpu_ops_ps: Of it, ops on the CPU.
-    """
-
-    total_ps: int
-    parts_ps: Mapping[str, int]
+    total_ps: int  # what is accounted for, from the first event to the last
+    parts_ps: Mapping[str, int]  # by words for each part, the longest first
     cpu_ops_ps: int
 
 
 def spent(run: Run) -> Spent | None:
-    """Return where the time of a run went, for the host and device that were idle the most.
+    """Return where the time of a run went, for the host and device that were idle most.
 
-    Returns:
-        None where nothing tells, or of too little: of a call that was under way when the recording
-        ended, the trace holds no event.
+    None if it is unknown for most of the time: a call that was still running when the recording
+    ended has no event.
     """
     found = [_of(host, parts) for host in run.hosts for parts in _timelines(host)]
     known = [each for each in found if each.total_ps > 0]
@@ -115,10 +106,10 @@ def _of(host: Host, parts: Parts) -> Spent:
 
 
 def _beside_ops(host: Host, parts: Parts, making: Intervals) -> int:
-    """Return how much of TensorFlow's own work lies where some thread ran an op on the CPU.
+    """Return how much of the runtime's work lies where some thread ran an op on the CPU.
 
-    An op may work in threads that nothing links to its call, as a dataset's reduce does: then the
-    call seems to wait for TensorFlow alone.
+    An op may work in threads that no event links to its call, as a dataset's reduce does. Then the
+    call seems to wait for the runtime.
     """
     lanes = host.tables.threads
     if lanes is None:
@@ -131,59 +122,55 @@ def _beside_ops(host: Host, parts: Parts, making: Intervals) -> int:
 
 
 def _makes_input(host: Host, parts: Parts) -> NDArray[np.bool_]:
-    """Return which parts are eager ops of the input pipeline: they make it, and run nothing."""
+    """Return which parts are eager ops that create an input pipeline."""
     ops = host.tables.ops
     makes = (ops["is_eager"] & (ops["role"] == Role.INPUT_PIPELINE)).to_numpy(bool)
     return np.append(makes, False)[parts.row]
 
 
-def most_of_the_time(run: Run) -> str:
-    """Say what takes most of the recorded time and what ops on the CPU are of it.
+def most_of_the_time(run: Run) -> list[str]:
+    """Say what takes most of the recorded time, and how much of it CPU ops take.
 
-    Returns:
-        A sentence or two with a space behind; "" where ops on the CPU or a device take most, or
-        close to it, or nothing tells.
+    Empty if CPU ops or a device take most of it, or if that is unknown.
     """
     found = spent(run)
     most = _UNKNOWN if found is None else next(iter(found.parts_ps))
     if found is None or most in {_DEVICE, _UNKNOWN}:
-        return ""
+        return []
     ops_ps = found.cpu_ops_ps
-    share = percent_text(ops_ps / found.total_ps)
-    ops = f"{duration_text(ops_ps)} ({share})" if ops_ps else "nothing"
+    ops = (
+        f"{duration_text(ops_ps)} ({percent_text(ops_ps / found.total_ps)})"
+        if ops_ps
+        else "nothing"
+    )
     if 2 * ops_ps >= found.parts_ps[most]:  # a cost of the same order
         around_ps = sum(found.parts_ps[part] for part in _AROUND_OPS)
-        loop = _eager(run) if around_ps >= _LEAST_AROUND * found.total_ps else ""
-        return f"Ops on the CPU take {ops} of the time recorded. {loop}" if loop else ""
-    loop = _eager(run) if most in _AROUND_OPS else ""
+        loop = _eager(run) if around_ps >= _LEAST_AROUND * found.total_ps else []
+        return [f"CPU ops take {ops} of the recorded time.", *loop] if loop else []
     named = {
         part: ps
         for part, ps in list(found.parts_ps.items())[:2]
         if part == most or (part in _NAMED and ps >= _LEAST_NAMED * found.total_ps)
     }
-    texts = [f"{part} ({_of_total(ps, found)})" for part, ps in named.items()]
+    texts = [
+        f"{part} ({duration_text(ps)}, {percent_text(ps / found.total_ps)})"
+        for part, ps in named.items()
+    ]
     how_much = "Most" if 2 * sum(named.values()) > found.total_ps else "The largest part"
     start = f"{how_much} of the {duration_text(found.total_ps)} recorded"
+    loop = _eager(run) if most in _AROUND_OPS else []
     if found.parts_ps[_DEVICE]:
         device = "GPU" if run.gpu_used else "device"
-        return (
-            f"{start}, the {device} waits for {' and '.join(texts)}; it waits {ops} for ops on "
-            f"the CPU. {loop}"
-        )
-    return f"{start} goes to {' and '.join(texts)}; ops on the CPU take {ops}. {loop}"
+        waits = f"the {device} waits for {' and '.join(texts)}; it waits {ops} for CPU ops"
+        return [f"For {start[0].lower()}{start[1:]}, {waits}.", *loop]
+    return [f"{start} goes to {' and '.join(texts)}; CPU ops take {ops}.", *loop]
 
 
-def _eager(run: Run) -> str:
-    """Say that Python runs a step op by op, if it does."""
+def _eager(run: Run) -> list[str]:
+    """Say that Python runs the ops of a step one by one, if it does."""
     loop = eager_loop(run.ops, run.steps)
     if loop is None:
-        return ""
+        return []
     place = f" ({loop.place})" if loop.place else ""
-    return (
-        f"Python runs the {loop.ops:,} ops of a step one by one{place}; a function decorated with "
-        "@tf.function would run them as one graph. "
-    )
-
-
-def _of_total(ps: int, found: Spent) -> str:
-    return f"{duration_text(ps)}, {percent_text(ps / found.total_ps)}"
+    one_by_one = f"Python runs the {loop.ops:,} ops of a step one by one{place}"
+    return [f"{one_by_one}; under @tf.function they would run as one graph."]

@@ -1,4 +1,4 @@
-"""What the report says of steps: how many, where they come from, how long those take that count."""
+"""Steps in the report: how they were found, how long they took, and their phases."""
 
 from __future__ import annotations
 
@@ -7,37 +7,45 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import StepKinds, Steps
+from traceanalyzer.model.times import StepKinds, StepPhases, Steps
+from traceanalyzer.report.convert import in_us, table
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.step_phases import step_phases
-from traceanalyzer.tables.main_steps import main_steps
-from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP
+from traceanalyzer.tables.step_kinds import OUTLIER, PARTIAL, REGULAR, WARM_UP, main_steps
+from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
+from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
     from traceanalyzer.model import PackedTable
-    from traceanalyzer.run import Run
-
-__all__ = ["steps_of"]
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.walk import Parts
 
 _MAX_SHOWN: Final = 500  # as the table of steps has them
 _MAX_TIMES: Final = 50_000
+_MAX_PHASES: Final = 200
+_FIRST: Final = (Phase.COMPUTE, Phase.COPY, *(p for p in Phase if p < Phase.COMPUTE))
+_PHASES: Final = [PHASE_COLUMNS[p] for p in (*_FIRST, *(p for p in Phase if p not in _FIRST))]
 _LEFT_OUT: Final = {
     WARM_UP: "warming up at the start",
     OUTLIER: "far from the median",
-    PARTIAL: "of which the recording holds only a part",
+    PARTIAL: "recorded only in part",
+}
+_INFERRED: Final = {
+    "function calls": "the program calls {} repeatedly, and each call begins a step",
+    "repeated ops": "the program runs the same {} repeatedly",
+    "XLA Modules": "the devices run the program {} repeatedly, and each run begins a step",
+    "repeated kernels": "the device runs the same {} repeatedly",
 }
 
 
 def steps_of(run: Run) -> Steps:
-    """Sum up the steps of the kind that took most time: training, where it also evaluates.
-
-    Median and 95th percentile are of the regular ones, of all hosts.
-    """
+    """Sum up the steps of the kind that took most time, e.g. training rather than evaluation."""
     if run.steps.empty:
-        note = "nothing in the trace marks steps, and nothing in it repeats exactly"
+        note = "the trace marks no steps, and nothing in it repeats exactly"
         return Steps(source="missing", note=note, count=0)
     rows = main_steps(run.steps)
     kinds = rows["kind"].astype(str)
@@ -52,7 +60,7 @@ def steps_of(run: Run) -> Steps:
         count=int(of_one.sum()),
         kinds=StepKinds(**{k: int(of_one.get(k, 0)) for k in (REGULAR, *_LEFT_OUT)}),
         times=_times(rows[rows["host"] == busiest]),
-        phases=step_phases(run),
+        phases=_step_phases(run),
         median_us=float(np.median(took_us)) if len(took_us) else None,
         p95_us=float(np.percentile(took_us, 95)) if len(took_us) else None,
     )
@@ -65,11 +73,11 @@ def _origin(rows: pd.DataFrame, steps: pd.DataFrame) -> str:
     also = f"; also: {listed(others)}" if others else ""
     if not rows["is_inferred"].all():
         return f"marked {name} ({', '.join(sources)}){also}"
-    return f"nothing in the trace marks steps; inferred: {_INFERRED[sources[0]].format(name)}{also}"
+    return f"the trace marks no steps; inferred: {_INFERRED[sources[0]].format(name)}{also}"
 
 
 def _times(of_one: pd.DataFrame) -> PackedTable | None:
-    """Return every step of a host, up to a bound, where there are more than a table shows."""
+    """Return every step of a host, up to a limit; None if `tables.steps` shows them all."""
     if len(of_one) <= _MAX_SHOWN:
         return None
     shown = of_one.head(_MAX_TIMES)
@@ -82,22 +90,14 @@ def _times(of_one: pd.DataFrame) -> PackedTable | None:
     return pack(columns, len(of_one))
 
 
-_INFERRED: Final = {
-    "function calls": "the program calls {} over and over, and each call begins a step",
-    "repeated ops": "the program runs the same {} over and over",
-    "XLA Modules": "the devices run the program {} over and over, and each run begins a step",
-    "repeated kernels": "the device runs the same {} over and over",
-}
-
-
 def _left_out(of_one: pd.Series[int]) -> list[str]:
     counts = {kind: int(of_one.get(kind, 0)) for kind in _LEFT_OUT}
-    told = [f"{number:,} {_LEFT_OUT[kind]}" for kind, number in counts.items() if number]
-    return [f"left out of the figures: {', '.join(told)}"] if told else []
+    parts = [f"{number:,} {_LEFT_OUT[kind]}" for kind, number in counts.items() if number]
+    return [f"left out of the figures: {', '.join(parts)}"] if parts else []
 
 
 def _overlap(rows: pd.DataFrame) -> list[str]:
-    """Say how many steps of a host begin before the one before has ended."""
+    """Say how many steps of a host begin before the previous one ends."""
     ordered = rows.sort_values(["host", "start_ps"], kind="stable")
     end = (ordered["start_ps"] + ordered["duration_ps"]).groupby(ordered["host"], observed=True)
     before = end.cummax().groupby(ordered["host"], observed=True).shift()
@@ -105,4 +105,41 @@ def _overlap(rows: pd.DataFrame) -> list[str]:
     if not number:
         return []
     verb = "begins" if number == 1 else "begin"
-    return [f"{counted(number, 'step')} {verb} before the one before has ended"]
+    return [f"{counted(number, 'step')} {verb} before the previous one ends"]
+
+
+def _step_phases(run: Run) -> StepPhases | None:
+    """Return the phases of each step on the device that computed least.
+
+    Without devices, those of the program's own thread; None without steps or either.
+    """
+    found = [part for host in run.hosts for part in _phases_of(host)]
+    if not found:
+        return None
+    of_devices = [part for part in found if part[1] is not None]
+    host, device, steps = min(of_devices or found, key=lambda part: _computed(part[2]))
+    empty = [name for name in _PHASES if not steps[name].any()]
+    return StepPhases(
+        host=host, device=device, steps=table(in_us(steps.drop(columns=empty)), _MAX_PHASES)
+    )
+
+
+def _phases_of(host: Host) -> Iterator[tuple[str, str | None, pd.DataFrame]]:
+    steps = main_steps(host.tables.steps).sort_values("start_ps", kind="stable")
+    if steps.empty:
+        return
+    start_ps = steps["start_ps"].to_numpy(np.int64)
+    duration_ps = steps["duration_ps"].to_numpy(np.int64)
+    shown = steps[["step", "kind", "duration_ps"]].reset_index(drop=True).astype({"kind": str})
+    timelines: list[tuple[str | None, Parts]] = [(d.device, d.parts) for d in host.timeline.devices]
+    if host.timeline.program is not None:
+        timelines.append((None, host.timeline.program))
+    for device, parts in timelines:
+        took = phases_within(parts, start_ps, duration_ps).reset_index(drop=True)
+        yield host.name, device, shown.join(took[_PHASES])
+
+
+def _computed(steps: pd.DataFrame) -> float:
+    """Return the share of the phases in which a device computed."""
+    whole = int(steps[_PHASES].to_numpy().sum())
+    return int(steps[PHASE_COLUMNS[Phase.COMPUTE]].sum()) / whole if whole else 0.0

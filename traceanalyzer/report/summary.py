@@ -11,8 +11,8 @@ from rich.text import Text
 
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.format import counted, share
-from traceanalyzer.report import text, views
-from traceanalyzer.report.reasoning import place_of
+from traceanalyzer.report import grids, text, views
+from traceanalyzer.report.sources import place_of
 from traceanalyzer.report.terminal import QUIET, Words, heading
 
 if TYPE_CHECKING:
@@ -20,17 +20,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-    from traceanalyzer.model import (
-        Cell,
-        CopyGraph,
-        DeviceCopies,
-        Finding,
-        Fix,
-        Report,
-        UnexplainedOp,
-    )
-
-__all__ = ["print_summary"]
+    from traceanalyzer.model import Cell, Finding, Fix, Report, UnexplainedOp
+    from traceanalyzer.model.transfers import CopyGraph, DeviceCopies
 
 FINDINGS_SHOWN = 10
 OPS_SHOWN = 10
@@ -43,20 +34,16 @@ _SOURCE_SHOWN = 100  # characters of a line of the program
 _NARROW = 64  # characters below which a table keeps only what it cannot do without
 _CAUSE = 28  # characters of a line of causes in a table
 _WIDE = 200  # characters from which causes need not be folded
-_TINY = 30  # characters below which one figure stands beside each name
+_TINY = 30  # characters below which there is one figure beside each name
 
 _SEVERITY = {"error": "bold red", "warning": "yellow", "info": "dim"}
 _HARM = {"harmful": "bold red", "harmless": "dim", "by_design": "dim"}
 
 
 def print_summary(report: Report, console: Console) -> None:
-    """Prints what a reader needs first; the page and the tables hold the rest.
+    """Print what a reader needs first; the page and the tables hold the rest.
 
     Names from the trace are never read as markup, and what does not show is made visible.
-
-    Args:
-        report: The document.
-        console: Where to print; its width decides what fits.
     """
     words = Words(console)
     for part in _parts(report, words, console.width):
@@ -69,7 +56,7 @@ def _parts(report: Report, words: Words, width: int) -> Iterator[RenderableType]
     yield _key_figures(report, words)
     yield from _health(report, words)
     yield from _findings(report, words)
-    yield from _beliefs(report, words)
+    yield from _myths(report, words)
     yield from _memory(report, words)
     yield from _on_a_gpu(report, words)
     yield from _cpu_ops(report, words, width)
@@ -93,7 +80,7 @@ def _key_figures(report: Report, words: Words) -> Grid:
     exposed = summary.exposed_us_per_step
     why = views.why_unknown(report, "exposed")
     waits = words.time(exposed) if exposed is not None else words.share(None, why)
-    grid.add_row("GPU waits", waits + words(" per step" if exposed is not None else ""))
+    grid.add_row("GPU wait", waits + words(" per step" if exposed is not None else ""))
     idle = words.share(summary.gpu_idle_share, views.why_unknown(report, "idle"))
     known = summary.gpu_idle_share is not None
     grid.add_row("GPU idle", idle + words(f" {views.idle_of(report)}" if known else ""))
@@ -137,23 +124,23 @@ def _left(shown: Sequence[Finding], once: Sequence[Finding], words: Words) -> It
     page = "see the page (`traceanalyzer report PATH`)"
     if once:
         took = sum(f.cost.host_us or 0.0 for f in once)
-        what = f"{counted(len(once), 'finding')} of ops that are not part of each step ("
-        yield words(what, QUIET) + words.time(took) + words(f" in all): {page}", QUIET)
+        what = f"{counted(len(once), 'finding')} of ops that do not run in each step ("
+        yield words(what, QUIET) + words.time(took) + words(f" in total): {page}", QUIET)
     left = len(shown) - FINDINGS_SHOWN
     if left > 0:
         yield words(f"and {left} more: {page}", QUIET)
 
 
-def _beliefs(report: Report, words: Words) -> Iterator[RenderableType]:
+def _myths(report: Report, words: Words) -> Iterator[RenderableType]:
     if not report.beliefs:
         return
-    yield heading(words, "What moved no op")
+    yield heading(words, "Not the cause")
     for belief in report.beliefs:
         yield words("- ") + words.prose(belief.answer)
 
 
 def _memory(report: Report, words: Words) -> Iterator[RenderableType]:
-    """Print what needs attention; a run whose memory does its work says nothing."""
+    """Print what needs attention, if anything."""
     if report.memory is None or not report.memory.remarks:
         return
     yield heading(words, "Memory")
@@ -168,8 +155,8 @@ def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
     replay = report.on_a_gpu
     if replay is None:
         return
-    yield heading(words, "On a GPU machine")
-    yield words("By replaying the placer, not measured. Assumed: ") + words.prose(replay.assumed)
+    yield heading(words, "With a GPU")
+    yield words("Predicted by replaying the placer. Assumed: ") + words.prose(replay.assumed)
     shown, once = _apart(replay.findings)
     for finding in shown[:FINDINGS_SHOWN]:
         marks = f" ({finding.certainty}, {text.cut(finding.cause)})"
@@ -182,7 +169,7 @@ def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
     if nothing := views.nothing_on_the_cpu(report):
         yield words(nothing)
     for difference in replay.program_differs[:REMARKS_SHOWN]:
-        yield words("May differ there: ") + words.prose(difference)
+        yield words("May differ: ") + words.prose(difference)
 
 
 def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
@@ -195,19 +182,19 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
     figures = words("host ") + words.time(cost.host_us)
     if cost.host_us_per_step is not None:
         figures += words(", ") + words.time(cost.host_us_per_step) + words(" per step")
-    figures += words(" · copied ") + words.size(cost.copy_bytes) + words(" · GPU waits ")
+    figures += words(" · copied ") + words.size(cost.copy_bytes) + words(" · GPU wait ")
     figures += words.time(cost.exposed_us_per_step)
     yield figures + words(" per step" if cost.exposed_us_per_step is not None else "")
     yield from _source(finding, words)
     yield from _blockers(finding, words)
     for fix in finding.fixes[:1]:
-        which = "Change, for the first: " if len(finding.blockers) > 1 else "Change: "
+        which = "Fix for the first: " if len(finding.blockers) > 1 else "Fix: "
         yield words(which, "bold") + words.prose(fix.text)
         yield from _code(fix, words)
 
 
 def _blockers(finding: Finding, words: Words) -> Iterator[Text]:
-    """Says what all must change, where more than one cause keeps the ops."""
+    """Say what all must change, where more than one cause keeps the ops."""
     said = views.kept_by_several(finding)
     if not said:
         return
@@ -232,7 +219,7 @@ def _code(fix: Fix, words: Words) -> Iterator[Text]:
 
 
 def _source(finding: Finding, words: Words) -> Iterator[Text]:
-    """Names the first line of the program that is known, and says what stands on it."""
+    """Name the first line of the program that is known, and its text."""
     for op in finding.ops:
         place = _place(op.file, op.line)
         if place is not None:
@@ -249,7 +236,7 @@ def _place(file: Cell, line: Cell) -> str | None:
 
 
 def _table(*columns: str) -> Grid:
-    """Returns a table whose first column is a name and whose other columns are figures."""
+    """Return a table whose first column is a name and whose other columns are figures."""
     table = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     for index, column in enumerate(columns):
         if index == 0:
@@ -261,7 +248,7 @@ def _table(*columns: str) -> Grid:
 
 
 def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
-    shown = views.cpu_ops_grid(report)
+    shown = grids.cpu_ops_grid(report)
     if not shown.rows:
         return
     yield heading(words, "CPU-placed ops")
@@ -272,12 +259,12 @@ def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableTyp
         ),
         "Runs": lambda row: words.count(row.get("occurrences")),
         "Host time": lambda row: words.time(row.get("host_self_us")),
-        "GPU waits": lambda row: words.time(row.get("exposed_us")),
+        "GPU wait": lambda row: words.time(row.get("exposed_us")),
     }
     if width < _NARROW:
         del columns["Runs"]
     if width < _TINY or not shown.has("exposed_us"):  # unknowns would crowd out the names
-        del columns["GPU waits"]
+        del columns["GPU wait"]
     table = _table(*columns)
     if width >= _NARROW:
         limit = _CAUSE if width < _WIDE else None
@@ -291,7 +278,7 @@ def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableTyp
 
 
 def _causes(report: Report) -> dict[str, str]:
-    """Returns for each op the causes that findings give, or that there is none."""
+    """Return for each op the causes that findings give, or that there is none."""
     causes = {op.op_id: "unexplained" for op in report.unexplained.ops}
     for op_id, found in views.explanations(report).items():
         given = "; ".join(f"{e.finding.cause} ({e.finding.certainty})" for e in found)
@@ -303,7 +290,7 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
     graph = report.copy_graph
     if graph is None or not graph.devices:
         return
-    yield heading(words, "Copies")
+    yield heading(words, "Transfers")
     columns: dict[str, Callable[[DeviceCopies], Text]] = {
         "Direction": lambda c: words(f"{text.cut(c.source, 24)} to {text.cut(c.target, 24)}"),
         "Bytes": lambda c: words.size(c.bytes),
@@ -318,26 +305,28 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
     yield table
     shown = min(COPIES_SHOWN, len(graph.devices))
     yield from _cutting(words, shown, len(graph.devices), "directions")
-    yield from _read_backs(report, graph, words)
-    yield from _islands(report, words)
+    yield from _syncs(report, graph, words)
+    yield from _round_trips(report, words)
 
 
-def _read_backs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
-    """Names the scalars for which a hundredth of the run or more was waited."""
+def _syncs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
+    """Yield the syncs that took at least 1 % of the run."""
     for back in graph.read_backs[:READ_BACKS_SHOWN]:
         least = (report.run.duration_us or 0) / 100
         if max(back.wait_us or 0, back.idle_us or 0) < least or not least:
             continue
-        each, when = (" in all", "") if back.count_per_step is None else (" per step", " each step")
-        line = words(f"Read back{when}: ")
+        each, when = (
+            (" in total", "") if back.count_per_step is None else (" per step", " each step")
+        )
+        line = words(f"Device-to-host sync{when}: ")
         line += words("a value") if back.source_name is None else words.name(back.source_name)
-        line += words(f", {text.READERS[back.reader]}; the host waits ")
+        line += words(f", used {text.READERS[back.reader]}; the host waits ")
         line += words.time(views.in_a_step(back, back.wait_us)) + words(f"{each}, then the GPU is")
         yield line + words(" idle for ") + words.time(views.in_a_step(back, back.idle_us))
 
 
-def _islands(report: Report, words: Words) -> Iterator[Text]:
-    """Says that values go from a GPU to ops on the CPU and back, and for which op most do."""
+def _round_trips(report: Report, words: Words) -> Iterator[Text]:
+    """Name the largest round trip."""
     if not report.islands:
         return
     first = report.islands[0]
@@ -366,13 +355,13 @@ def _unexplained(report: Report, words: Words, width: int) -> Iterator[Renderabl
     if width < _NARROW:
         del columns["Copied"]
     if width >= _TINY and any(op.cost.exposed_us_per_step is not None for op in ops):
-        columns["GPU waits per step"] = lambda op: words.time(op.cost.exposed_us_per_step)
+        columns["GPU wait per step"] = lambda op: words.time(op.cost.exposed_us_per_step)
     table = _table(*columns)
     for op in ops:
         table.add_row(*(cell(op) for cell in columns.values()))
     yield table
     for settled_by in dict.fromkeys(op.settled_by for op in ops if op.settled_by):
-        yield words("Would settle it: ") + words.prose(settled_by)
+        yield words("To get a definite answer: ") + words.prose(settled_by)
     total = max(unexplained.ops_total or 0, len(unexplained.ops))
     yield from _cutting(words, len(ops), total, "ops")
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Cell
 
-__all__ = ["QUIET", "Words", "heading"]
-
 QUIET: Final = "dim"
 _LONG_NAME: Final = 56
 # For consoles that cannot show them; anything else comes out as its code point.
@@ -23,30 +21,30 @@ _PLAIN: Final = str.maketrans({"µ": "u", "…": "~", "·": "-", "⟨": "<", "�
 
 
 def heading(words: Words, title: str) -> Text:
-    """Returns a heading, with a line of its own above it."""
+    """Return a heading, with a line of its own above it."""
     return Text("\n") + words(title, "bold underline")
 
 
 class Words:
-    """Makes text for one console: inert, visible, and in characters that the console has."""
+    """Make text for one console: inert, visible, and in characters that the console has."""
 
     def __init__(self, console: Console) -> None:
         """Take the console."""
         self._is_unicode = console.encoding.lower().startswith("utf")
 
     def __call__(self, words: object, style: str = "") -> Text:
-        """Returns a text that holds no markup."""
+        """Return a text that holds no markup."""
         said = text.visible(str(words))
         if not self._is_unicode:
             said = said.translate(_PLAIN).encode("ascii", "backslashreplace").decode("ascii")
         return Text(said, style=style)
 
     def name(self, name: str, length: int = _LONG_NAME) -> Text:
-        """Returns a name of the trace, its middle cut where it is long."""
+        """Return a name of the trace, its middle cut where it is long."""
         return self(text.cut(name, length))
 
     def op(self, name: str, place: str | None) -> Text:
-        """Returns an op's name, and below it the line that asked for it where that is known."""
+        """Return an op's name, and below it the line that asked for it where that is known."""
         shown = self.name(name)
         return (
             shown
@@ -55,29 +53,29 @@ class Words:
         )
 
     def prose(self, prose: str, style: str = "") -> Text:
-        """Returns prose on one line, for the console to wrap."""
+        """Return prose on one line, for the console to wrap."""
         return self(text.cut_long(text.one_line(prose)), style)
 
     def time(self, us: Cell) -> Text:
-        """Returns a time, or that it is unknown."""
+        """Return a time, or that it is unknown."""
         if isinstance(us, int | float):
             return self(duration(us))
         return self(text.UNKNOWN, QUIET)
 
     def size(self, size_bytes: Cell) -> Text:
-        """Returns a size, or that it is unknown."""
+        """Return a size, or that it is unknown."""
         if isinstance(size_bytes, int | float):
             return self(size(size_bytes))
         return self(text.UNKNOWN, QUIET)
 
     def count(self, number: Cell) -> Text:
-        """Returns a number, or that it is unknown."""
+        """Return a number, or that it is unknown."""
         if isinstance(number, int):
             return self(f"{number:,}")
         return self(text.UNKNOWN, QUIET)
 
     def share(self, part: float | None, why: str | None) -> Text:
-        """Returns a share, or that it is unknown and why."""
+        """Return a share, or that it is unknown and why."""
         if part is not None:
             return self(share(part))
         return self(f"{text.UNKNOWN} ({why})" if why else text.UNKNOWN, QUIET)

@@ -5,18 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = [
-    "DIRECTIONS",
-    "READERS",
-    "copy_words",
-    "cut",
-    "cut_long",
-    "one_line",
-    "op_label",
-    "sentence",
-    "visible",
-]
-
 UNKNOWN = "unknown"
 
 DIRECTIONS = {
@@ -29,11 +17,11 @@ DIRECTIONS = {
 }
 
 READERS = {
-    "python": "for the program itself: print, float() or .numpy()",
-    "predicate": "for control flow: the condition of a tf.cond or a loop",
-    "host_argument": "for an op on the GPU, which takes this input in host memory",
-    "cpu_op": "for an op on the CPU",
-    "unknown": "for whom is not known",
+    "python": "by the program: print, float() or .numpy()",
+    "predicate": "by control flow: the condition of a tf.cond or a loop",
+    "host_argument": "by a GPU op that takes this input in host memory",
+    "cpu_op": "by a CPU op",
+    "unknown": "unknown by what",
 }
 """Who takes a scalar that is read back."""
 
@@ -46,12 +34,12 @@ _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are
 
 
 def copy_words(direction: str) -> str:
-    """Returns what a copy of a direction is called."""
+    """Return what a copy of a direction is called."""
     return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
 
 
 def op_label(name: str, op_type: str) -> str:
-    """Returns what an op is called: its name and its type, where these are two."""
+    """Return what an op is called: its name and its type, where these are two."""
     return name if name == op_type else f"{name}:{op_type}"
 
 
@@ -60,12 +48,12 @@ _NAME_FIRST = re.compile(r"\w*[._/:]\w")
 
 
 def one_line(prose: str) -> str:
-    """Returns prose on one line: its line breaks are its author's margin, not a reader's."""
+    """Return prose on one line: its line breaks are its author's margin, not a reader's."""
     return _SPACES.sub(" ", prose).strip()
 
 
 def sentence(words: str) -> str:
-    """Returns words as a sentence: with a capital at the start and a stop at the end.
+    """Return words as a sentence: with a capital at the start and a stop at the end.
 
     A name at the start, as of a file, stays as it is.
     """
@@ -77,11 +65,11 @@ def sentence(words: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Returns the text with each character that does not show replaced by its code point.
+    """Return the text with each character that does not show replaced by its code point.
 
     Control characters, bidirectional marks, zero-width characters, line separators and lone
     surrogates come out as ``⟨U+202E⟩``: a name from a trace cannot hide, reorder or break what
-    stands around it. So do marks that are heaped upon one letter beyond what any script needs.
+    is around it. So are marks heaped upon one letter beyond what any script needs.
     """
     if not text.isprintable():
         text = "".join(map(_visible_character, text))
@@ -95,13 +83,13 @@ def _visible_character(character: str) -> str:
 
 
 def _code_points(marks: re.Match[str]) -> str:
-    """Returns the first few of a run of marks as they are, and the code points of the others."""
+    """Return the first few of a run of marks as they are, and the code points of the others."""
     run = marks.group()
     return run[:_MARKS] + "".join(f"⟨U+{ord(mark):04X}⟩" for mark in run[_MARKS:])
 
 
 def cut(text: str, length: int = 96) -> str:
-    """Returns the text, its middle left out where it is longer than ``length``.
+    """Return the text, its middle left out where it is longer than ``length``.
 
     Both ends are kept because both tell: a scope begins a name and the op's own name ends it.
     """
@@ -113,7 +101,7 @@ def cut(text: str, length: int = 96) -> str:
 
 
 def cut_long(text: str, length: int = _LONGEST) -> str:
-    """Returns the text in full, or with a note of how much of its middle was left out."""
+    """Return the text in full, or with a note of how much of its middle was left out."""
     text = visible(text)
     if len(text) <= length:
         return text

@@ -1,4 +1,4 @@
-"""Where the time of devices and steps went, as the document tells it."""
+"""Where the time of devices and steps went, in the report."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.model import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
-from traceanalyzer.tables.main_steps import regular_steps
+from traceanalyzer.model.times import CriticalPath, DeviceTimeline, PathOp, PhaseTime, Timeline
+from traceanalyzer.report.convert import to_record
+from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.timeline.breakdown import PHASE_COLUMNS, phases_within
 from traceanalyzer.timeline.intervals import Intervals, union
 from traceanalyzer.timeline.overlap import overlap_share
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from traceanalyzer.run import Host, Run
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["critical_paths", "idle_share", "timeline"]
-
 _MAX_OPS: Final = 50
 _RUNS: Final = ("compute", "copy")
 _ORDER: Final = (
@@ -35,7 +34,7 @@ _ORDER: Final = (
 
 
 def timeline(run: Run) -> Timeline | None:
-    """Return where the time of each device went; None where nothing was recorded of any."""
+    """Return where the time of each device went; None if nothing was recorded."""
     devices = [device for host in run.hosts for device in _of_host(host)]
     if not devices:
         return None
@@ -55,9 +54,9 @@ def timeline(run: Run) -> Timeline | None:
 
 
 def idle_share(times: Timeline | None, devices: Sequence[DeviceInfo]) -> float | None:
-    """Return the share of the regular steps in which a GPU ran nothing, the mean over GPUs.
+    """Return the idle share of the regular steps or, without steps, of the recording.
 
-    Without steps it is of the recording. GPUs that ran no kernel are not counted.
+    It is the mean over the GPUs that ran kernels.
     """
     of_steps = [
         d for d in (times.devices if times else ()) if d.steps and "GPU" in (d.device or "")
@@ -75,29 +74,25 @@ def critical_paths(costs: Costs) -> tuple[CriticalPath, ...]:
 
 def _of_host(host: Host) -> Iterable[DeviceTimeline]:
     steps = regular_steps(host.tables.steps)
+
+    def of(device: str | None, parts: Parts, overlap: float | None = None) -> DeviceTimeline:
+        phases, total_us = _phases(parts, _within(steps, parts), max(1, len(steps)))
+        return DeviceTimeline(
+            host=host.name,
+            device=device,
+            steps=len(steps) or None,
+            us_per_step=total_us,
+            phases=phases,
+            overlap_share=overlap,
+        )
+
     for device in host.timeline.devices:
+        shift_ps = host.timeline.shifts_ps[device.device]
         within = _within(steps, device.parts)
-        phases, total_us = _phases(device.parts, within, max(1, len(steps)))
-        yield DeviceTimeline(
-            host=host.name,
-            device=device.device,
-            steps=len(steps) or None,
-            us_per_step=total_us,
-            phases=phases,
-            overlap_share=overlap_share(
-                host.tables, device, host.timeline.shifts_ps[device.device], within
-            ),
-        )
-    program = host.timeline.program
-    if program is not None:
-        phases, total_us = _phases(program, _within(steps, program), max(1, len(steps)))
-        yield DeviceTimeline(
-            host=host.name,
-            device=None,
-            steps=len(steps) or None,
-            us_per_step=total_us,
-            phases=phases,
-        )
+        overlap = overlap_share(host.tables, device, shift_ps, within)
+        yield of(device.device, device.parts, overlap)
+    if host.timeline.program is not None:
+        yield of(None, host.timeline.program)
 
 
 def _within(steps: pd.DataFrame, parts: Parts) -> Intervals:
@@ -128,30 +123,21 @@ def _path(found: HostPath) -> CriticalPath:
     total = int(path.duration_ps.sum())
     took = {phase: int(path.duration_ps[path.phase == phase].sum()) for phase in _ORDER}
     phases, us_per_step = _shares(took, found.steps)
-    is_told = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
+    is_known = path.is_proved & (path.phase != Phase.UNATTRIBUTED)
     of_row = found.of_row_ps
     rows = np.argsort(-of_row, kind="stable")
     rows = rows[of_row[rows] > 0]
-    shown = ops.iloc[rows[:_MAX_OPS]]
+    shown = ops.iloc[rows[:_MAX_OPS]][["op_id", "name", "type", "placement"]]
     return CriticalPath(
         host=found.host.name,
         steps=found.steps,
         us_per_step=us_per_step,
-        proved_share=int(path.duration_ps[is_told].sum()) / total if total else 0.0,
+        proved_share=int(path.duration_ps[is_known].sum()) / total if total else 0.0,
         phases=phases,
         ops=tuple(
-            PathOp(
-                op_id=op_id,
-                name=name,
-                type=op_type,
-                placement=placement,
-                us_per_step=ps / found.steps / PS_PER_US,
-                share=ps / total,
-            )
-            for op_id, name, op_type, placement, ps in zip(
-                *(shown[column].astype(str) for column in ("op_id", "name", "type", "placement")),
-                of_row[rows[:_MAX_OPS]].tolist(),
-                strict=True,
+            to_record(PathOp, op, us_per_step=ps / found.steps / PS_PER_US, share=ps / total)
+            for op, ps in zip(
+                shown.astype(str).to_dict("records"), of_row[rows[:_MAX_OPS]].tolist(), strict=True
             )
         ),
         ops_total=len(rows),

@@ -1,4 +1,4 @@
-"""Writes a report to files: whole, or not at all."""
+"""Write a report to files: whole, or not at all."""
 
 from __future__ import annotations
 
@@ -7,29 +7,18 @@ from typing import TYPE_CHECKING
 
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.document import dumps
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.whole_file import write_whole
 
 if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
 
-__all__ = ["write_files", "write_report"]
-
 
 def write_report(
     diagnosis: Diagnosis, html: str | Path | None = None, json: str | Path | None = None
 ) -> Report:
-    """Write the report of a diagnosis as a page, as JSON, or both.
-
-    Args:
-        diagnosis: What `traceanalyzer.diagnose` found.
-        html: File for the page, or None.
-        json: File for the JSON, or None.
-
-    Returns:
-        The report.
-    """
+    """Write the report of a diagnosis as a page, as JSON, or both; return the report."""
     report = assemble(diagnosis)
     write_files(report, html, json)
     return report

@@ -1,4 +1,4 @@
-"""Allocations: what the allocators of one host told of, with the op that asked."""
+"""What the allocators of one host recorded, with the op that each allocation was for."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import pandas as pd
 
 from traceanalyzer.capture_file.attributes import type_name
 from traceanalyzer.tables.text_columns import categorical, filled, mapped
-from traceanalyzer.trace.columns import Selected
+from traceanalyzer.trace.columns import Selected, Strings
 
 if TYPE_CHECKING:
-    from traceanalyzer.trace.columns import Plane, Strings
-
+    from traceanalyzer.trace.columns import Plane
 
 _NUMBERS: Final = (
     "requested_bytes",
@@ -30,44 +29,36 @@ _LONGEST_NUMBER: Final = 9  # digits; types have three
 
 
 def allocation_events(plane: Plane) -> pd.DataFrame:
-    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc).
+    """Read `MemoryAllocation` and `MemoryDeallocation` events (bfc_allocator.cc), in order of time.
 
-    Returns:
-        One row an event, in order of time: `start_ps`, `is_allocation`, `allocator`, the numbers
-        of `_NUMBERS` (Int64, null where not told), `fragmentation` (Float64), `op_name` (a name
-        without a type), `region_type`, `data_type`, `shape`.
+    The rows lack the column `op_id`: see `with_op_ids`.
     """
     made = plane.named("MemoryAllocation")
     event = np.concatenate([made, plane.named("MemoryDeallocation")])
     order = np.argsort(plane.start_ps[event], kind="stable")
     event = event[order]
-    told = Selected(plane, event)
+    stats = Selected(plane, event)
+    # Allocators of TPUs have no name, only the number of their device.
+    by_number = mapped(stats.strings("index_on_host"), lambda number: f"device {number}")
     columns: dict[str, object] = {
         "start_ps": plane.start_ps[event],
         "is_allocation": (np.arange(len(event)) < len(made))[order],
-        "allocator": categorical(
-            _allocator(told.strings("allocator_name"), told.strings("index_on_host"))
-        ),
+        "allocator": categorical(filled(stats.strings("allocator_name"), by_number)),
     }
     for stat in _NUMBERS:
-        column = told.integers(stat)
+        column = stats.integers(stat)
         columns[stat] = pd.arrays.IntegerArray(column.values, ~column.present)
-    share = told.floats("fragmentation")
+    share = stats.floats("fragmentation")
     # Where nothing is free it is a quotient of zeros.
     columns["fragmentation"] = pd.arrays.FloatingArray(share, ~np.isfinite(share))
-    columns["op_name"] = categorical(mapped(told.strings("tf_op"), _known))
-    columns["region_type"] = categorical(mapped(told.strings("region_type"), _known))
-    columns["data_type"] = categorical(mapped(told.strings("data_type"), _type))
-    columns["shape"] = categorical(mapped(told.strings("shape"), _known))
+    columns["op_name"] = categorical(mapped(stats.strings("tf_op"), _text))
+    columns["region_type"] = categorical(mapped(stats.strings("region_type"), _text))
+    columns["data_type"] = categorical(mapped(stats.strings("data_type"), _type))
+    columns["shape"] = categorical(mapped(stats.strings("shape"), _text))
     return pd.DataFrame(columns)
 
 
-def _allocator(name: Strings, index: Strings) -> Strings:
-    """Return allocators by name; those of TPUs have none and tell the number of their device."""
-    return filled(name, mapped(index, lambda number: f"device {number}"))
-
-
-def _known(text: str) -> str | None:
+def _text(text: str) -> str | None:
     return None if text in _NOTHING else text
 
 
@@ -76,3 +67,13 @@ def _type(text: str) -> str | None:
     if not text.isdecimal() or len(text) > _LONGEST_NUMBER:
         return text
     return type_name(int(text)) if int(text) else None
+
+
+def with_op_ids(allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
+    """Link allocations, which name an op without its type, to the row that alone has this name."""
+    named = ops[~ops["is_eager"]]
+    single = named[~named["name"].duplicated(keep=False)]
+    ids = dict(zip(single["name"], single["op_id"], strict=True))
+    names = allocations["op_name"].cat
+    op_names = Strings(names.codes.to_numpy().astype(np.int32), tuple(names.categories))
+    return allocations.assign(op_id=categorical(mapped(op_names, ids.get)))

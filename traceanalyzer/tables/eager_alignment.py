@@ -1,26 +1,27 @@
 """Which record of a capture file each eager op of a trace is: the n-th of a thread finds its own.
 
-An eager op's event tells its type and nothing else. The recorder wrote down, thread by thread and
-in order, what Python asked for (`CaptureFile.sequences`), and left in the trace a marker,
+An eager op's event has its type and nothing else. The recorder wrote down, thread by thread and in
+order, the ops that Python ran (`CaptureFile.sequences`), and left a marker in the trace,
 `traceanalyzer:eager` with the number of the thread and the position of the next op, when a thread
 ran its first op of a session and from time to time after. From one marker to the next the events
-are laid against the records, type by type.
+are aligned with the records, type by type.
 
 They need not be the same ones: TensorFlow runs ops of its own in between (`_EagerConst`, a `Cast`
-of an argument), and of what Python asked for some failed before they ran. Where types and numbers
-do not agree, all the longest common subsequences of the two are looked at, and an event is given a
-record only if each of them pairs it, and always with one of the same signature. A wrong line is
-worse than none.
+of an argument), and some of Python's ops failed before they ran. Where types and numbers do not
+agree, all the longest common subsequences of the two are considered, and an event is given a record
+only if each of them pairs it, and always with one of the same signature. A wrong line is worse than
+none.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from traceanalyzer.native.events import Stretches, align
+from traceanalyzer.tables.vocabulary import EAGER, mask
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 
 MARKER: Final = "traceanalyzer:eager"
-_EVENT: Final = "EagerLocalExecute: "  # eager/execute.cc; a call of a function has its name here
 # Pairs of an event and a record that are compared where a stretch does not agree: more, and the
 # stretch, whose markers must have been lost, is left alone.
 _MOST_PAIRS: Final = 4_000_000
@@ -47,7 +47,7 @@ def eager_signatures(
         plane: The host plane.
         order: Its events line by line, as from `in_line_order`.
         capture_file: What was recorded.
-        session: Index of the profiler session that wrote the trace, or None where not known.
+        session: Index of the profiler session that wrote the trace, where that is known.
     """
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
@@ -57,13 +57,10 @@ def eager_signatures(
     codes = {op: k for k, op in enumerate(dict.fromkeys(s.op for s in capture_file.signatures))}
     op_of_signature = np.array([codes[s.op] for s in capture_file.signatures], np.int32)
     op_of_name = np.array(
-        [
-            codes.get(n.removeprefix(_EVENT), -1) if n.startswith(_EVENT) else -1
-            for n in plane.names
-        ],
+        [codes.get(n.removeprefix(EAGER), -1) if n.startswith(EAGER) else -1 for n in plane.names],
         np.int32,
     )
-    # Ops that Python never asked for are TensorFlow's own.
+    # Ops that Python never ran are TensorFlow's own.
     rank = np.flatnonzero(op_of_name[plane.name_of[order]] >= 0)
     event = order[rank]
 
@@ -97,34 +94,29 @@ class _Markers:
 
 
 def _markers(plane: Plane, order: NDArray[np.int64]) -> _Markers:
-    is_marker = np.array([n == MARKER for n in plane.names], np.bool_)
+    is_marker = mask(n == MARKER for n in plane.names)
     rank = np.flatnonzero(is_marker[plane.name_of[order]])
     event = order[rank]
     thread, index = plane.integers("thread"), plane.integers("index")
-    told = thread.present[event] & index.present[event]
-    # One that does not tell still ends the stretch before it.
+    known = thread.present[event] & index.present[event]
+    # A marker without a thread still ends the stretch before it.
     return _Markers(
         rank=rank,
         line=plane.line_of[event],
-        thread=np.where(told, thread.values[event], -1),
-        index=np.where(told, index.values[event], -1),
+        thread=np.where(known, thread.values[event], -1),
+        index=np.where(known, index.values[event], -1),
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Records:
-    """The sequences of a session end to end.
+class _Records(NamedTuple):
+    """The sequences of a session end to end."""
 
-    Attributes:
-        signature: Signature of each record, int32.
-        op: Its op, as a number.
-        sequences: What they were expanded from.
-        offset: Where each sequence begins in the above; one longer.
-    """
-
+    #: Signature of each record, int32.
     signature: NDArray[np.int32]
+    #: Its op, as a number.
     op: NDArray[np.int32]
     sequences: Sequence[EagerSequence]
+    #: Where each sequence begins in the above; one longer.
     offset: NDArray[np.int64]
 
     @classmethod

@@ -1,9 +1,9 @@
-"""Which node of a captured graph an op of a trace is, and what the capture file tells of that node.
+"""Which node of a captured graph an op of a trace is, and what the capture file says about it.
 
-A trace names the nodes of the partition that ran, after grappler. From there the way leads to the
-placer's input, which holds the request, to the function the node was inlined from, and to the line
-of the definition that made it. Where one function was placed several times, or several functions
-come into question, what is told must be the same for all of them.
+A trace names the nodes of the partition that ran, after grappler. From there a node is traced back
+to the placer's input, which has the requested device, to the function it was inlined from, and to
+the line of the definition that made it. Where one function was placed several times, or several
+functions are possible, only what is the same for all of them counts.
 
 Types are those of the node that ran, by its attributes. Where these were not recorded (as in
 TensorFlow 2.12), they are those that a node of the same name in the placer's input must have kept.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import SESSION, UNKNOWN, is_session
@@ -45,30 +46,25 @@ _ARITHMETIC: Final = re.compile(r"(?:(.+)/)?ArithmeticOptimizer/(.+)")
 _FOLDED: Final = re.compile(r"ConstantFolding/(.+?)(?:-[^/]*|_recip|_partial_split_\d+)?")
 # generic_layout_optimizer_transposer.cc, auto_mixed_precision.cc: NAME-0-0-WHAT-OPTIMIZER.
 _CONVERSION: Final = re.compile(r"(.+?)(?:-\d+)+-\w+-(?:LayoutOptimizer|AutoMixedPrecision)")
-# inline_function_utils.cc, lower_while_op.cc, lower_if_op.cc: what stands in for a call or a loop.
+# inline_function_utils.cc, lower_while_op.cc, lower_if_op.cc: what replaces a call or a loop.
 _STAND_IN: Final = re.compile(r"(?:Func/)?(.+)/_\d+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """What a capture file tells of an op of a graph.
+    """What a capture file says about an op of a graph; None where that is unknown."""
 
-    Attributes:
-        frame: The user's line that made it, or None.
-        requested_device: The placer's request, "" for none; None where it is not known.
-        device: The device of the partition that ran it, or None where not recorded.
-        function: The function that was instantiated.
-        node: The node of the placer's input, or of the definition where that was not recorded.
-        devices: Where calls of the function were placed differently: on which devices, "" for one
-            that is not known. Empty where they were not.
-        types: The types of its inputs and outputs, as far as they are known.
-    """
-
+    #: The user's line that made it.
     frame: Frame | None
+    #: The requested device, "" for none.
     requested_device: str | None
+    #: The device of the partition that ran it.
     device: str | None
+    #: The function that was instantiated.
     function: str
+    #: The node of the placer's input, or of the definition where that was not recorded.
     node: str
+    #: Where calls of the function were placed differently: on which devices, "" for an unknown one.
     devices: tuple[str, ...] = ()
     types: Types = NOT_KNOWN
 
@@ -77,15 +73,11 @@ class GraphNodes:
     """Finds the nodes of one capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
-        """Take the capture file; what is needed of it is indexed when it is first asked for."""
         self._capture_file = capture_file
         called_eagerly = {s.op for s in capture_file.signatures if s.is_function}
         self._not_of_pipelines = called_eagerly | functions_of_steps(capture_file)
         self._lacks_functions = any("function" in what for what in capture_file.omitted)
         self._reached: dict[str, tuple[str, ...]] = {}
-        self._holders: dict[str, list[str]] | None = None
-        self._definers: dict[str, list[str]] | None = None
-        self._inlined: dict[tuple[str, str], set[tuple[str, int]]] | None = None
         self._types = NodeTypes(capture_file)
         self._of_sessions = {
             f.name: with_requests(f.instances) for f in capture_file.session_graphs()
@@ -103,18 +95,18 @@ class GraphNodes:
         )
 
     def find_in_datasets(self, name: str, op_type: str) -> Node | None:
-        """Return the node of an op that tf.data called, of whichever function that is alike."""
+        """Return the node of an op that tf.data called, if all functions that have it agree."""
         if self._lacks_functions:
             return None  # the one that it is of may be missing
         return self._find_anywhere(name, op_type, lambda f: f not in self._not_of_pipelines)
 
     def find_in_any(self, name: str, op_type: str) -> Node | None:
-        """Return the node of an op whose function is not known: a session's, or all alike.
+        """Return the node of an op of unknown function: a session's, or one that all agree on.
 
         TensorFlow also runs ops outside of any function, on the CPU, to learn shapes while Python
         makes a graph (eval_const_tensor.cc, graph_runner.cc). So a node that was placed elsewhere
-        tells no device, and one that no instantiated graph needs is found in a definition. Where
-        there are both, the graph tells the line, and types only those that they share.
+        has no known device, and one that no instantiated graph needs is found in a definition.
+        Where there are both, the line is the graph's, and the types are those that both share.
         """
         if role_of_type(op_type) == Role.TRANSFER or self._lacks_functions:
             return None
@@ -129,29 +121,57 @@ class GraphNodes:
 
     def _find_anywhere(self, name: str, op_type: str, may_be: Callable[[str], bool]) -> Node | None:
         names = [name, *base_names(name)]
-        holders = dict.fromkeys(f for n in names for f in self._holding(n) if may_be(f))
+        holders = dict.fromkeys(f for n in names for f in self._holders.get(n, ()) if may_be(f))
         return _agreed(self._in_function(f, name, op_type) for f in holders)
-
-    def _holding(self, name: str) -> list[str]:
-        """Return the functions whose graphs hold a node."""
-        if self._holders is None:
-            self._holders = _holders(self._capture_file)
-        return self._holders.get(name, [])
 
     def _defined(self, name: str) -> list[str]:
         """Return the definitions that hold a node which no graph of theirs does."""
-        if self._definers is None:
-            self._definers = {}
-            for definition in self._capture_file.definitions:
-                for node in definition.nodes:
-                    self._definers.setdefault(node, []).append(definition.name or SESSION)
-        held = self._holding(name)
-        return [d for d in self._definers.get(name, ()) if d not in held]
+        holders = self._holders.get(name, {})
+        return [d for d in self._definers.get(name, ()) if d not in holders]
+
+    @cached_property
+    def _holders(self) -> dict[str, dict[str, None]]:
+        """The functions whose graphs hold a node of each name, in order."""
+        holders: dict[str, dict[str, None]] = {}
+
+        def add(names: Iterable[str], function: str) -> None:
+            for name in names:
+                holders.setdefault(name, {})[function] = None
+
+        for function in self._capture_file.functions:
+            for instance in function.instances:
+                add(instance.input.names, function.name)
+                for partition in instance.partitions:
+                    add(partition.names, function.name)
+        for definition in self._capture_file.definitions:
+            if is_session(definition.name or SESSION):
+                add(definition.nodes, definition.name or SESSION)
+        return holders
+
+    @cached_property
+    def _definers(self) -> dict[str, list[str]]:
+        """The definitions that hold a node of each name."""
+        definers: dict[str, list[str]] = {}
+        for definition in self._capture_file.definitions:
+            for node in definition.nodes:
+                definers.setdefault(node, []).append(definition.name or SESSION)
+        return definers
+
+    @cached_property
+    def _inlined(self) -> dict[tuple[str, str], set[tuple[str, int]]]:
+        """Op types and attribute sets of the nodes that were inlined from each definition's."""
+        inlined: dict[tuple[str, str], set[tuple[str, int]]] = {}
+        for function in self._capture_file.functions:
+            for instance in function.instances:
+                graph = instance.input
+                for at in range(len(graph)):
+                    origin = _origin(graph, at)
+                    if origin is not None:
+                        inlined.setdefault(origin, set()).add((graph.ops[at], graph.attributes[at]))
+        return inlined
 
     def _in_inlined(self, definition: str, name: str, op_type: str) -> Node | None:
         """Look a node up in a definition, and its type where graphs hold it inlined."""
-        if self._inlined is None:
-            self._inlined = _inlined(self._capture_file)
         copies = self._inlined.get((definition, name))
         if copies is None:
             return self._in_definition(definition, name)
@@ -160,7 +180,7 @@ class GraphNodes:
         return node and replace(node, types=_agreed_types(types))
 
     def _called_by(self, function: str) -> tuple[str, ...]:
-        """Return the functions that one calls by its nodes' attributes, and those by theirs."""
+        """Return the functions that a function calls, directly or not, by its nodes' attributes."""
         if function not in self._reached:
             reached: dict[str, None] = {}
             waiting = [function]
@@ -175,7 +195,7 @@ class GraphNodes:
     def _in_function(
         self, function: str, name: str, op_type: str, *, is_its_own: bool = False
     ) -> Node | None:
-        """Look an op up in a function, of which it is sure, or not, that it ran there."""
+        """Look an op up in a function; `is_its_own`: the op is known to have run there."""
         instantiated = self._capture_file.function(function)
         instances = () if instantiated is None else instantiated.instances
         instances = self._of_sessions.get(function, instances)
@@ -212,8 +232,8 @@ class GraphNodes:
             if (at := p.index(name)) != UNKNOWN and p.ops[at] == op_type
         ]
         place = _place(graph, name)
-        # TensorFlow 2.12 does not tell what ran. Where the function is sure, so is the name:
-        # Grappler keeps it when it makes another op of a node (`Mul` of `RealDiv`).
+        # TensorFlow 2.12 does not record what ran. Where the function is sure, so is the name:
+        # Grappler keeps it when it turns a node into another op (`RealDiv` into `Mul`).
         is_named = is_its_own and place != UNKNOWN and not instance.partitions
         if not ran and not is_named and not _is_of_type(graph, place, op_type):
             return None
@@ -253,7 +273,7 @@ class GraphNodes:
 def base_names(name: str) -> Iterator[str]:
     """Return the names that TensorFlow may have made a node's name from, the likeliest first.
 
-    Only one that is a node's of the same graph is its base.
+    Only a name of a node of the same graph is its base.
     """
     if match := _COMPOSITION.fullmatch(name):
         yield match[1]
@@ -293,7 +313,7 @@ def _origin(graph: Graph | Partition, at: int) -> tuple[str, str] | None:
 
 
 def _agreed(found: Iterable[Node | None]) -> Node | None:
-    """Return what is told, if nothing contradicts it; of device and types, only what all tell."""
+    """Return the node that all agree on, with the device and types that all have."""
     nodes = [node for node in found if node is not None]
     if not nodes:
         return None
@@ -303,50 +323,17 @@ def _agreed(found: Iterable[Node | None]) -> Node | None:
     first = replace(first, types=_agreed_types([n.types for n in nodes]))
     devices = {n.device for n in nodes}
     if len(devices) > 1:
-        told = tuple(sorted(device or "" for device in devices))
-        return replace(first, device=None, devices=told)
+        return replace(first, device=None, devices=tuple(sorted(d or "" for d in devices)))
     return first
 
 
 def _agreed_types(found: list[Types]) -> Types:
-    """Return the types that all tell, of inputs and of outputs."""
+    """Return the types that all have, of inputs and of outputs."""
     inputs, outputs = {t.inputs for t in found}, {t.outputs for t in found}
     return Types(
         inputs=inputs.pop() if len(inputs) == 1 else None,
         outputs=outputs.pop() if len(outputs) == 1 else None,
     )
-
-
-def _holders(capture_file: CaptureFile) -> dict[str, list[str]]:
-    """Return the functions that hold a node of each name."""
-    holders: dict[str, dict[str, None]] = {}
-
-    def add(names: Iterable[str], function: str) -> None:
-        for name in names:
-            holders.setdefault(name, {})[function] = None
-
-    for function in capture_file.functions:
-        for instance in function.instances:
-            add(instance.input.names, function.name)
-            for partition in instance.partitions:
-                add(partition.names, function.name)
-    for definition in capture_file.definitions:
-        if is_session(definition.name or SESSION):
-            add(definition.nodes, definition.name or SESSION)
-    return {name: list(functions) for name, functions in holders.items()}
-
-
-def _inlined(capture_file: CaptureFile) -> dict[tuple[str, str], set[tuple[str, int]]]:
-    """Return op types and attribute sets of the nodes that were inlined from each definition's."""
-    copies: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for function in capture_file.functions:
-        for instance in function.instances:
-            graph = instance.input
-            for at in range(len(graph)):
-                origin = _origin(graph, at)
-                if origin is not None:
-                    copies.setdefault(origin, set()).add((graph.ops[at], graph.attributes[at]))
-    return copies
 
 
 def _called(capture_file: CaptureFile, function: str) -> Iterator[str]:

@@ -3,75 +3,63 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables import vocabulary as words
-from traceanalyzer.tables.launches import launch_calls
+from traceanalyzer.tables.device_events import launch_calls
+from traceanalyzer.tables.functions import DATASET_LOOP, TF_DATA, called_functions
 from traceanalyzer.tables.nesting import in_line_order, innermost, self_durations
-from traceanalyzer.tables.vocabulary import Kind
+from traceanalyzer.tables.text_columns import distinct_rows, mapped
+from traceanalyzer.tables.vocabulary import (
+    HOST_PLANE,
+    Kind,
+    Role,
+    classify,
+    is_eager_executor_line,
+    is_pipeline_line,
+    mask,
+    role_of_type,
+)
+from traceanalyzer.trace.builder import TraceBuilder
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from traceanalyzer.tables.vocabulary import Names
-    from traceanalyzer.trace.columns import Column, Plane
+    from traceanalyzer.trace.columns import Plane, Trace
 
-
-_FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(?:__inference_)?(.*?)(?:_(\d+))?")
 _CPU_DEVICE: Final = re.compile(r"/device:CPU:\d+$")
-# reduce_dataset_op.cc: the op, and the stages of the dataset that it reduces.
-_OF_REDUCE: Final = re.compile(r"ReduceIterator::|ReduceDatasetOp::DoCompute$")
-_LOOPS: Final = re.compile(r"ReduceDatasetOp::DoCompute|ReduceIterator::(?:.*::)?Scan(?:\[\d+\])?")
 _EAGER_RUN: Final = "EagerKernelExecute"  # eager/execute.cc: the op's kernel runs
 _EAGER_OP_STAT: Final = "eager_op"  # of `EagerExecute`, from TensorFlow 2.12 on
-_EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")
+_EAGER_SEND: Final = re.compile(r"_Send input \d+ from (\S+) to (\S+)")  # eager/execute.cc
+_KEY_PARTS: Final = 5
 
-TF_DATA: Final = "tf.data"  # stands in the column `function` for what a pipeline calls
-DATASET_LOOP: Final = "loop over a dataset"  # the same for what reduces a dataset within a step
-# Likewise for what TensorFlow computes while it makes a graph ready: constants, and shapes.
-CONSTANTS: Final = "constant folding"
-# Stands for the type of an input of which a trace tells none: OpKernel::ShapeTraceString
-# (op_kernel.cc) leaves out resources, variants and references, and inputs that did not come.
+# The type of an input that a trace does not record: OpKernel::ShapeTraceString (op_kernel.cc)
+# leaves out resources, variants and references, and inputs that did not come.
 UNTOLD_TYPE: Final = "?"
-# log_memory.h, CONSTANT_FOLDING_STEP_ID: the step of whatever graph_runner.cc runs, for
-# constant_folding.cc and eval_const_tensor.cc. No call of a function has it.
-_FOLDING_STEP: Final = -1
 
 
-@dataclass(frozen=True)
-class Transfer:
-    """An edge between devices, as a `_Send` or `_Recv` event tells it.
-
-    Attributes:
-        producer: Op that made the value.
-        consumer: Op that takes it; empty where not told.
-        source: Device of the producer, full string; empty where not told.
-        target: Device of the consumer; likewise.
-    """
+class Transfer(NamedTuple):
+    """An edge between devices, as a `_Send` or `_Recv` event records it; empty where unknown."""
 
     producer: str
     consumer: str
+    #: Device of the producer, full string.
     source: str
+    #: Device of the consumer, full string.
     target: str
 
 
-@dataclass(frozen=True)
-class Move:
-    """An input of an eager op, copied to the op's device.
-
-    Attributes:
-        event: Event of the plane.
-        occurrence: The eager op's occurrence.
-        source: Device it came from, full string.
-        target: Device it went to, full string.
-    """
+class Move(NamedTuple):
+    """An input of an eager op, copied to the op's device."""
 
     event: int
+    #: The eager op's occurrence.
     occurrence: int
     source: str
     target: str
@@ -79,63 +67,66 @@ class Move:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostOps:
-    """Ops that ran on one host's threads; arrays have one entry an occurrence unless said.
-
-    Attributes:
-        plane: The host plane.
-        names: Its event names, classified.
-        event: Index of the event in the plane, int64.
-        name: Index into `names.op` and `names.type`, int32.
-        kind: `Kind`, uint8.
-        function: Function it ran in, `tf.data`, `constant folding`, or empty.
-        definitions: Full name, with TensorFlow's counter, of each function so called.
-        in_pipeline: Whether it ran on behalf of tf.data.
-        is_handed_over: Whether it is an eager op that the thread did not run itself: TensorFlow's
-            executor of eager ops did (eager/eager_executor.cc), in events that name no op, or in
-            older traces in one `X:X`, an occurrence of its own.
-        call: Step id of the call it ran in, 0 where unknown, int64.
-        device: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
-        device_is_proved: Whether that is proof; an input that was sent to the CPU is none.
-        self_ps: Duration less that of the ops nested in it, int64.
-        input_types: Types of its inputs (host tracer level 3), `float;int32`, `?` for one that is
-            not told.
-        transfer: Index into `transfers`, -1 for none, int32.
-        transfers: Distinct cross-device edges.
-        moves: Inputs that were copied for eager ops.
-        owner: For each event of the plane, the occurrence that did it (or is it), or -1.
-        function_of_event: For each event of the plane, the function it ran in.
-        call_of_event: For each event of the plane, the step id of the call, 0 where unknown; int64.
-        order: The plane's events as from `in_line_order`.
-        launches: Events that can launch work, as from `launch_calls`.
-    """
+    """Ops that ran on one host's threads; arrays have one entry an occurrence unless said."""
 
     plane: Plane
     names: Names
+    #: Index of the event in the plane, int64.
     event: NDArray[np.int64]
+    #: Index into `names.op` and `names.type`, int32.
     name: NDArray[np.int32]
+    #: `Kind`, uint8.
     kind: NDArray[np.uint8]
+    #: Function it ran in, `tf.data`, `constant folding`, or empty.
     function: Strings
+    #: Full name, with TensorFlow's counter, of each function.
     definitions: dict[str, str]
+    #: Whether it ran on behalf of tf.data.
     in_pipeline: NDArray[np.bool_]
+    #: Whether it is an eager op that the thread did not run itself: TensorFlow's executor of eager
+    #: ops did (eager/eager_executor.cc), in events that name no op, or in older traces in one
+    #: `X:X`, an occurrence of its own.
     is_handed_over: NDArray[np.bool_]
+    #: Step id of the call it ran in, 0 where unknown, int64.
     call: NDArray[np.int64]
+    #: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
     device: Strings
+    #: Whether that is proof: an input that was sent to the CPU is none.
     device_is_proved: NDArray[np.bool_]
+    #: Duration without that of the ops nested in it, int64.
     self_ps: NDArray[np.int64]
+    #: Types of its inputs (host tracer level 3), `float;int32`, `?` for one that is unknown.
     input_types: Strings
+    #: Index into `transfers`, -1 for none, int32.
     transfer: NDArray[np.int32]
     transfers: tuple[Transfer, ...]
+    #: Inputs that were copied for eager ops.
     moves: tuple[Move, ...]
+    #: For each event of the plane, the occurrence that did it (or is it), or -1.
     owner: NDArray[np.int64]
+    #: For each event of the plane, the function it ran in.
     function_of_event: Strings
+    #: For each event of the plane, the step id of the call, 0 where unknown; int64.
     call_of_event: NDArray[np.int64]
+    #: The plane's events as from `in_line_order`.
     order: NDArray[np.int64]
+    #: Events that can launch work, as from `launch_calls`.
     launches: NDArray[np.int64]
+
+
+def host_plane(trace: Trace) -> Plane:
+    """Return the fullest host plane; one without events if nothing was recorded on any."""
+    planes = [plane for plane in trace.planes if plane.name == HOST_PLANE and len(plane)]
+    if planes:
+        return max(planes, key=len)
+    empty = TraceBuilder(trace.format)
+    empty.plane(HOST_PLANE)
+    return empty.build().planes[0]
 
 
 def host_ops(plane: Plane) -> HostOps:
     """Find the op occurrences of a host plane."""
-    names = words.classify(plane)
+    names = classify(plane)
     name_of = plane.name_of
     kind = names.kind[name_of]
     order = in_line_order(plane)
@@ -153,44 +144,40 @@ def host_ops(plane: Plane) -> HostOps:
     event = np.flatnonzero(is_op)
     number = np.full(len(plane) + 1, -1, np.int64)  # the last entry serves index -1
     number[event] = np.arange(len(event))
-    duration = plane.duration_ps[event]
 
     is_turn = names.is_executor[name_of]
     executor = innermost(plane, order, is_turn)
     # A thread may take a turn at other ops within a `_Send`: what it does there is not the send's.
     owner = np.where(is_op, number[:-1], number[innermost(plane, order, is_op | is_turn)])
-    step_id = plane.integers("id")
-    call_of_event = np.where(executor >= 0, step_id.values[executor], 0)
-    labels, label_of_name = _function_labels(names)
-    definitions = {labels[k]: names.op[i] for i, k in enumerate(label_of_name.tolist()) if k >= 0}
-    label = np.append(label_of_name, -1)[
-        np.append(name_of, -1)[innermost(plane, order, kind == Kind.FUNCTION_CALL)]
-    ]
-    functions = _function_of_event(plane, names, labels, label, executor, step_id, order)
-    function_code = functions.codes[event]
-    in_pipeline = _in_pipeline(plane, names, order)[event]
-    in_pipeline |= function_code == functions.values.index(TF_DATA)
-    in_pipeline &= function_code != functions.values.index(DATASET_LOOP)
-    called_by_data = in_pipeline & (functions.codes[event] < 0) & (kind[event] != Kind.STAGE)
+    step_id = plane.integers("id").values
+    call_of_event = np.where(executor >= 0, step_id[executor], 0)
+    functions, definitions = called_functions(plane, names, kind, order, executor)
+    codes = functions.codes[event]
     by_data = functions.values.index(TF_DATA)
-    function = np.where(called_by_data, by_data, functions.codes[event]).astype(np.int32)
+    in_pipeline = _in_pipeline(plane, names, order)[event] | (codes == by_data)
+    in_pipeline &= codes != functions.values.index(DATASET_LOOP)
+    called_by_data = in_pipeline & (codes < 0) & (kind[event] != Kind.STAGE)
     transfer, transfers = _transfers(plane, names, event)
     moves = _moves(plane, kind, parent, number)
-    device, device_is_proved = _devices(plane, event, executor, step_id, transfer, transfers, moves)
+    device = _devices_of_transfers(plane, event, transfer, transfers)
+    device = _devices_of_executors(plane, device, executor[event])
+    device, device_is_proved = _devices_of_moves(plane, device, moves)
     return HostOps(
         plane=plane,
         names=names,
         event=event,
         name=name_of[event],
         kind=kind[event],
-        function=Strings(function, functions.values),
+        function=Strings(
+            np.where(called_by_data, by_data, codes).astype(np.int32), functions.values
+        ),
         definitions=definitions,
         in_pipeline=in_pipeline,
         is_handed_over=_handed_over(plane, names.kind[name_of[event]], number[parent]),
         call=call_of_event[event],
         device=device,
         device_is_proved=device_is_proved,
-        self_ps=self_durations(duration, number[parent[event]]),
+        self_ps=self_durations(plane.duration_ps[event], number[parent[event]]),
         input_types=_input_types(plane, event),
         transfer=transfer,
         transfers=transfers,
@@ -210,12 +197,12 @@ def _handed_over(
 
     Args:
         plane: The host plane.
-        kind: `Kind` that each occurrence's name tells: `X:X` is an op, for it is what a kernel
-            writes as it runs, of an eager op too.
+        kind: `Kind` of each occurrence by its name: `X:X` is an op, for that is the event of a
+            running kernel, of an eager op too.
         ran_in: The occurrence around each event of the plane, -1 for none.
     """
     runs = plane.named(_EAGER_RUN)
-    own = np.array([words.is_eager_executor_line(n) for n in plane.lines.name], np.bool_)
+    own = mask(map(is_eager_executor_line, plane.lines.name))
     if not len(runs) or not own[plane.line_of[runs]].any():
         return np.zeros(len(kind), np.bool_)
     handed_over: NDArray[np.bool_] = kind == Kind.EAGER_OP
@@ -246,97 +233,8 @@ def _echoes(
     return echoes
 
 
-def _function_of_event(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by the caller
-    plane: Plane,
-    names: Names,
-    labels: list[str],
-    label: NDArray[np.int64],
-    executor: NDArray[np.int64],
-    step_id: Column,
-    order: NDArray[np.int64],
-) -> Strings:
-    """Name the function that each event ran in; `tf.data` where a pipeline called it.
-
-    On the calling thread the function is the enclosing call's. Elsewhere the step id leads there:
-    the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
-    make a graph ready has a step of its own, also within the call for which that is done.
-
-    Args:
-        plane: The host plane.
-        names: Its event names, classified.
-        labels: Labels of the functions that are called.
-        label: Index of the label of the call that encloses each event, -1 for none.
-        executor: The executor's turn that encloses each event, -1 for none.
-        step_id: Step ids of events.
-        order: The plane's events as from `in_line_order`.
-    """
-    ids, present = step_id.values, step_id.present
-    tf_data, constants, loop = range(len(labels), len(labels) + 3)
-
-    runs = plane.named(words.FUNCTION_RUN)
-    runs = runs[present[runs] & (label[runs] >= 0)]
-    known = dict(zip(ids[runs].tolist(), label[runs].tolist(), strict=True))
-    captured_names = {n for n in plane.names if words.CAPTURED_FUNCTION.fullmatch(n)}
-    captured = plane.named(*captured_names)
-    captured = captured[present[captured]]
-    known |= dict.fromkeys(ids[captured].tolist(), tf_data)
-    known |= dict.fromkeys(ids[captured[_reduces(plane, order)[captured]]].tolist(), loop)
-    known[_FOLDING_STEP] = constants
-
-    turns = np.flatnonzero(names.is_executor[plane.name_of] & present)
-    distinct, inverse = np.unique(ids[turns], return_inverse=True)
-    of_turn = np.full(len(plane) + 1, -1, np.int64)
-    of_turn[turns] = np.array([known.get(i, -1) for i in distinct.tolist()], np.int64)[
-        inverse.reshape(-1)
-    ]
-    by_step = of_turn[executor]
-    codes = np.where(by_step >= 0, by_step, label).astype(np.int32)
-    return Strings(codes, (*labels, TF_DATA, CONSTANTS, DATASET_LOOP))
-
-
-def _reduces(plane: Plane, order: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which events lie in what reduces a dataset, and not in a stage that feeds it.
-
-    AutoGraph makes of a loop over a dataset a scan that is reduced.
-    """
-    around = np.array([_OF_REDUCE.match(name) is not None for name in plane.names], np.bool_)
-    if not around.any():
-        return np.zeros(len(plane), np.bool_)
-    is_loop = np.array([_LOOPS.fullmatch(name) is not None for name in plane.names], np.bool_)
-    inner = innermost(plane, order, around[plane.name_of])
-    reduces: NDArray[np.bool_] = (inner >= 0) & is_loop[plane.name_of[inner.clip(0)]]
-    return reduces
-
-
-def _function_labels(names: Names) -> tuple[list[str], NDArray[np.int64]]:
-    """Name called functions without the counter TensorFlow adds: `f`, and `f#2` for a second one.
-
-    The counter depends on what else the program traced before; which of several comes first does
-    not, so that the labels stay the same when the program is recorded again.
-    """
-    parsed = []
-    for index, (kind, called) in enumerate(zip(names.kind, names.op, strict=True)):
-        if kind == Kind.FUNCTION_CALL:
-            parsed.append((*base_and_counter(called), called, index))
-    labels: list[str] = []
-    label_of_name = np.full(len(names.op), -1, np.int64)
-    seen: Counter[str] = Counter()
-    for base, _, _, index in sorted(parsed):
-        seen[base] += 1
-        label_of_name[index] = len(labels)
-        labels.append(base if seen[base] == 1 else f"{base}#{seen[base]}")
-    return labels, label_of_name
-
-
-def base_and_counter(called: str) -> tuple[str, int]:
-    """Return a function's name without what TensorFlow adds, and the counter it adds."""
-    match = _FUNCTION.fullmatch(called)
-    return (match[1], int(match[2] or 0)) if match else (called, 0)
-
-
 def _in_pipeline(plane: Plane, names: Names, order: NDArray[np.int64]) -> NDArray[np.bool_]:
-    pipeline_line = np.array([words.is_pipeline_line(n) for n in plane.lines.name], np.bool_)
-    on_thread = pipeline_line[plane.line_of] if len(plane.lines) else np.zeros(0, np.bool_)
+    on_thread = mask(map(is_pipeline_line, plane.lines.name))[plane.line_of]
     is_pipeline = names.is_pipeline[plane.name_of]
     return on_thread | is_pipeline | (innermost(plane, order, is_pipeline) >= 0)
 
@@ -344,73 +242,90 @@ def _in_pipeline(plane: Plane, names: Names, order: NDArray[np.int64]) -> NDArra
 def _transfers(
     plane: Plane, names: Names, event: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], tuple[Transfer, ...]]:
-    """Read the edges that `_Send` and `_Recv` events tell of (rendezvous key, from, to)."""
-    is_transfer = np.array([words.role_of_type(t) == words.Role.TRANSFER for t in names.type])
+    """Read the edges that `_Send` and `_Recv` events record (rendezvous key, from, to)."""
+    is_transfer = mask(role_of_type(t) == Role.TRANSFER for t in names.type)
     rows = np.flatnonzero(is_transfer[plane.name_of[event]])
     transfer = np.full(len(event), -1, np.int32)
     if not len(rows):
         return transfer, ()
-    columns = [plane.strings(stat).take(event[rows]).to_list() for stat in ("key", "from", "to")]
-    numbers: dict[Transfer, int] = {}
-    for row, key, producer, consumer in zip(rows.tolist(), *columns, strict=True):
-        found = _transfer(key or "", producer or "", consumer or "")
-        if found:
-            transfer[row] = numbers.setdefault(found, len(numbers))
-    return transfer, tuple(numbers)
+    columns = [plane.strings(stat).take(event[rows]) for stat in ("key", "from", "to")]
+    number, distinct = distinct_rows([column.codes for column in columns])
+    found: dict[Transfer, int] = {}
+    index_of = []
+    for codes in distinct.tolist():
+        texts = [c.values[k] if k >= 0 else "" for c, k in zip(columns, codes, strict=True)]
+        edge = _transfer(*texts)
+        index_of.append(-1 if edge is None else found.setdefault(edge, len(found)))
+    transfer[rows] = np.array(index_of, np.int32)[number]
+    return transfer, tuple(found)
 
 
 def _transfer(key: str, producer: str, consumer: str) -> Transfer | None:
     # rendezvous.cc, CreateKey: source;incarnation;target;edge name;frame:iteration
     parts = key.split(";")
-    source, target = (parts[0], parts[2]) if len(parts) >= 5 else ("", "")  # noqa: PLR2004
+    source, target, edge = "", "", ""
+    if len(parts) >= _KEY_PARTS:
+        source, target, edge = parts[0], parts[2], parts[3]
     if not (source or producer):
         return None
-    if not producer and len(parts) >= 5:  # noqa: PLR2004
-        producer = re.sub(r"^edge_\d+_", "", parts[3])
-    return Transfer(producer, consumer, source, target)
+    return Transfer(producer or re.sub(r"^edge_\d+_", "", edge), consumer, source, target)
 
 
-def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by the caller
+def _devices_of_transfers(
     plane: Plane,
     event: NDArray[np.int64],
-    executor: NDArray[np.int64],
-    step_id: Column,
     transfer: NDArray[np.int32],
-    transfers: tuple[Transfer, ...],
-    moves: tuple[Move, ...],
-) -> tuple[Strings, NDArray[np.bool_]]:
-    """Tell the device of each occurrence, where something names it, and whether that is proof.
-
-    A function has one executor a device. A send names the device it sends from, and with that the
-    device of every op its executor ran. An eager op's inputs are sent to the op's device; but an op
-    on a GPU takes some inputs in host memory: TensorFlow 2.3 to 2.11 sent these to the CPU first
-    (kernel_and_device.cc), later versions, whose `EagerExecute` names the op, do not (tried on an
-    emulated GPU). So one sent to the CPU is no proof, and in older traces tells nothing.
-    """
-    devices: dict[str, int] = {}
-    codes = np.full(len(event), -1, np.int32)
-
+    transfers: Sequence[Transfer],
+) -> Strings:
+    """Return the device that each send or receive ran on, where its key names one."""
     sends = np.flatnonzero(transfer >= 0)
-    run_of = _runs(plane, executor[event], step_id) if len(sends) else np.zeros_like(event)
-    device_of_run: dict[int, int] = {}
-    contradicted: set[int] = set()
-    for row in sends.tolist():
-        told = transfers[transfer[row]]
-        op_type = plane.names[plane.name_of[event[row]]].rpartition(":")[2]
-        device = told.source if op_type.endswith("Send") else told.target
-        if device:
-            codes[row] = code = devices.setdefault(device, len(devices))
-            if run_of[row] and device_of_run.setdefault(int(run_of[row]), code) != code:
-                contradicted.add(int(run_of[row]))
-    for key in contradicted:
-        del device_of_run[key]
-    if device_of_run:
-        keys = np.array(sorted(device_of_run), np.int64)
-        values = np.array([device_of_run[int(k)] for k in keys], np.int32)
-        slot = np.searchsorted(keys, run_of).clip(max=len(keys) - 1)
-        known = (keys[slot] == run_of) & (codes < 0)
-        codes[known] = values[slot[known]]
+    is_send = mask(name.endswith("Send") for name in plane.names)[plane.name_of[event[sends]]]
+    number, distinct = distinct_rows([transfer[sends], is_send.astype(np.int32)])
+    devices: dict[str, int] = {}
+    index_of = []
+    for edge, sent in distinct.tolist():
+        device = transfers[edge].source if sent else transfers[edge].target
+        index_of.append(devices.setdefault(device, len(devices)) if device else -1)
+    codes = np.full(len(event), -1, np.int32)
+    codes[sends] = np.array(index_of, np.int32)[number]
+    return Strings(codes, tuple(devices))
 
+
+def _devices_of_executors(plane: Plane, device: Strings, turn: NDArray[np.int64]) -> Strings:
+    """Extend the device of a send to all ops that the same executor ran.
+
+    A function has one executor a device, so a send names the device of its executor's ops.
+    """
+    if not device.present.any():
+        return device
+    executor = plane.integers("_c")
+    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
+    is_own = executor.present[turn] & (executor.values[turn] != plane.integers("id").values[turn])
+    run = np.where((turn >= 0) & is_own, executor.values[turn], 0)
+    codes = device.codes.copy()
+    sends = (codes >= 0) & (run != 0)
+    pairs = np.unique(np.stack([run[sends], codes[sends]], axis=1), axis=0)
+    runs, first, count = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    runs, found = runs[count == 1], pairs[first[count == 1], 1]
+    if len(runs):
+        slot = np.searchsorted(runs, run).clip(max=len(runs) - 1)
+        known = (runs[slot] == run) & (codes < 0)
+        codes[known] = found[slot[known]]
+    return Strings(codes, device.values)
+
+
+def _devices_of_moves(
+    plane: Plane, device: Strings, moves: tuple[Move, ...]
+) -> tuple[Strings, NDArray[np.bool_]]:
+    """Add the devices of eager ops, and tell which devices are proved.
+
+    An eager op's inputs are sent to the op's device, but an op on a GPU takes some inputs in host
+    memory: TensorFlow 2.3 to 2.11 sent these to the CPU first (kernel_and_device.cc); later
+    versions, whose `EagerExecute` names the op, do not (tried on an emulated GPU). So an input sent
+    to the CPU is no proof, and in older traces it says nothing.
+    """
+    devices = {name: code for code, name in enumerate(device.values)}
+    codes = device.codes
     proved = codes >= 0
     for move in moves:
         if not _CPU_DEVICE.search(move.target) or _CPU_DEVICE.search(move.source):
@@ -422,18 +337,10 @@ def _devices(  # noqa: PLR0913, PLR0917 - columns of one plane, computed once by
     return Strings(codes, tuple(devices)), proved
 
 
-def _runs(plane: Plane, turn: NDArray[np.int64], step_id: Column) -> NDArray[np.int64]:
-    """Return which executor's each turn is, 0 where unknown or where there is no turn (-1)."""
-    run = plane.integers("_c")
-    # Up to TensorFlow 2.6 (seen in the corpus) `_c` is the step's id, shared by all its executors.
-    own = run.present[turn] & (run.values[turn] != step_id.values[turn])
-    return np.where((turn >= 0) & own, run.values[turn], 0)
-
-
 def _moves(
     plane: Plane, kind: NDArray[np.uint8], parent: NDArray[np.int64], number: NDArray[np.int64]
 ) -> tuple[Move, ...]:
-    """Find the inputs copied for eager ops: `_Send input 0 from A to B` (eager/execute.cc)."""
+    """Find the inputs copied for eager ops: `_Send input 0 from A to B`."""
     matches = {i: m for i, n in enumerate(plane.names) if (m := _EAGER_SEND.fullmatch(n))}
     if not matches:
         return ()
@@ -450,16 +357,10 @@ def _moves(
 def _input_types(plane: Plane, event: NDArray[np.int64]) -> Strings:
     """Reduce the stat `shape`, `(float[64,64];int32[2])`, to its types, `float;int32`.
 
-    It is written only of an op with inputs: `()` is one input, of which nothing is told.
+    It is written only of an op with inputs: `()` is one input of unknown type.
     """
     shapes = plane.strings("shape").take(event)
-    types: dict[str, int] = {}
-    code_of = [
-        types.setdefault(_types_of_shape(text), len(types)) if text.startswith("(") else -1
-        for text in shapes.values
-    ]
-    table = np.array([*code_of, -1], np.int32)  # the last entry serves code -1
-    return Strings(table[shapes.codes], tuple(types))
+    return mapped(shapes, lambda shape: _types_of_shape(shape) if shape.startswith("(") else None)
 
 
 def _types_of_shape(shape: str) -> str:

@@ -8,67 +8,57 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.allocations import allocation_events
-from traceanalyzer.tables.dataset_functions import with_functions_of_steps
+from traceanalyzer.tables.allocations import allocation_events, with_op_ids
 from traceanalyzer.tables.device_events import device_events
-from traceanalyzer.tables.function_making import NOTHING_MADE, FunctionMaking, function_making
-from traceanalyzer.tables.host_ops import host_ops
+from traceanalyzer.tables.functions import with_recorded_functions
+from traceanalyzer.tables.host_ops import host_ops, host_plane
 from traceanalyzer.tables.joined import join_eager, join_rows
 from traceanalyzer.tables.op_occurrences import gather_occurrences
 from traceanalyzer.tables.ops import op_rows
-from traceanalyzer.tables.schema import ALLOCATIONS
-from traceanalyzer.tables.session_graphs import with_session_graphs
-from traceanalyzer.tables.stages import NO_PIPELINES, no_stages, pipelines
+from traceanalyzer.tables.pipelines import NO_PIPELINES, no_stages, pipelines
+from traceanalyzer.tables.program_calls import NOTHING_MADE, function_making
 from traceanalyzer.tables.steps import step_rows
 from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.thread_activity import thread_activity
-from traceanalyzer.tables.tracer import TracerFacts, tracer_facts
+from traceanalyzer.tables.tracer import tracer_facts
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
-from traceanalyzer.tables.vocabulary import HOST_PLANE
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from traceanalyzer.capture_file.document import CaptureFile
-    from traceanalyzer.tables.device_events import DeviceEvents
-    from traceanalyzer.tables.joined import EagerOps, Joined
+    from traceanalyzer.tables.joined import Joined
     from traceanalyzer.tables.op_occurrences import OpOccurrences
-    from traceanalyzer.tables.stages import Pipelines
+    from traceanalyzer.tables.pipelines import Pipelines
+    from traceanalyzer.tables.program_calls import FunctionMaking
     from traceanalyzer.tables.thread_activity import ThreadActivity
-    from traceanalyzer.trace.columns import Plane, Trace
+    from traceanalyzer.tables.tracer import TracerFacts
+    from traceanalyzer.trace.columns import Trace
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HostTables:
-    """One host's rows of each table, with the columns of the schemas but not yet their dtypes.
-
-    Attributes:
-        ops: Its ops.
-        kernels: Its kernels.
-        transfers: Its transfers.
-        allocations: Its allocations.
-        steps: Its steps.
-        facts: What its tracers recorded.
-        threads: What its threads did when, or None without a host plane.
-        joined: What its capture file tells of the ops, or None without one.
-        stages: The stages of its input pipelines.
-        pipelines: When these were asked, and when at work.
-        line_begins: When the clock of each line begins, by plane and line; int picoseconds.
-        making: When functions were traced and made ready.
-    """
+    """One host's rows of each table, with the columns of the schemas but not yet their dtypes."""
 
     ops: pd.DataFrame
     kernels: pd.DataFrame
     transfers: pd.DataFrame
     allocations: pd.DataFrame
     steps: pd.DataFrame
+    #: What its tracers recorded.
     facts: TracerFacts
+    #: What its threads did when; None without a host plane.
     threads: ThreadActivity | None = None
+    #: What its capture file says about the ops.
     joined: Joined | None = None
+    #: The stages of its input pipelines.
     stages: pd.DataFrame = field(default_factory=no_stages)
+    #: When elements were requested from these, and when they were at work.
     pipelines: Pipelines = NO_PIPELINES
+    #: When the clock of each line begins, by plane and line; int picoseconds.
     line_begins: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    #: When functions were traced and instantiated.
     making: FunctionMaking = NOTHING_MADE
 
 
@@ -85,41 +75,43 @@ def host_tables(
         host_name: Name of the host.
         host_index: Its place among the hosts of the run.
         trace: Its trace.
-        capture_file: What a capture recorded beside it, or None.
-        session: Which of the capture file's sessions wrote the trace, or None where not known.
+        capture_file: What a capture recorded beside it, if anything.
+        session: Which of the capture file's sessions wrote the trace, where that is known.
     """
-    plane = _host_plane(trace)
-    host = host_ops(plane) if plane is not None else None
-    if host is not None and capture_file is not None:
-        host = with_session_graphs(with_functions_of_steps(host, capture_file), capture_file)
+    host = host_ops(host_plane(trace))
+    if capture_file is not None:
+        host = with_recorded_functions(host, capture_file)
     device = device_events(trace, host)
-    allocations = allocation_events(plane) if plane is not None else _no_allocations()
+    allocations = allocation_events(host.plane)
     facts = tracer_facts(trace, host, device, allocations, capture_file, session)
-    eager: EagerOps | None = None
-    if host is not None and capture_file is not None:
+    if capture_file is None:
+        occurrences, joined = gather_occurrences(host, device, facts.host_level), None
+    else:
         host, eager = join_eager(host, capture_file, session)
-    record = None if eager is None else eager.record
-    occurrences = gather_occurrences(host, device, facts.host_level, record)
-    joined = (
-        None if capture_file is None else join_rows(occurrences.rows, host, capture_file, eager)
-    )
-    ops = op_rows(host_name, host_index, occurrences, host, device, facts, allocations, joined)
-    transfers = transfer_rows(host_name, ops, occurrences, host, device, facts)
+        occurrences = gather_occurrences(host, device, facts.host_level, eager.record)
+        joined = join_rows(occurrences, capture_file, eager)
+    ops = op_rows(host_index, occurrences, facts, allocations, joined)
+    transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)
-    stages, work = pipelines(host_name, host, occurrences.of_occurrence, ops)
+    stages, work = pipelines(occurrences, ops)
+
+    def of_host(table: pd.DataFrame) -> pd.DataFrame:
+        table["host"] = categorical(constant(host_name, len(table)))
+        return table
+
     return HostTables(
-        ops=ops,
-        kernels=_kernel_rows(host_name, ops, occurrences, device),
-        transfers=transfers,
-        allocations=_with_op_ids(host_name, allocations, ops),
-        steps=step_rows(host_name, trace, host, device),
+        ops=of_host(ops),
+        kernels=of_host(_kernel_rows(occurrences, ops)),
+        transfers=of_host(transfers),
+        allocations=of_host(with_op_ids(allocations, ops)),
+        steps=of_host(step_rows(trace, host, device)),
         facts=facts,
-        threads=None if host is None else thread_activity(host, device, occurrences, ops),
+        threads=thread_activity(occurrences, ops) if facts.has_host_plane else None,
         joined=joined,
-        stages=stages,
+        stages=of_host(stages) if len(stages) else stages,
         pipelines=work,
         line_begins=_line_begins(trace),
-        making=NOTHING_MADE if plane is None else function_making(plane),
+        making=function_making(host.plane),
     )
 
 
@@ -135,27 +127,13 @@ def _line_begins(trace: Trace) -> dict[tuple[str, str], int]:
     return {key: at_ps for key, at_ps in found.items() if key not in unclear}
 
 
-def _host_plane(trace: Trace) -> Plane | None:
-    """Return the host plane, if anything was recorded on it; the fullest of several."""
-    planes = [p for p in trace.planes if p.name == HOST_PLANE and len(p)]
-    return max(planes, key=len, default=None)
-
-
-def _no_allocations() -> pd.DataFrame:
-    columns = [c for c in ALLOCATIONS.columns if c not in {"host", "op_id"}]
-    empty = pd.DataFrame({c: pd.Series([], dtype=object) for c in columns})
-    return empty.astype({"is_allocation": bool, "allocator": "category"})
-
-
-def _kernel_rows(
-    host_name: str, ops: pd.DataFrame, occurrences: OpOccurrences, device: DeviceEvents
-) -> pd.DataFrame:
+def _kernel_rows(occurrences: OpOccurrences, ops: pd.DataFrame) -> pd.DataFrame:
+    device = occurrences.device
     rows = np.flatnonzero(~device.direction.present)
     row_of = occurrences.of_device_event[rows].astype(np.int32)
     labels = (ops["name"].astype(object) + ":" + ops["type"].astype(object)).tolist()
     return pd.DataFrame(
         {
-            "host": categorical(constant(host_name, len(rows))),
             "device": categorical(device.device.take(rows)),
             "stream": categorical(device.stream.take(rows)),
             "name": categorical(device.name.take(rows)),
@@ -168,15 +146,25 @@ def _kernel_rows(
     )
 
 
-def _with_op_ids(host_name: str, allocations: pd.DataFrame, ops: pd.DataFrame) -> pd.DataFrame:
-    """Link allocations, which carry an op's name alone, to the one row that bears it."""
-    named = ops[~ops["is_eager"]]
-    single = named[~named["name"].duplicated(keep=False)]
-    ids = dict(zip(single["name"], single["op_id"], strict=True))
-    names = allocations["op_name"].astype("category")
-    found = [ids.get(name) for name in names.cat.categories]
-    codes = names.cat.codes.to_numpy()
-    known = tuple(text or "" for text in found)
-    usable = np.array([text is not None for text in found] + [False])
-    op_id = Strings(np.where(usable[codes], codes, -1).astype(np.int32), known)
-    return allocations.assign(host=host_name, op_id=categorical(op_id))
+def event_rows(host_name: str, trace: Trace) -> pd.DataFrame:
+    """List the events of all planes, derived lines included.
+
+    One row an event: `host`, `plane`, `line`, `line_id`, `name`, `start_ps`, `duration_ps`.
+    """
+    parts = [
+        pd.DataFrame(
+            {
+                "host": categorical(constant(host_name, len(plane))),
+                "plane": categorical(constant(plane.name, len(plane))),
+                "line": categorical(Strings(plane.line_of, plane.lines.name)),
+                "line_id": plane.lines.id[plane.line_of],
+                "name": categorical(Strings(plane.name_of, plane.names)),
+                "start_ps": plane.start_ps,
+                "duration_ps": plane.duration_ps,
+            }
+        )
+        for plane in trace.planes
+    ]
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    texts = [c for c in ("host", "plane", "line", "name") if c in table]
+    return table.astype(dict.fromkeys(texts, "category"))

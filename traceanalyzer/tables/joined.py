@@ -1,30 +1,32 @@
-"""The join: what a capture file tells of the ops of a trace.
+"""Each op of a trace, joined with what the capture file recorded about it.
 
-Eager ops are told apart before they are gathered into rows, by line, scope and types: their type is
-all that a trace has of them. Ops of graphs have a function and a name, and are looked up once their
-rows stand.
+Eager ops are told apart before they are gathered into rows, by line, scope and types: a trace has
+only their type. Ops of graphs have a function and a name, and are looked up once there are rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
 from traceanalyzer.tables.eager_alignment import eager_signatures
+from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.host_ops import CONSTANTS, TF_DATA
-from traceanalyzer.tables.text_columns import concatenate
+from traceanalyzer.tables.text_columns import concatenate, pick
 from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
     from numpy.typing import NDArray
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame, Signature, Tensor
     from traceanalyzer.tables.host_ops import HostOps
+    from traceanalyzer.tables.op_occurrences import OpOccurrences
 
 
 _AS_OPTIONAL: Final = "IteratorGetNextAsOptional"  # iterator_ops.cc
@@ -38,80 +40,65 @@ _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 
 @dataclass(frozen=True, kw_only=True)
 class OpRecord:
-    """What a capture file tells of one row of the op table.
+    """What a capture file says about one row of the op table; None where that is unknown."""
 
-    Attributes:
-        frame: The user's line that asked for it, or None where that is not known.
-        requested_device: The device asked for, in this process without naming it; "" for none,
-            None where not known.
-        input_types: Types of its inputs, `float;int32`; None where not known.
-        output_types: Types of its outputs; likewise.
-        device: The device it was placed on, full string; None where not known.
-        devices: Where calls placed it differently: on which devices, "" for one that is not known.
-        is_device_certain: Whether that is proof.
-        is_on_host: Whether all it made was in host memory, although its device is no CPU.
-        has_host_inputs: Whether, if so, all it took was there too.
-        function: The function that was instantiated; "" for an eager op.
-        node: The node of its graph; likewise.
-        signatures: The signatures of an eager op; empty for one of a graph.
-    """
-
+    #: The user's line that asked for it.
     frame: Frame | None
+    #: The requested device, without the name of this process; "" for none.
     requested_device: str | None
+    #: Types of its inputs, `float;int32`.
     input_types: str | None = None
     output_types: str | None = None
+    #: The device it was placed on, full string.
     device: str | None = None
+    #: Where calls placed it differently: on which devices, "" for an unknown one.
     devices: tuple[str, ...] = ()
+    #: Whether that is proof.
     is_device_certain: bool = True
+    #: Whether all its results were in host memory, although its device is no CPU.
     is_on_host: bool = False
+    #: Whether, if so, all its inputs were there, too.
     has_host_inputs: bool = False
+    #: The function that was instantiated; "" for an eager op.
     function: str = ""
+    #: The node of its graph; "" for an eager op.
     node: str = ""
+    #: The signatures of an eager op; empty for one of a graph.
     signatures: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class EagerOps:
-    """The eager ops of a host that have a record.
+class EagerOps(NamedTuple):
+    """The eager ops of a host that have a record."""
 
-    Attributes:
-        records: The distinct records: those that differ by line, scope, types or place.
-        record: Index into `records` for each occurrence of `HostOps`, -1 for none; int32.
-        calls: The signatures with which each function was called, by its definition's name.
-    """
-
+    #: The distinct records: those that differ by line, scope, types or device.
     records: tuple[OpRecord, ...]
+    #: Index into `records` for each occurrence of `HostOps`, -1 for none; int32.
     record: NDArray[np.int32]
+    #: The signatures with which each function was called, by its definition's name.
     calls: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Joined:
-    """What a capture file tells of one host's op table.
+    """What a capture file says about one host's op table."""
 
-    Attributes:
-        records: The record of each row, None where there is none.
-        calls: As in `EagerOps`.
-        own_types: Types that are mostly those of tf.data's ops, and here of the program's own.
-    """
-
+    #: The record of each row, None where there is none.
     records: tuple[OpRecord | None, ...]
+    #: As in `EagerOps`.
     calls: dict[str, tuple[int, ...]]
+    #: Types that are mostly those of tf.data's ops, and here of the program's own.
     own_types: frozenset[str] = frozenset()
 
 
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
 ) -> tuple[HostOps, EagerOps]:
-    """Find the records of eager ops.
+    """Find the records of eager ops, and add their types and devices to the occurrences.
 
     Args:
         host: The op occurrences of the host.
         capture_file: What was recorded.
-        session: Index of the profiler session that wrote the trace, or None where not known.
-
-    Returns:
-        The occurrences with the types and devices that the records tell, and the records.
+        session: Index of the profiler session that wrote the trace, where that is known.
     """
     plane = host.plane
     of_event = eager_signatures(plane, host.order, capture_file, session)
@@ -119,50 +106,43 @@ def join_eager(
     records, record_of_signature = _distinct_records(
         capture_file, np.unique(signature[signature >= 0])
     )
-    record = np.append(record_of_signature, np.int32(-1))[signature]
+    record = pick(record_of_signature, signature)
     calls: dict[str, tuple[int, ...]] = {}
     is_call = (of_event >= 0) & (host.names.kind[plane.name_of] == Kind.FUNCTION_CALL)
     for number in np.unique(of_event[is_call]).tolist():
         name = capture_file.signatures[number].op
         calls[name] = (*calls.get(name, ()), number)
-    device, told = _overlaid(host.device, record, tuple(r.device for r in records))
-    is_certain = np.array([r.is_device_certain for r in records] + [False])[record]
-    types, _ = _overlaid(host.input_types, record, tuple(r.input_types for r in records))
+    device = _of_records(record, [r.device for r in records])
+    is_certain = pick(
+        np.array([r.is_device_certain for r in records], np.bool_), record, missing=False
+    )
     joined = replace(
         host,
-        device=device,
-        device_is_proved=np.where(told, is_certain, host.device_is_proved),
-        input_types=types,
+        device=_overlaid(host.device, device),
+        device_is_proved=np.where(device.present, is_certain, host.device_is_proved),
+        input_types=_overlaid(
+            host.input_types, _of_records(record, [r.input_types for r in records])
+        ),
     )
-    return joined, EagerOps(records=records, record=record, calls=calls)
+    return joined, EagerOps(records, record, calls)
 
 
-def join_rows(
-    rows: pd.DataFrame, host: HostOps | None, capture_file: CaptureFile, eager: EagerOps | None
-) -> Joined:
-    """Find the record of each row.
-
-    Args:
-        rows: Rows of a host, as `OpOccurrences` has them.
-        host: The op occurrences of the host.
-        capture_file: What was recorded.
-        eager: The records of eager ops that the rows refer to.
-    """
+def join_rows(occurrences: OpOccurrences, capture_file: CaptureFile, eager: EagerOps) -> Joined:
+    """Find the record of each row."""
     nodes = GraphNodes(capture_file)
-    definitions = {} if host is None else host.definitions
-    known = () if eager is None else eager.records
+    rows, definitions = occurrences.rows, occurrences.host.definitions
     columns = ("function", "name", "type", "is_eager", "is_xla", "record")
     records: list[OpRecord | None] = []
     for function, name, op_type, is_eager, is_xla, record in zip(
         *(rows[c] for c in columns), strict=True
     ):
         if is_eager or is_xla:
-            records.append(known[record] if record >= 0 else None)
+            records.append(eager.records[record] if record >= 0 else None)
         else:
             records.append(_graph_record(nodes, definitions, function, name, op_type))
     return Joined(
         records=tuple(records),
-        calls={} if eager is None else eager.calls,
+        calls=eager.calls,
         own_types=frozenset() if _has_optionals_of_libraries(rows, capture_file) else _ON_OPTIONALS,
     )
 
@@ -170,8 +150,8 @@ def join_rows(
 def _has_optionals_of_libraries(rows: pd.DataFrame, capture_file: CaptureFile) -> bool:
     """Return whether elements of an iterator are taken as optionals, or Keras makes steps.
 
-    These return what they computed as an optional, which is empty where the data ended. Otherwise
-    an optional is a value of the program's own, or one that TensorFlow keeps for a gradient
+    These return their results as an optional, which is empty where the data ended. Otherwise an
+    optional is a value of the program's own, or one that TensorFlow keeps for a gradient
     (`_wrap_intermediates`, python/ops/cond_v2.py).
     """
     known = {*rows["type"], *(signature.op for signature in capture_file.signatures)}
@@ -195,7 +175,7 @@ def _graph_record(
         node = nodes.find(definitions[function], name, op_type) if function in definitions else None
     if node is None:
         return None
-    if function == CONSTANTS:  # made by the same line; where the node itself runs is another matter
+    if function == CONSTANTS:  # made by the same line; the node itself may run elsewhere
         return OpRecord(frame=node.frame, requested_device=None)
     return OpRecord(
         frame=node.frame,
@@ -273,12 +253,15 @@ def _is_cpu(device: str) -> bool:
     return "/device:CPU:" in device
 
 
-def _overlaid(
-    column: Strings, record: NDArray[np.int32], values: tuple[str | None, ...]
-) -> tuple[Strings, NDArray[np.bool_]]:
-    """Return the column with what the records tell in its place, and where they do."""
-    texts = tuple(v or "" for v in values)
-    tells = np.array([v is not None for v in values] + [False])[record]
-    both = concatenate([column, Strings(np.where(tells, record, -1).astype(np.int32), texts)])
+def _of_records(record: NDArray[np.int32], values: Sequence[str | None]) -> Strings:
+    """Return a value of each occurrence's record, a gap where there is none."""
+    known = np.array([v is not None for v in values], np.bool_)
+    codes = np.where(pick(known, record, missing=False), record, np.int32(-1))
+    return Strings(codes, tuple(v or "" for v in values))
+
+
+def _overlaid(column: Strings, over: Strings) -> Strings:
+    """Return `over`, with `column` where it has no string."""
+    both = concatenate([column, over])
     n = len(column)
-    return Strings(np.where(tells, both.codes[n:], both.codes[:n]), both.values), tells
+    return Strings(np.where(over.present, both.codes[n:], both.codes[:n]), both.values)

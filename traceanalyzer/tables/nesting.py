@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
 
 def in_line_order(plane: Plane) -> NDArray[np.int64]:
-    """Return the plane's events line by line, by start, an enclosing event before what it encloses.
+    """Return the plane's events line by line, by start, an enclosing event before its content.
 
-    Returns:
-        Event indices, int64; each line keeps the range of `Lines.event_begin`.
+    Each line keeps the range of `Lines.event_begin`.
     """
     order = np.arange(len(plane), dtype=np.int64)
     bounds = plane.lines.event_begin
@@ -42,15 +41,12 @@ def nested(plane: Plane, order: NDArray[np.int64]) -> events.Nested:
 def innermost(
     plane: Plane, order: NDArray[np.int64], is_container: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Return the innermost enclosing container of each event.
+    """Return the innermost container around each event, -1 for none.
 
     Args:
         plane: The plane.
         order: As from `in_line_order`.
-        is_container: Which events count as enclosing, one flag an event.
-
-    Returns:
-        Index of the container of each event, -1 for none; int64.
+        is_container: Which events count as containers, one flag an event.
     """
     if not is_container.any():
         return np.full(len(plane), -1, np.int64)
@@ -58,7 +54,7 @@ def innermost(
 
 
 def by_line(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return some events line by line, by start, an enclosing event before what it encloses."""
+    """Return some events line by line, by start, an enclosing event before its content."""
     start, duration = plane.start_ps[event], plane.duration_ps[event]
     return event[np.lexsort((-duration, start, plane.line_of[event]))]
 
@@ -76,12 +72,7 @@ def is_outermost(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def self_durations(duration_ps: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return each event's duration less that of its children, int64.
-
-    Args:
-        duration_ps: Duration of each event, int64.
-        parent: Index of each event's parent in the same arrays, -1 for none.
-    """
+    """Return each event's duration without its children's; `parent` is -1 for none."""
     children = sum_by(parent, duration_ps, len(duration_ps))
     own: NDArray[np.int64] = np.maximum(duration_ps - children, 0)
     return own

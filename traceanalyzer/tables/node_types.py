@@ -1,15 +1,14 @@
-"""What types a node of a captured graph takes and gives.
+"""The types of the inputs and outputs of a captured graph's node.
 
-At host tracer level 2 a trace tells no types, and at level 3 none of resources and references
-(op_kernel.cc, ShapeTraceString). A node's attributes hold them, and TensorFlow's definition of its
+A trace of host tracer level 2 has no types, and one of level 3 none of resources and references
+(op_kernel.cc, ShapeTraceString). A node's attributes have them, and TensorFlow's definition of its
 op says which ones. Only a definition that is sure to be the one that the program had is believed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import UNKNOWN
 from traceanalyzer.placement.op_definitions import AttributesError
@@ -21,23 +20,17 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Nearest
 
 
-_LONGEST_LIST: Final = (
-    1000  # entries that a capture file keeps of a list (capture_file/attributes.py)
-)
+# Entries that a capture file keeps of a list (capture_file/attributes.py).
+_LONGEST_LIST: Final = 1000
 # arithmetic_optimizer.cc, RemoveRedundantBitcastStage: gives the second of two the first's source.
 _RETYPED: Final = "Bitcast"
 _MIXED_PRECISION: Final = "mixed_precision"  # in names of options and variables that turn it on
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Types:
-    """The types of a node's tensors, `float;int32`, "" for no tensor, None where not known.
+class Types(NamedTuple):
+    """The types of a node's tensors, `float;int32`, "" for no tensor, None where unknown."""
 
-    Attributes:
-        inputs: Of what it takes; `resource` for a handle, `float_ref` for a reference.
-        outputs: Of what it gives.
-    """
-
+    #: `resource` for a handle, `float_ref` for a reference.
     inputs: str | None
     outputs: str | None
 
@@ -49,47 +42,39 @@ class NodeTypes:
     """Finds the types of nodes of one capture file."""
 
     def __init__(self, capture_file: CaptureFile) -> None:
-        """Take the capture file; op definitions are read when types are first asked for."""
         self._capture_file = capture_file
         self._known: dict[tuple[str, int], Types] = {}
 
     def that_ran(self, op: str, attributes: int) -> Types:
         """Return the types of a node of a partition.
 
-        Args:
-            op: Its op type.
-            attributes: Index of its attribute set, -1 where that was left out.
+        `attributes` is the index of its attribute set, -1 where that was left out.
         """
         key = (op, attributes)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._find(op, attributes)
-        return found
+        if key not in self._known:
+            self._known[key] = self._find(op, attributes)
+        return self._known[key]
 
     def that_was_placed(self, op: str, attributes: int) -> Types:
-        """Return those types of a node of the placer's input that grappler leaves as they are.
+        """Return those types of a node of the placer's input that grappler cannot change.
 
-        It makes one precision of another where it was told to (auto_mixed_precision.cc), and takes
-        inputs from ops that have any number of them (constant_folding.cc: of `AddN`, `ConcatV2`).
-
-        Args:
-            op: Its op type.
-            attributes: Index of its attribute set, -1 where that was left out.
+        It converts to another precision if configured to (auto_mixed_precision.cc), and removes
+        inputs of ops that have any number of them (constant_folding.cc: of `AddN`, `ConcatV2`).
         """
         found = self.that_ran(op, attributes)
         if found is NOT_KNOWN or op == _RETYPED or self._mixes_precision:
             return NOT_KNOWN
         definition = self._definition(op)
         if definition is None or any(a.number_attr or a.type_list_attr for a in definition.inputs):
-            return replace(found, inputs=None)
+            return found._replace(inputs=None)
         return found
 
     def that_became(self, op: str, was: str, attributes: int) -> Types:
-        """Return the types of an op that bears the name of a node of the placer's input.
+        """Return the types of an op that has the name of a node of the placer's input.
 
-        What a rewrite made of several nodes bears the name of the last and gives its value; what it
-        takes may be more (remapper.cc, mkl_layout_pass.cc). The runtime's own ops have the `T` of
-        the nodes that they are made of.
+        An op that a rewrite made from several nodes has the name of the last and computes its
+        value, but may have more inputs (remapper.cc, mkl_layout_pass.cc). The runtime's own ops
+        have the `T` of the nodes that they are made from.
 
         Args:
             op: The op type that ran.
@@ -135,7 +120,7 @@ class NodeTypes:
 
     @cached_property
     def _mixes_precision(self) -> bool:
-        """Whether grappler may have been told to compute in another precision."""
+        """Whether grappler may have been configured to compute in another precision."""
         options = (self._capture_file.devices or {}).get("optimizer_options")
         variables = (self._capture_file.environment or {}).get("variables")
         of_sessions = [dict(config.rewrites) for config in self._capture_file.session_configs]
@@ -152,7 +137,7 @@ class NodeTypes:
 
 
 def _types_by(arguments: tuple[Argument, ...], attributes: Attributes) -> str | None:
-    """Return the types of which attributes that are there tell; None where any is missing."""
+    """Return the types that attributes determine; None where any attribute is missing."""
     types = [a.type or attributes.get(a.type_attr) for a in arguments]
     known = [
         t + "_ref" if a.is_ref else t
@@ -164,7 +149,7 @@ def _types_by(arguments: tuple[Argument, ...], attributes: Attributes) -> str | 
 
 
 def _fits(definition: OpDefinition, attributes: Attributes) -> bool:
-    """Tell whether an op of a version that is not known has this definition of another version.
+    """Tell whether an op of an unknown version has this definition of another version.
 
     A public op's types may change from one version to the next only as its attributes do
     (op_def_util.cc, OpDefCompatible): one with just the attributes of the node is the node's.

@@ -1,10 +1,10 @@
-"""Where each op ran, how sure that is, and the witness it rests on.
+"""Where each op ran, how sure that is, and the witness for it.
 
 The first rule of the decision procedure: what the trace itself shows, and what a capture recorded
 beside it. The witnesses, from the strongest to the weakest:
 
-`capture_file`     the partition that ran it, as the capture recorded it, or the device of what an
-                   eager op made; and the memory it was made in
+`sidecar`          the capture file: the partition that ran it, or the device of an eager op's
+                   results, and the memory they are in
 `kernel`           a kernel launched for the op ran on that device
 `compiled`         XLA made the op part of a kernel
 `input_pipeline`   it ran on behalf of tf.data, whose functions are placed on the CPU, but for those
@@ -22,24 +22,25 @@ beside it. The witnesses, from the strongest to the weakest:
 `registry`         no version of TensorFlow whose kernels are known has one for it on a GPU
 `summary`          it is an eager `Identity` that the writing of a summary follows at once: the
                    library's, which copies the value to the host (summary_ops_v2.py, `write`)
-`none`             nothing tells
+`none`             nothing shows it
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from traceanalyzer.placement.support import is_for_cpus_alone
-from traceanalyzer.tables.host_ops import CONSTANTS
+from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.op_occurrences import launch_functions
-from traceanalyzer.tables.vocabulary import Kind
+from traceanalyzer.tables.text_columns import distinct_rows, pick
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -50,11 +51,9 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.op_occurrences import OpOccurrences
     from traceanalyzer.tables.tracer import TracerFacts
 
-
 _DEVICE: Final = re.compile(r"(.*)/device:([A-Z_]+):(\d+)")
-_ANY_FUNCTION: Final = "*"  # no function is called so
+_ANY_FUNCTION: Final = "*"  # no function has this name
 _UNKNOWN_CALL: Final = 0
-_Key = TypeVar("_Key")
 _GPU_ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
 # The datasets that have a GPU kernel (registry of 2.21): with prefetch_to_device, or a
 # MultiDeviceIterator, the end of a pipeline is placed on the GPU it feeds.
@@ -62,23 +61,18 @@ _STAGES_WITH_GPU_KERNEL: Final = frozenset(
     f"Iterator::{stage}"
     for stage in ("DataServiceV4", "Finalize", "Generator", "Options", "Prefetch")
 )
-_EVERY_OP_LEVEL: Final = 3  # from here on ops placed on a GPU leave host events too
 
 
-@dataclass(frozen=True)
-class Placement:
-    """Where an op ran.
+class Placement(NamedTuple):
+    """Where an op ran."""
 
-    Attributes:
-        placement: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`.
-        certainty: `certain`, `likely` or `possible`.
-        source: The witness.
-        device: Full device string where the trace has it, else None.
-    """
-
+    #: `cpu`, `gpu:N`, `host_memory`, `xla`, `tpu:N`, `pluggable` or `unknown`.
     placement: str
+    #: `certain`, `likely` or `possible`.
     certainty: str
+    #: The witness.
     source: str
+    #: Full device string where the trace has it.
     device: str | None = None
 
 
@@ -93,18 +87,15 @@ def placement_of_device(device: str) -> str:
     return f"{kind.lower()}:{number}" if kind in {"GPU", "TPU"} else "pluggable"
 
 
-@dataclass(frozen=True)
-class _Told:
-    """What transfers and copies tell of an op by name: its device, and whether that is proof."""
+class _End(NamedTuple):
+    """The device at one end of a transfer, and whether the op there was proved to run on it."""
 
     device: str
     is_proof: bool
 
 
-def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
+def decide(
     occurrences: OpOccurrences,
-    host: HostOps | None,
-    device: DeviceEvents,
     facts: TracerFacts,
     allocations: pd.DataFrame,
     in_pipeline: NDArray[np.bool_],
@@ -113,106 +104,157 @@ def decide(  # noqa: PLR0913, PLR0917 - the evidence of one host, side by side
     """Decide the placement of each row of a host's op table.
 
     Args:
-        occurrences: Rows and what belongs to them.
-        host: Op occurrences on the host's threads.
-        device: Events of its devices.
-        facts: What its tracers recorded.
+        occurrences: The rows and what was seen of them.
+        facts: What the host's tracers recorded.
         allocations: Its allocations.
-        in_pipeline: Rows that were seen to run on behalf of tf.data; a type alone does not tell,
-            since an op that takes an element can be placed on a GPU.
-        records: What the capture file tells of each row; empty without one.
+        in_pipeline: Rows that were seen to run on behalf of tf.data. A type alone does not show
+            that, since an op that takes an element can be placed on a GPU.
+        records: The capture file's record of each row; empty without one.
     """
-    rows = occurrences.rows
-    n = len(rows)
-    has_kernel = _flags(occurrences.of_device_event[occurrences.is_placing], n)
-    of_executor = on_host = is_stage = of_summary = np.zeros(n, np.bool_)
-    if host is not None:
-        of_executor = _flags(occurrences.of_occurrence[host.device_is_proved], n)
-        on_host = _flags(occurrences.of_occurrence[host.kind == Kind.OP], n)
-        is_stage = _flags(occurrences.of_occurrence[host.kind == Kind.STAGE], n)
-        copies = _before_a_summary(host)
-        of_summary = _flags(occurrences.of_occurrence[copies], n)
-        of_summary &= ~_flags(occurrences.of_occurrence[~copies], n)
-    gpu_unseen = not (
-        facts.gpu_used
-        or facts.pluggable_used
-        or facts.gpu_may_be_missed
-        or any(facts.accelerators.values())
-    )
-    # Kernels for other devices than GPUs are in no table of ours.
-    gpus_alone = not facts.pluggable_used and not any("TPU" in name for name in facts.accelerators)
-    every_op = facts.host_level >= _EVERY_OP_LEVEL
-    told = _transfer_ends(host, device)
-    allocated = _gpu_outputs(allocations)
-    # Two functions may each have an op of the same name: a name alone tells only of a single one.
-    # What TensorFlow computes to make a graph ready has the names of the graph.
-    names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
-    shared = set(names[names.duplicated()])
-    placements = []
-    columns = ("function", "name", "type", "device", "device_assumed", "is_eager", "is_xla")
-    for i, (function, name, op_type, where, assumed, is_eager, is_xla) in enumerate(
-        zip(*(rows[c] for c in columns), strict=True)
-    ):
-        if function == CONSTANTS:
-            placements.append(Placement("cpu", "certain", "executor", where))
-            continue
-        recorded = _recorded(records[i], where, has_kernel=bool(has_kernel[i])) if records else None
-        if recorded is not None and not is_xla:
-            ran_for_data = bool(in_pipeline[i]) and not is_eager and recorded.placement == "cpu"
-            placements.append(
-                replace(recorded, source="input_pipeline") if ran_for_data else recorded
-            )
-            continue
-        divided = records[i] if records and assumed else None
-        if divided is not None and divided.devices:
-            placements.append(_divided(divided.devices))
-            continue
-        of_data = bool(in_pipeline[i]) and not is_eager and (gpu_unseen or not every_op)
-        by_name = not is_eager and name not in shared
-        placements.append(
-            _decide_row(
-                device=where,
-                device_assumed=assumed,
-                has_kernel=bool(has_kernel[i]),
-                is_xla=is_xla,
-                of_data=of_data or bool(is_stage[i]),
-                on_executor=bool(of_executor[i]),
-                told=_lookup(told, function, name, by_name=by_name) if not is_eager else None,
-                allocated=allocated.get(name) if by_name else None,
-                as_cpu_op=bool(on_host[i]) and not every_op,
-                may_leave_cpu=not gpu_unseen and op_type in _STAGES_WITH_GPU_KERNEL,
-                gpu_unseen=gpu_unseen,
-                is_for_cpus=gpus_alone and is_for_cpus_alone(op_type),
-                of_summary=gpus_alone and bool(of_summary[i]),
-            )
+    witnesses = _Witnesses(occurrences, facts, allocations, in_pipeline, records)
+    return [witnesses.placement(row) for row in occurrences.rows.itertuples()]
+
+
+class _Witnesses:
+    """What shows where each row of a host's op table ran."""
+
+    def __init__(
+        self,
+        occurrences: OpOccurrences,
+        facts: TracerFacts,
+        allocations: pd.DataFrame,
+        in_pipeline: NDArray[np.bool_],
+        records: Sequence[OpRecord | None],
+    ) -> None:
+        host, rows = occurrences.host, occurrences.rows
+
+        def flags(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+            return _flags(occurrences.of_occurrence[chosen], len(rows))
+
+        self._records = records or [None] * len(rows)
+        self._in_pipeline = in_pipeline
+        self._has_kernel = _flags(occurrences.of_device_event[occurrences.is_placing], len(rows))
+        self._of_executor = flags(host.device_is_proved)
+        self._on_host = flags(host.kind == Kind.OP)
+        self._is_stage = flags(host.kind == Kind.STAGE)
+        before_a_summary = _before_a_summary(host)
+        self._of_summary = flags(before_a_summary) & ~flags(~before_a_summary)
+        self._ends = _transfer_ends(host, occurrences.device)
+        self._allocated = _gpu_outputs(allocations)
+        # Two functions may each have an op of the same name: a name alone identifies only a single
+        # one. What TensorFlow computes to make a graph ready has the names of the graph.
+        names = rows.loc[~rows["is_eager"] & (rows["function"] != CONSTANTS), "name"]
+        self._shared = set(names[names.duplicated()])
+        self._gpu_unseen = not (
+            facts.gpu_used
+            or facts.pluggable_used
+            or facts.gpu_may_be_missed
+            or any(facts.accelerators.values())
         )
-    return placements
+        # The kernel tables know no other devices than CPUs and GPUs.
+        self._gpus_alone = not facts.pluggable_used and not any(
+            "TPU" in name for name in facts.accelerators
+        )
+        self._every_op = facts.host_level >= EVERY_OP_LEVEL
 
+    def placement(self, row: Any) -> Placement:  # noqa: ANN401 - a named tuple of pandas'
+        if row.function == CONSTANTS:
+            return Placement("cpu", "certain", "executor", row.device)
+        record = self._records[row.Index]
+        if record is not None and record.device is not None and not row.is_xla:
+            recorded = self._recorded(record, record.device, row)
+            if recorded is not None:
+                return recorded
+        if record is not None and record.devices and row.device_assumed:
+            return _divided(record.devices)
+        return self._by_events(row) or self._by_name(row) or self._by_type(row)
 
-def _recorded(record: OpRecord | None, device: str | None, *, has_kernel: bool) -> Placement | None:
-    """Return where the capture file says that an op ran, unless the trace shows another device.
+    def _recorded(self, record: OpRecord, device: str, row: Any) -> Placement | None:  # noqa: ANN401
+        """Return where the capture file says that an op ran, unless the trace shows otherwise.
 
-    What an op on a GPU makes in host memory it mostly computes there too, but a kernel may have run
-    all the same; and one that took values in GPU memory may have looked at them.
-    """
-    if record is None or record.device is None:
-        return None
-    if device is not None and not record.device.endswith(device):  # a plane's name is its end
-        return None
-    placement = placement_of_device(record.device)
-    if has_kernel and (record.is_on_host or not record.is_device_certain):
-        return None
-    if not record.is_on_host:
+        An op on a GPU whose results are in host memory mostly computes there too, but a kernel may
+        have run all the same; and one that took values in GPU memory may have read them.
+        """
+        if row.device is not None and not device.endswith(row.device):  # a plane has no job
+            return None
+        if self._has_kernel[row.Index] and (record.is_on_host or not record.is_device_certain):
+            return None
+        if record.is_on_host:
+            sure = "certain" if record.has_host_inputs else "likely"
+            return Placement("host_memory", sure, "sidecar", device)
         sure = "certain" if record.is_device_certain else "likely"
-        return Placement(placement, sure, "sidecar", record.device)
-    sure = "certain" if record.has_host_inputs else "likely"
-    return Placement("host_memory", sure, "sidecar", record.device)
+        placement = placement_of_device(device)
+        for_data = self._in_pipeline[row.Index] and not row.is_eager and placement == "cpu"
+        return Placement(placement, sure, "input_pipeline" if for_data else "sidecar", device)
+
+    def _by_events(self, row: Any) -> Placement | None:  # noqa: ANN401
+        """Return where the op's own events show that it ran."""
+        device, sure = row.device, "likely" if row.device_assumed else "certain"
+        if row.is_xla:
+            placement = placement_of_device(device or "")
+            on_tpu = placement.startswith("tpu")
+            return Placement(placement if on_tpu else "xla", "certain", "compiled", device)
+        if device and self._has_kernel[row.Index]:
+            return Placement(placement_of_device(device), sure, "kernel", device)
+        if device and self._of_executor[row.Index]:
+            return Placement(placement_of_device(device), sure, "executor", device)
+        is_off_gpu = self._gpu_unseen or not self._every_op
+        if self._is_stage[row.Index] or (
+            self._in_pipeline[row.Index] and not row.is_eager and is_off_gpu
+        ):
+            may_leave_cpu = not self._gpu_unseen and row.type in _STAGES_WITH_GPU_KERNEL
+            sure = "likely" if may_leave_cpu else "certain"
+            return Placement("cpu", sure, "input_pipeline", device)
+        if device:  # an eager op, one of whose inputs was sent there
+            return Placement(placement_of_device(device), "likely", "transfer", device)
+        return None
+
+    def _by_name(self, row: Any) -> Placement | None:  # noqa: ANN401
+        """Return where transfers and allocations that name the op show that it ran."""
+        if row.is_eager:
+            return None
+        by_name = row.name not in self._shared
+        end = self._end(row.function, row.name, by_name=by_name)
+        allocated = self._allocated.get(row.name) if by_name else None
+        where = placement_of_device(end.device) if end else allocated
+        if where is None:
+            return None
+        if self._on_host[row.Index] and not self._every_op and where != "cpu":
+            # It left an event as only ops on a CPU do; the name must be that of another op.
+            return Placement("cpu", "possible", "host_event")
+        if end is None:
+            return Placement(where, "likely", "allocator")
+        full = end.device if end.device.startswith("/job:") else None
+        return Placement(where, "certain" if end.is_proof else "likely", "transfer", full)
+
+    def _by_type(self, row: Any) -> Placement:  # noqa: ANN401
+        """Return where an op of its type must have run, or else that this is unknown."""
+        if self._gpu_unseen:
+            return Placement("cpu", "likely", "no_gpu")
+        if self._on_host[row.Index] and not self._every_op:
+            return Placement("cpu", "likely", "host_event")
+        if self._gpus_alone and is_for_cpus_alone(row.type):
+            return Placement("cpu", "likely", "registry")
+        if self._gpus_alone and self._of_summary[row.Index]:
+            return Placement("cpu", "possible", "summary")
+        return Placement("unknown", "possible", "none")
+
+    def _end(self, function: str | None, name: str, *, by_name: bool) -> _End | None:
+        """Return an op's end of transfers, by its function or, if only it has its name, by name."""
+        found = self._ends.get((function, name), []) if function is not None else []
+        is_own = bool(found)
+        if not found and by_name:
+            found = self._ends.get((_ANY_FUNCTION, name), [])
+        proofs = [end for end in found if end.is_proof] or found
+        if len({placement_of_device(end.device) for end in proofs}) != 1:
+            return None  # none, or contradictions
+        return _End(proofs[0].device, is_proof=proofs[0].is_proof and is_own)
 
 
 def _divided(devices: tuple[str, ...]) -> Placement:
     """Return where an op ran that some calls placed on one device and others on another.
 
-    The trace tells the device of some of its calls only: it must not stand for all of them.
+    The trace shows the device of some of its calls only, which must not stand for all of them.
     """
     kinds = {placement_of_device(device) if device else "unknown" for device in devices}
     if kinds == {"cpu"}:
@@ -220,59 +262,8 @@ def _divided(devices: tuple[str, ...]) -> Placement:
     return Placement("unknown", "possible", "sidecar")
 
 
-def _decide_row(  # noqa: C901, PLR0911, PLR0913 - a decision table reads best as one
-    *,
-    device: str | None,
-    device_assumed: bool,
-    has_kernel: bool,
-    is_xla: bool,
-    of_data: bool,
-    on_executor: bool,
-    told: _Told | None,
-    allocated: str | None,
-    as_cpu_op: bool,
-    may_leave_cpu: bool,
-    gpu_unseen: bool,
-    is_for_cpus: bool,
-    of_summary: bool,
-) -> Placement:
-    sure = "likely" if device_assumed else "certain"
-    if is_xla:
-        on_tpu = placement_of_device(device or "").startswith("tpu")
-        return Placement(
-            placement_of_device(device or "") if on_tpu else "xla", "certain", "compiled", device
-        )
-    if has_kernel and device:
-        return Placement(placement_of_device(device), sure, "kernel", device)
-    if on_executor and device:
-        return Placement(placement_of_device(device), sure, "executor", device)
-    if of_data:
-        sure = "likely" if may_leave_cpu else "certain"
-        return Placement("cpu", sure, "input_pipeline", device)
-    if device:  # an eager op, one of whose inputs was sent there
-        return Placement(placement_of_device(device), "likely", "transfer", device)
-    where = placement_of_device(told.device) if told else allocated
-    if as_cpu_op and where not in {None, "cpu"}:
-        # It left an event as only ops on a CPU do; what is told must be of another of its name.
-        return Placement("cpu", "possible", "host_event")
-    if told and where:
-        full = told.device if told.device.startswith("/job:") else None
-        return Placement(where, "certain" if told.is_proof else "likely", "transfer", full)
-    if where:
-        return Placement(where, "likely", "allocator")
-    if gpu_unseen:
-        return Placement("cpu", "likely", "no_gpu")
-    if as_cpu_op:
-        return Placement("cpu", "likely", "host_event")
-    if is_for_cpus:
-        return Placement("cpu", "likely", "registry")
-    if of_summary:
-        return Placement("cpu", "possible", "summary")
-    return Placement("unknown", "possible", "none")
-
-
 def _before_a_summary(host: HostOps) -> NDArray[np.bool_]:
-    """Tell which occurrences are eager identities whose thread then writes a summary, eagerly."""
+    """Tell which occurrences are eager identities right before their thread writes a summary."""
     flags = np.zeros(len(host.event), np.bool_)
     eager = np.flatnonzero(host.kind == Kind.EAGER_OP)
     if "WriteSummary" not in host.names.type or not len(eager):
@@ -291,133 +282,99 @@ def _flags(row_of: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
     return flags
 
 
-def _lookup(
-    told: dict[tuple[str | None, str], list[_Told]],
-    function: str | None,
-    name: str,
-    *,
-    by_name: bool,
-) -> _Told | None:
-    """Return what is told of an op, of its own function or, if its name is its alone, of any."""
-    found = told.get((function, name), []) if function is not None else []
-    is_own = bool(found)
-    if not found and by_name:
-        found = told.get((_ANY_FUNCTION, name), [])
-    proofs = [t for t in found if t.is_proof] or found
-    if len({placement_of_device(t.device) for t in proofs}) != 1:
-        return None  # nothing told, or contradictions
-    return _Told(proofs[0].device, is_proof=proofs[0].is_proof and is_own)
+def _transfer_ends(host: HostOps, device: DeviceEvents) -> dict[tuple[str | None, str], list[_End]]:
+    """Collect the ends of sends and copies, by function and name, and by name alone.
 
-
-def _transfer_ends(
-    host: HostOps | None, device: DeviceEvents
-) -> dict[tuple[str | None, str], list[_Told]]:
-    """Collect what sends and copies tell of ops, by function and name, and by name alone.
-
-    A rendezvous key names the devices of both ends. A copy tells less: its end in GPU memory is an
+    A rendezvous key names the devices of both ends. A copy shows less: its end in GPU memory is an
     op on that GPU, but its end in host memory may be an op on the CPU or one on a GPU that keeps
     this value in host memory.
     """
-    ends: dict[tuple[str | None, str], list[_Told]] = {}
+    ends: dict[tuple[str | None, str], list[_End]] = defaultdict(list)
 
-    def tell(function: str | None, name: str | None, told: _Told) -> None:
-        if name and told.device:
+    def add(function: str | None, name: str | None, device: str, *, is_proof: bool) -> None:
+        if name and device:
             for key in ((function, name), (_ANY_FUNCTION, name)):
-                ends.setdefault(key, []).append(told)
+                ends[key].append(_End(device, is_proof))
 
-    if host is None:
-        calls_of: dict[str | None, set[int]] = {}
-    else:
-        calls_of = _calls_of_functions(host)
-        rows = np.flatnonzero(host.transfer >= 0)
-        sent = zip(host.function.take(rows).to_list(), host.transfer[rows].tolist(), strict=True)
-        calls = _grouped(zip(sent, host.call[rows].tolist(), strict=True))
-        for (function, number), made in calls.items():
-            if function == CONSTANTS:
-                continue  # it hands a result to TensorFlow, not to a device
-            transfer = host.transfers[number]
-            is_proof = _is_every_call(made, calls_of.get(function))
-            tell(function, transfer.producer, _Told(transfer.source, is_proof=is_proof))
-            tell(function, transfer.consumer, _Told(transfer.target, is_proof=is_proof))
-    for edge, made in _copy_edges(host, device).items():
-        on_gpu, on_host = edge.producer, edge.consumer
-        if edge.direction == "h2d":
-            on_gpu, on_host = on_host, on_gpu
-        is_proof = _is_every_call(made, calls_of.get(edge.function))
-        tell(edge.function, on_gpu, _Told(edge.device, is_proof=is_proof))
-        tell(edge.function, on_host, _Told("/device:CPU:0", is_proof=False))
+    functions = (*host.function.values, None)  # the last stands for code -1
+    calls_of = {
+        functions[code]: calls
+        for (code,), calls in _calls_by([host.function.codes], host.call).items()
+    }
+
+    def is_proof(function: str | None, calls: set[int]) -> bool:
+        # A function may be called under another device the next time: what one call shows proves
+        # nothing of a call that did not show it.
+        return calls == calls_of.get(function) and _UNKNOWN_CALL not in calls
+
+    sent = host.transfer >= 0
+    sends = _calls_by([host.function.codes[sent], host.transfer[sent]], host.call[sent])
+    for (code, number), calls in sends.items():
+        function, transfer = functions[code], host.transfers[number]
+        if function == CONSTANTS:
+            continue  # it hands a result to TensorFlow, not to a device
+        is_sure = is_proof(function, calls)
+        add(function, transfer.producer, transfer.source, is_proof=is_sure)
+        add(function, transfer.consumer, transfer.target, is_proof=is_sure)
+    for edge, calls in _copy_edges(host, device).items():
+        is_sure = is_proof(edge.function, calls)
+        add(edge.function, edge.on_gpu, edge.device, is_proof=is_sure)
+        add(edge.function, edge.on_host, "/device:CPU:0", is_proof=False)
     return ends
 
 
-def _calls_of_functions(host: HostOps) -> dict[str | None, set[int]]:
-    """Return the calls in which ops of each function were seen."""
-    calls, call = np.unique(host.call, return_inverse=True)
-    pairs = np.unique((host.function.codes + 1) * np.int64(len(calls)) + call.reshape(-1))
-    functions = [None, *host.function.values]
-    return _grouped(
-        (functions[pair // len(calls)], int(calls[pair % len(calls)])) for pair in pairs.tolist()
-    )
-
-
-def _grouped(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, set[int]]:
-    groups: dict[_Key, set[int]] = {}
-    for key, value in set(pairs):
-        groups.setdefault(key, set()).add(value)
-    return groups
-
-
-def _is_every_call(shown: set[int], calls: set[int] | None) -> bool:
-    """Tell whether what these calls of a function show is shown by all of them.
-
-    A function may be called under another device the next time: what one call shows proves nothing
-    of a call that did not show it.
-    """
-    return shown == calls and _UNKNOWN_CALL not in shown
+def _calls_by(
+    columns: Sequence[NDArray[np.int32]], call: NDArray[np.int64]
+) -> dict[tuple[int, ...], set[int]]:
+    """Return the calls in which each combination of codes occurs."""
+    calls, number = np.unique(call, return_inverse=True)
+    found: dict[tuple[int, ...], set[int]] = defaultdict(set)
+    for *codes, at in distinct_rows([*columns, number.reshape(-1)])[1].tolist():
+        found[tuple(codes)].add(int(calls[at]))
+    return found
 
 
 class _CopyEdge(NamedTuple):
-    """What copies have in common."""
+    """The ends that copies have in common."""
 
     function: str | None
-    producer: str | None
-    consumer: str | None
+    on_gpu: str | None
+    on_host: str | None
     direction: str
     device: str
 
 
-def _copy_edges(host: HostOps | None, device: DeviceEvents) -> dict[_CopyEdge, set[int]]:
-    """Return the distinct edges that copies tell of, with the calls that made them.
+def _copy_edges(host: HostOps, device: DeviceEvents) -> dict[_CopyEdge, set[int]]:
+    """Return the distinct edges that copies name, with the calls that made them.
 
-    The end of a `_HostSend` or `_HostRecv` is left out: as a rule that is an op on a GPU which
-    keeps the value in host memory (graph_partition.cc).
+    The end of a `_HostSend` or `_HostRecv` in host memory is left out: it usually is an op on a GPU
+    which keeps the value in host memory (graph_partition.cc).
     """
     rows = np.flatnonzero(
         device.direction.present & (device.producer.present | device.consumer.present)
     )
-    functions = launch_functions(host, device).take(rows).to_list()
-    told = [
-        column.take(rows).to_list()
-        for column in (device.producer, device.consumer, device.direction, device.device)
-    ]
-    kinds = [(label or "").rpartition(":")[2] for label in device.op.take(rows).to_list()]
-    call_of_event = np.array([_UNKNOWN_CALL]) if host is None else np.append(host.call_of_event, 0)
-    calls = call_of_event[device.sure_launch[rows]].tolist()
-    return _grouped(
-        (
-            _CopyEdge(
-                function,
-                None if (direction, kind) == ("h2d", "_HostSend") else producer,
-                None if (direction, kind) == ("d2h", "_HostRecv") else consumer,
-                direction,
-                where,
-            ),
-            call,
-        )
-        for function, kind, call, producer, consumer, direction, where in zip(
-            functions, kinds, calls, *told, strict=True
-        )
-        if direction in {"h2d", "d2h"} and where
+    functions = launch_functions(host, device)
+    columns = (
+        functions, device.producer, device.consumer, device.direction, device.device, device.op,
+    )  # fmt: skip
+    calls_by = _calls_by(
+        [column.codes[rows] for column in columns],
+        pick(host.call_of_event, device.sure_launch[rows], _UNKNOWN_CALL),
     )
+    edges: dict[_CopyEdge, set[int]] = defaultdict(set)
+    for codes, calls in calls_by.items():
+        function, producer, consumer, direction, where, label = (
+            column.values[code] if code >= 0 else None
+            for column, code in zip(columns, codes, strict=True)
+        )
+        kind = (label or "").rpartition(":")[2]
+        if direction == "h2d" and where:
+            on_host = None if kind == "_HostSend" else producer
+            edges[_CopyEdge(function, consumer, on_host, direction, where)] |= calls
+        elif direction == "d2h" and where:
+            on_host = None if kind == "_HostRecv" else consumer
+            edges[_CopyEdge(function, producer, on_host, direction, where)] |= calls
+    return edges
 
 
 def _gpu_outputs(allocations: pd.DataFrame) -> dict[str, str]:

@@ -1,13 +1,12 @@
 """Steps where nothing marks them: what a program, or a device, does over and over.
 
 A wrong period is worse than none, so what counts must repeat entry by entry over nine tenths of a
-sequence and three times at least (`repeats`), or do so but for a little more now and then, as to
-log. What makes variables is set-up: where nothing repeats so in the whole of a sequence, what comes
-after the last variable is looked at. Looked at are the programs that devices run (XLA), then the
-functions and eager ops that a thread of the program sets going, then, where the trace shows nothing
-of the host, the kernels of a stream. Threads that fill queues for others come last. A loop within a
-function is not taken for steps: what runs within a call is no entry, and kernels count only where
-no call is seen.
+sequence and three times at least, or do so except for a little more now and then, e.g. to log. What
+makes variables is set-up: where nothing repeats so in the whole of a sequence, what comes after the
+last variable is examined. Examined are the programs that devices run (XLA), then the functions and
+eager ops that a thread of the program runs, then, where the trace shows nothing of the host, the
+kernels of a stream. Threads that fill queues for others come last. A loop within a function is not
+taken for steps: what runs within a call is no entry, and kernels count only where no call is seen.
 """
 
 from __future__ import annotations
@@ -17,19 +16,20 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.repeats import LEAST_REPEATS, pieces, repeat
-from traceanalyzer.tables.vocabulary import is_derived_line
+from traceanalyzer.native.events import find_repeat
+from traceanalyzer.tables.vocabulary import is_derived_line, mask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.tables.program_calls import ProgramCalls
-    from traceanalyzer.tables.session_runs import SessionRuns
+    from traceanalyzer.tables.program_calls import ProgramCalls, SessionRuns
     from traceanalyzer.trace.columns import Plane, Trace
 
-
+_LEAST_REPEATS: Final = 3  # fewer may be chance
+_LEAST_REPEATED: Final = (9, 10)  # of the sequence: what repeats less is a loop within something
+_LOOKS: Final = 64  # comparisons for each entry, after which a sequence made to be slow is given up
 _LEAST_SHARE: Final = 0.75
 _NEARLY_ALL: Final = 0.9
 _MOST_ENTRIES: Final = 300_000  # of a sequence that is gone through for each of some ops
@@ -40,18 +40,14 @@ _FINGERPRINT: Final = re.compile(r"\(\d+\)$")  # `jit_f(1219...)`
 
 
 class InferredSteps(NamedTuple):
-    """Steps of one kind, each up to the next one's beginning.
+    """Steps of one kind, each up to the next one's beginning."""
 
-    Attributes:
-        name: The function that is called in each, or how many ops or kernels repeat.
-        source: What repeats: `function calls`, `repeated ops`, `XLA modules`, `repeated kernels`.
-        start_ps: Starts, rising, int64.
-        end_ps: Ends, int64; of the last one only what is known of it.
-    """
-
+    #: The function that is called in each, or how many ops or kernels repeat.
     name: str
+    #: What repeats: `function calls`, `repeated ops`, `XLA modules`, `repeated kernels`.
     source: str
     start_ps: NDArray[np.int64]
+    #: Ends, int64; of the last one only what is known of it.
     end_ps: NDArray[np.int64]
 
 
@@ -67,42 +63,39 @@ class _Sequence(NamedTuple):
     fills_a_queue: bool = False  # then it serves other threads, and waits while the queue is full
 
     @property
-    def took_ps(self) -> int:
+    def duration_ps(self) -> int:
         return int((self.end_ps - self.start_ps).sum())
 
 
 def inferred_steps(
-    trace: Trace, found: ProgramCalls | None, runs: SessionRuns | None = None
+    trace: Trace, calls: ProgramCalls, runs: SessionRuns | None
 ) -> InferredSteps | None:
-    """Infer the steps of a trace in which nothing marks them.
+    """Infer the steps of a trace in which nothing marks them; None where nothing repeats.
 
     Args:
         trace: The trace.
-        found: What its host's threads set going, or None without a host plane.
-        runs: What the runs of sessions among that did, or None where there are none.
-
-    Returns:
-        The steps, or None where nothing repeats.
+        calls: What its host's threads ran.
+        runs: What the runs of sessions among these calls did, if there are any.
     """
     on_devices = _by_modules(trace)
     if on_devices is not None:
         return on_devices
-    if found is not None and len(found):
-        threads = sorted(_threads(found, runs), key=lambda s: (s.fills_a_queue, -s.took_ps))
+    if len(calls):
+        threads = sorted(_threads(calls, runs), key=lambda s: (s.fills_a_queue, -s.duration_ps))
         tried = (_of_sequence(s) or _after_set_up(s) for s in threads)
         return next((steps for steps in tried if steps is not None), None)
-    kernels = sorted(_streams(trace), key=lambda s: s.took_ps, reverse=True)
+    kernels = sorted(_streams(trace), key=lambda s: s.duration_ps, reverse=True)
     return _of_sequence(kernels[0]) if kernels else None
 
 
-def _threads(found: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequence]:
-    for rows in found.by_line():
+def _threads(calls: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequence]:
+    for rows in calls.by_line():
         sequence = _Sequence(
-            found.label[rows],
-            found.labels,
-            found.is_call[rows],
-            found.start_ps[rows],
-            found.end_ps[rows],
+            calls.label[rows],
+            calls.labels,
+            calls.is_function[rows],
+            calls.start_ps[rows],
+            calls.end_ps[rows],
             "ops",
         )
         if runs is not None and runs.is_run[rows].any():
@@ -115,10 +108,9 @@ def _threads(found: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequenc
 
 def _told_apart(sequence: _Sequence, is_run: NDArray[np.bool_], op: NDArray[np.int64]) -> _Sequence:
     """Tell a session's runs apart where a loop does different ones, each once in a turn."""
-    told = np.where(is_run, op + len(sequence.labels) + 1, sequence.code)
-    _, first, inverse = np.unique(told, return_index=True, return_inverse=True)
-    code = np.empty(len(told), np.int32)
-    code[:] = inverse.reshape(-1)
+    kinds = np.where(is_run, op + len(sequence.labels) + 1, sequence.code)
+    _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
+    code = inverse.reshape(-1).astype(np.int32)
     same = repeat(code)
     if same is None:
         return sequence
@@ -164,7 +156,7 @@ def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
     functions, times = np.unique(sequence.code[turn][sequence.is_call[turn]], return_counts=True)
     if leader in functions[times == 1]:
         at = same.begin + np.flatnonzero(sequence.code[same.begin : same.end] == leader)
-        if len(at) >= LEAST_REPEATS:
+        if len(at) >= _LEAST_REPEATS:
             return _from_calls(sequence, at, same.end)
     if len(functions) == 1 and times[0] > 1:
         # Several steps and what is done after every so many, or one step that calls it so often?
@@ -182,7 +174,7 @@ def _of_sequence(sequence: _Sequence) -> InferredSteps | None:
 
 def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
     """Infer steps from what comes after the last variable was made."""
-    makes = np.array([label == _MAKES_A_VARIABLE for label in sequence.labels], np.bool_)
+    makes = mask(label == _MAKES_A_VARIABLE for label in sequence.labels)
     made = np.flatnonzero(makes[sequence.code])
     if not len(made):
         return None
@@ -199,18 +191,18 @@ def _after_set_up(sequence: _Sequence) -> InferredSteps | None:
 
 def _leader(sequence: _Sequence, begin: int, end: int) -> int:
     """Return the function that takes at least half of the time of what is between, or -1."""
-    took = sequence.end_ps[begin:end] - sequence.start_ps[begin:end]
-    of_code = np.bincount(sequence.code[begin:end], weights=took)
+    duration = sequence.end_ps[begin:end] - sequence.start_ps[begin:end]
+    total = np.bincount(sequence.code[begin:end], weights=duration)
     calls = sequence.code[begin:end][sequence.is_call[begin:end]]
-    # Of several that take as long the one that is called first.
-    dearest = max(dict.fromkeys(calls.tolist()), key=lambda c: of_code[c], default=-1)
-    return dearest if dearest >= 0 and of_code[dearest] * 2 >= took.sum() else -1
+    # Of several that take equally long the one that is called first.
+    longest = max(dict.fromkeys(calls.tolist()), key=lambda c: total[c], default=-1)
+    return longest if longest >= 0 and total[longest] * 2 >= duration.sum() else -1
 
 
 def _by_calls(sequence: _Sequence, leader: int) -> InferredSteps | None:
-    """Take each call of a function for a step, if between most of them is the same each time."""
+    """Take each call of a function for a step, if what lies between them is mostly the same."""
     at = np.flatnonzero(sequence.code == leader)
-    if leader < 0 or len(at) < LEAST_REPEATS:
+    if leader < 0 or len(at) < _LEAST_REPEATS:
         return None
     between = slice(int(at[0]), int(at[-1]))
     others = sequence.is_call[between] & (sequence.code[between] != leader)
@@ -220,19 +212,18 @@ def _by_calls(sequence: _Sequence, leader: int) -> InferredSteps | None:
 
 
 def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> InferredSteps | None:
-    """Take what is done several times in one turn for the steps: some do more, as to log.
+    """Take what is done several times in one turn for the steps: some do more, e.g. to log.
 
-    From one op, or function, to where it comes next is a piece. Half of the pieces and more must be
-    the same, and nearly all pieces, and nearly all that is within, be like these or not twice as
-    long: a step that does something for each of its variables has many short ones and another, long
-    one. Of several such ops the rarest
-    is taken, and of these the first.
+    A piece begins with an op, or function, and ends before its next occurrence. At least half of
+    the pieces must be the same, and nearly all pieces, and nearly all entries in them, must be like
+    these or less than twice as long: a step that does something for each of its variables has many
+    short pieces and a long one. Of several such ops the rarest is taken, and of these the first.
     """
     code = sequence.code[within]
     if len(code) > _MOST_ENTRIES:
         return None
     codes, first, times = np.unique(turn, return_index=True, return_counts=True)
-    often = np.flatnonzero(times >= LEAST_REPEATS)
+    often = np.flatnonzero(times >= _LEAST_REPEATS)
     for anchor in codes[often[np.lexsort((first[often], times[often]))][:_MOST_TRIED]].tolist():
         at = np.flatnonzero(code == anchor)
         found = pieces(code, at)
@@ -247,7 +238,7 @@ def _by_ops(sequence: _Sequence, within: slice, turn: NDArray[np.int32]) -> Infe
             continue
         alike = np.flatnonzero(found.is_common)
         at = at[alike[0] : alike[-1] + 2]  # what comes after may be cut
-        if len(at) > LEAST_REPEATS:
+        if len(at) > _LEAST_REPEATS:
             begin = within.start or 0
             end = min(int(at[-1]) + found.size, len(code))
             return _from_ops(sequence, begin + at, begin + end, found.size)
@@ -292,3 +283,63 @@ def _by_modules(trace: Trace) -> InferredSteps | None:
     start = np.min([s.start_ps for s in alike], axis=0)
     last = max(int(s.end_ps[-1]) for s in alike)
     return longest._replace(start_ps=start, end_ps=np.append(start[1:], last))
+
+
+# --- what repeats, exactly, in a sequence of codes -------------------------------------------
+
+
+class Repeat(NamedTuple):
+    """A stretch of a sequence in which each entry is the one `period` entries before it."""
+
+    begin: int
+    #: Its last entry's successor.
+    end: int
+    #: The shortest period, in entries.
+    period: int
+
+
+def repeat(codes: NDArray[np.int32]) -> Repeat | None:
+    """Find what a sequence repeats, exactly, over nine tenths of it and three times or more.
+
+    The last time, or the first, may be cut short. Takes linear time.
+    """
+    if len(codes) < _LEAST_REPEATS:
+        return None
+    found = find_repeat(codes, _LEAST_REPEATS, _LEAST_REPEATED, _LOOKS)
+    return Repeat(*found) if found else None
+
+
+class Pieces(NamedTuple):
+    """How alike the pieces of a sequence are."""
+
+    #: The share of entries, from the first bound to the last, in pieces that are like the commonest
+    #: one; 0 where that occurs once.
+    share: float
+    #: Entries of the commonest piece.
+    size: int
+    #: Which pieces are like it.
+    is_common: NDArray[np.bool_]
+
+
+def pieces(codes: NDArray[np.int32], bounds: NDArray[np.int64]) -> Pieces:
+    """Compare the pieces of a sequence, entry by entry.
+
+    `bounds` says where its pieces begin, rising, and where the last one ends.
+    """
+    size = np.diff(bounds)
+    if len(size) < 2:  # noqa: PLR2004 - nothing to compare with
+        return Pieces(0.0, 0, np.zeros(len(size), np.bool_))
+    low, high = int(bounds[0]), int(bounds[-1])
+    place = np.arange(high - low, dtype=np.int64) - np.repeat(bounds[:-1] - low, size)
+    # A piece's number: its entries' random numbers, each times a power for its place, added up
+    # modulo 2**64. Two pieces with one number differ with a chance of one in 10**18.
+    random = np.random.default_rng(0).integers(1, 2**63, size=int(codes.max()) + 2, dtype=np.uint64)
+    powers = np.cumprod(np.full(int(size.max()), np.uint64(0x9E3779B97F4A7C15)), dtype=np.uint64)
+    number = np.add.reduceat(random[codes[low:high]] * powers[place], bounds[:-1] - low)
+    _, kind, count = np.unique(number, return_inverse=True, return_counts=True)
+    kind = kind.reshape(-1)
+    entries = np.bincount(kind, weights=size)
+    entries[count < 2] = 0  # noqa: PLR2004
+    common = int(entries.argmax())
+    alike = kind == common
+    return Pieces(float(entries[common] / (high - low)), int(size[alike][0]), alike)

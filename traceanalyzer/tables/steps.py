@@ -1,4 +1,4 @@
-"""Steps, from whatever marks them, else from what repeats."""
+"""Steps, from whatever marks them, or else from what repeats."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.tables.nesting import by_line, is_outermost
-from traceanalyzer.tables.program_calls import program_calls
-from traceanalyzer.tables.session_runs import session_runs
+from traceanalyzer.tables.program_calls import program_calls, session_runs
 from traceanalyzer.tables.step_inference import inferred_steps
-from traceanalyzer.tables.step_kinds import once_only, step_kinds
+from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
 from traceanalyzer.tables.text_columns import filled
+from traceanalyzer.tables.vocabulary import mask
 from traceanalyzer.trace.columns import Strings
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ _NUMBER: Final = re.compile(r"\s*\d+$")  # `train 108` is a step of `train`
 _NO_GROUP: Final = -1
 _COLUMNS: Final = ("step", "name", "start_ps", "duration_ps", "source", "is_inferred", "is_partial")
 
-# keras/engine/training.py: what Keras 2.2 and later call for a batch, or for several at once.
+# keras/engine/training.py: the functions that Keras 2.2 and later call for one batch or several.
 _KERAS_KINDS: Final = {
     "train_function": "train",
     "test_function": "test",
     "predict_function": "predict",
 }
-# What training and evaluation both call, in functions of one name: of TensorFlow 2.0 and 2.1
+# Functions that training and evaluation both call, under one name: of TensorFlow 2.0 and 2.1
 # (training_v2_utils.py), of Keras 3 (backend/tensorflow/trainer.py).
 _KERAS_FUNCTIONS: Final = frozenset(
     {
@@ -49,81 +49,58 @@ _KERAS_FUNCTIONS: Final = frozenset(
 )
 
 
-def step_rows(
-    host_name: str, trace: Trace, host: HostOps | None, device: DeviceEvents
-) -> pd.DataFrame:
+def step_rows(trace: Trace, host: HostOps, device: DeviceEvents) -> pd.DataFrame:
     """Build one host's rows of the step table.
 
     What is trusted first:
 
     1. A marker, an event with the stat `step_num` (`tf.profiler.experimental.Trace`, Keras'
-       `TraceContext`, JAX' `StepTraceAnnotation`); of nested ones the outermost. A step's name says
-       of what kind it is: the marker's own name, or what Keras says it ran (`train`, `test`). What
-       threads mark with one name and number at the same time is one step. A call before the first
-       or after the last step, of the function that is called in each, is a step that the recording
-       holds only a part of.
+       `TraceContext`, JAX' `StepTraceAnnotation`); of nested ones the outermost. A step's name is
+       its kind: the marker's own name, or what Keras says it ran (`train`, `test`). Markers of
+       several threads with one name and number at the same time are one step. A call before the
+       first or after the last step, of the function that is called in each, is a step that the
+       recording holds only a part of.
     2. A call of the function in which Keras runs a batch.
     3. The lines `Steps` that older profilers added: one a device, so that a step spans what all
-       devices did in it at the same time, and what the host did for it (`group_id` tells). Devices
+       devices did in it at the same time, and what the host did for it (by `group_id`). Devices
        that took turns have a step each. They leave out a step in which no device did anything; the
-       host's groups bring it back.
+       host's groups add it again.
     4. What repeats: see `step_inference`.
 
     A step of 2 or 4 lasts until the next one begins, and the last one until the call returned and
     what it launched on devices was done.
-
-    Args:
-        host_name: The host's name.
-        trace: Its trace.
-        host: The ops of its host plane, or None without one.
-        device: The events of its devices.
     """
-    found = None if host is None else program_calls(host.plane, host.names)
+    calls = program_calls(host.plane, host.names)
     ends = _Ends(host, device)
-    table = _marked_steps(trace, host, found, ends)
-    if table.empty and host is not None and found is not None:
-        table = _keras_calls(host, found, ends)
+    table = _marked_steps(trace, host, calls, ends)
     if table.empty:
-        table = _step_lines(trace, host, found)
+        table = _keras_calls(host, calls, ends)
     if table.empty:
-        table = _inferred(trace, host, found, ends)
+        table = _step_lines(trace, host, calls)
+    if table.empty:
+        table = _inferred(trace, host, calls, ends)
     table = table.sort_values("start_ps", kind="stable", ignore_index=True)
-    table["host"] = host_name
-    table["kind"] = _kinds(table, host, found)
-    return table
-
-
-class _Ends:
-    """Tells when what the host launched was done on the devices."""
-
-    def __init__(self, host: HostOps | None, device: DeviceEvents) -> None:
-        self._plane = None if host is None else host.plane
-        self._device = device
-
-    def after(self, begin_ps: int, end_ps: int) -> int:
-        """Return the end of what was launched in a time, at least the end of that time."""
-        if self._plane is None:
-            return end_ps
-        linked = np.flatnonzero(self._device.launch >= 0)
-        launched = self._plane.start_ps[self._device.launch[linked]]
-        inside = linked[(launched >= begin_ps) & (launched < end_ps)]
-        device = self._device
-        done = (device.start_ps + device.early_ps + device.duration_ps)[inside]
-        return int(done.max(initial=end_ps))
-
-
-def _kinds(
-    table: pd.DataFrame, host: HostOps | None, found: ProgramCalls | None
-) -> NDArray[np.object_]:
+    prepared = prepared_ps(host.plane, host.names, calls)
     kinds = np.empty(len(table), object)
-    once = np.empty(0, np.int64)
-    if len(table) and host is not None and found is not None:
-        once = once_only(host.plane, host.names, found)
     for rows in table.groupby("name", sort=False).indices.values():
         start, duration = (table[c].to_numpy(np.int64)[rows] for c in ("start_ps", "duration_ps"))
         partial = table["is_partial"].to_numpy(np.bool_)[rows]
-        kinds[rows] = step_kinds(start, duration, partial, once)
-    return kinds
+        kinds[rows] = step_kinds(start, duration, partial, prepared)
+    return table.assign(kind=kinds)
+
+
+class _Ends:
+    """Knows when what the host launched was done on the devices."""
+
+    def __init__(self, host: HostOps, device: DeviceEvents) -> None:
+        linked = np.flatnonzero(device.launch >= 0)
+        self._launch_ps = host.plane.start_ps[device.launch[linked]]
+        self._end_ps = device.end_ps[linked]
+
+    def after(self, begin_ps: int, end_ps: int) -> int:
+        """Return the end of what was launched in a time, at least the end of that time."""
+        inside = (self._launch_ps >= begin_ps) & (self._launch_ps < end_ps)
+        return int(self._end_ps[inside].max(initial=end_ps))
 
 
 def _rows(**columns: object) -> pd.DataFrame:
@@ -143,19 +120,15 @@ def _join(parts: list[pd.DataFrame]) -> pd.DataFrame:
 # ------------------------------------------------------------------------------- markers
 
 
-def _marked_steps(
-    trace: Trace, host: HostOps | None, found: ProgramCalls | None, ends: _Ends
-) -> pd.DataFrame:
+def _marked_steps(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
     planes = [plane for plane in trace.planes if plane.has_stat("step_num")]
     marked = [_marked(plane) for plane in planes]
     table = _join([part[list(_COLUMNS)] for part in marked])
     if table.empty:
         return table
-    table = _merged(table)
-    if host is None or found is None:
-        return table
     of_host = [part for part, plane in zip(marked, planes, strict=True) if plane is host.plane]
-    return _join([table, *(p for part in of_host for p in _cut_steps(part, found, ends))])
+    cut = [step for part in of_host for step in _cut_steps(part, calls, ends)]
+    return _join([_merged(table), *cut])
 
 
 def _marked(plane: Plane) -> pd.DataFrame:
@@ -189,11 +162,11 @@ def _merged(table: pd.DataFrame) -> pd.DataFrame:
     return table.iloc[first].assign(duration_ps=end[last] - start[first])
 
 
-def _cut_steps(marked: pd.DataFrame, found: ProgramCalls, ends: _Ends) -> list[pd.DataFrame]:
+def _cut_steps(marked: pd.DataFrame, calls: ProgramCalls, ends: _Ends) -> list[pd.DataFrame]:
     """Find the steps that the recording cut: their markers are missing, their calls are there.
 
-    More than one before the first marker, or after the last, was not cut: the program, or what
-    recorded it, left these steps unmarked.
+    If there are several before the first marker, or after the last, they were not cut: the program,
+    or what recorded it, left these steps unmarked.
     """
     if marked.empty:
         return []
@@ -203,55 +176,56 @@ def _cut_steps(marked: pd.DataFrame, found: ProgramCalls, ends: _Ends) -> list[p
     name, line = str(rows["name"].iloc[0]), int(rows["line"].iloc[0])
     start = rows["start_ps"].to_numpy(np.int64)
     end = start + rows["duration_ps"].to_numpy(np.int64)
-    calls = np.flatnonzero((found.line == line) & found.is_call)
-    within = np.searchsorted(start, found.start_ps[calls], side="right") - 1
-    inside = (within >= 0) & (found.start_ps[calls] < end[within])
-    label, took = found.label[calls], found.end_ps[calls] - found.start_ps[calls]
-    leader = np.bincount(label[inside], weights=took[inside], minlength=1).argmax()
+    call = np.flatnonzero((calls.line == line) & calls.is_function)
+    within = np.searchsorted(start, calls.start_ps[call], side="right") - 1
+    inside = (within >= 0) & (calls.start_ps[call] < end[within])
+    label, duration = calls.label[call], calls.end_ps[call] - calls.start_ps[call]
+    leader = np.bincount(label[inside], weights=duration[inside], minlength=1).argmax()
     of_leader = label == leader
     if (np.bincount(within[inside & of_leader], minlength=len(start)) != 1).any():
         return []
-    before = calls[of_leader & (found.end_ps[calls] <= start[0])]
-    after = calls[of_leader & (found.start_ps[calls] >= end[-1])]
+    before = call[of_leader & (calls.end_ps[call] <= start[0])]
+    after = call[of_leader & (calls.start_ps[call] >= end[-1])]
     numbers = rows["step"].to_numpy(np.int64)
-    sides = [(before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)]
-    return [_cut_step(found, ends, int(c[0]), n, name) for c, n in sides if len(c) == 1]
-
-
-def _cut_step(found: ProgramCalls, ends: _Ends, call: int, number: int, name: str) -> pd.DataFrame:
-    begin = int(found.start_ps[call])
-    end = ends.after(begin, int(found.end_ps[call]))
-    return _rows(
-        step=[min(max(number, -(2**63)), 2**63 - 1)],
-        name=name,
-        start_ps=begin,
-        duration_ps=end - begin,
-        source="unmarked call",
-        is_partial=True,
-    )
+    cut = []
+    for side, number in ((before, int(numbers[0]) - 1), (after, int(numbers[-1]) + 1)):
+        if len(side) == 1:
+            begin = int(calls.start_ps[side[0]])
+            last = ends.after(begin, int(calls.end_ps[side[0]]))
+            cut.append(
+                _rows(
+                    step=[min(max(number, -(2**63)), 2**63 - 1)],
+                    name=name,
+                    start_ps=begin,
+                    duration_ps=last - begin,
+                    source="unmarked call",
+                    is_partial=True,
+                )
+            )
+    return cut
 
 
 # ---------------------------------------------------------------------- Keras' functions
 
 
-def _keras_calls(host: HostOps, found: ProgramCalls, ends: _Ends) -> pd.DataFrame:
-    known = [label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in found.labels]
-    is_batch = np.array([*known, False], np.bool_)[found.label] & found.is_call
-    threads = (rows[is_batch[rows]] for rows in found.by_line())
-    return _join([_keras_thread(host, found, ends, calls) for calls in threads if len(calls)])
+def _keras_calls(host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    is_keras = mask(label in _KERAS_KINDS or label in _KERAS_FUNCTIONS for label in calls.labels)
+    is_batch = is_keras[calls.label] & calls.is_function
+    threads = (rows[is_batch[rows]] for rows in calls.by_line())
+    return _join([_keras_thread(host, calls, ends, rows) for rows in threads if len(rows)])
 
 
 def _keras_thread(
-    host: HostOps, found: ProgramCalls, ends: _Ends, calls: NDArray[np.int64]
+    host: HostOps, calls: ProgramCalls, ends: _Ends, rows: NDArray[np.int64]
 ) -> pd.DataFrame:
-    start = found.start_ps[calls]
-    end = np.append(start[1:], ends.after(int(start[-1]), int(found.end_ps[calls[-1]])))
+    start = calls.start_ps[rows]
+    end = np.append(start[1:], ends.after(int(start[-1]), int(calls.end_ps[rows[-1]])))
     labels = {definition: label for label, definition in host.definitions.items()}
     names = []
-    for label, definition in zip(found.label[calls], found.definition[calls], strict=True):
-        own = found.labels[label]
-        told = found.definitions[definition] if definition >= 0 else ""
-        names.append(_KERAS_KINDS.get(own) or labels.get(told, own))
+    for label, definition in zip(calls.label[rows], calls.definition[rows], strict=True):
+        own = calls.labels[label]
+        full = calls.definitions[definition] if definition >= 0 else ""
+        names.append(_KERAS_KINDS.get(own) or labels.get(full, own))
     column = pd.Series(names, dtype=object)
     return _rows(
         step=column.groupby(column).cumcount(),
@@ -259,25 +233,24 @@ def _keras_thread(
         start_ps=start,
         duration_ps=end - start,
         source="Keras function",
-        is_partial=(np.arange(len(calls)) == len(calls) - 1) & (len(calls) > 1),
+        is_partial=(np.arange(len(rows)) == len(rows) - 1) & (len(rows) > 1),
     )
 
 
 # ------------------------------------------------------------------- the lines of devices
 
 
-def _step_lines(trace: Trace, host: HostOps | None, found: ProgramCalls | None) -> pd.DataFrame:
+def _step_lines(trace: Trace, host: HostOps, calls: ProgramCalls) -> pd.DataFrame:
     table = _join([_steps_line(plane) for plane in trace.planes])
     if table.empty:
         return _none()
     table = _merged(table)
     table["end_ps"] = table["start_ps"] + table["duration_ps"]
     table["turn"] = table.groupby(["step", "name"]).cumcount()
-    if host is not None and found is not None:
-        calls = _of_groups(table, _grouped_calls(host.plane, found))
-        # Where devices took turns at a step, the trace does not show whose turn a call began.
-        unclear = table.loc[table["turn"] > 0, "group"]
-        table = _join([table, calls[~calls["group"].isin(unclear)].assign(turn=0)])
+    of_host = _of_groups(table, _grouped_calls(host.plane, calls))
+    # Where devices took turns at a step, the trace does not show whose turn a call began.
+    unclear = table.loc[table["turn"] > 0, "group"]
+    table = _join([table, of_host[~of_host["group"].isin(unclear)].assign(turn=0)])
     steps = (
         table.groupby(["step", "name", "turn"], sort=True)
         .agg(start_ps=("start_ps", "min"), end_ps=("end_ps", "max"))
@@ -305,8 +278,8 @@ def _steps_line(plane: Plane) -> pd.DataFrame:
                 for k, text in enumerate(own)
             ],
             "name": [
-                _NUMBER.sub("", told or name or "") or "step"
-                for told, name in zip(label, own, strict=True)
+                _NUMBER.sub("", text or name or "") or "step"
+                for text, name in zip(label, own, strict=True)
             ],
             "start_ps": plane.start_ps[event],
             "duration_ps": plane.duration_ps[event],
@@ -323,29 +296,29 @@ def _groups(plane: Plane) -> NDArray[np.int64] | None:
     return np.where(group.present, group.values, _NO_GROUP)
 
 
-def _grouped_calls(plane: Plane, found: ProgramCalls) -> pd.DataFrame:
+def _grouped_calls(plane: Plane, calls: ProgramCalls) -> pd.DataFrame:
     """Return the calls of functions that groups begin in."""
     groups = _groups(plane)
-    if groups is None or not len(found):
+    if groups is None or not len(calls):
         return pd.DataFrame({"group": [], "label": [], "start_ps": [], "end_ps": []})
-    event = np.flatnonzero((groups >= 0) & np.isin(plane.line_of, found.line))
+    event = np.flatnonzero((groups >= 0) & np.isin(plane.line_of, calls.line))
     event = event[np.lexsort((plane.start_ps[event], groups[event]))]
     event = event[np.diff(groups[event], prepend=-1) != 0]
     call = np.full(len(event), -1, np.int64)
-    for of_line in found.by_line():
-        here = plane.line_of[event] == found.line[of_line[0]]
+    for rows in calls.by_line():
+        here = plane.line_of[event] == calls.line[rows[0]]
         at = plane.start_ps[event[here]]
-        slot = np.searchsorted(found.start_ps[of_line], at, side="right") - 1
-        inside = (slot >= 0) & (at < found.end_ps[of_line[slot]])
-        call[here] = np.where(inside, of_line[slot], -1)
-    known = (call >= 0) & found.is_call[call]
+        slot = np.searchsorted(calls.start_ps[rows], at, side="right") - 1
+        inside = (slot >= 0) & (at < calls.end_ps[rows[slot]])
+        call[here] = np.where(inside, rows[slot], -1)
+    known = (call >= 0) & calls.is_function[call]
     call = call[known]
     return pd.DataFrame(
         {
             "group": groups[event[known]],
-            "label": found.label[call],
-            "start_ps": found.start_ps[call],
-            "end_ps": found.end_ps[call],
+            "label": calls.label[call],
+            "start_ps": calls.start_ps[call],
+            "end_ps": calls.end_ps[call],
         }
     )
 
@@ -369,11 +342,8 @@ def _of_groups(steps: pd.DataFrame, calls: pd.DataFrame) -> pd.DataFrame:
 # ------------------------------------------------------------------------------ inference
 
 
-def _inferred(
-    trace: Trace, host: HostOps | None, found: ProgramCalls | None, ends: _Ends
-) -> pd.DataFrame:
-    runs = None if host is None or found is None else session_runs(host, found)
-    steps = inferred_steps(trace, found, runs)
+def _inferred(trace: Trace, host: HostOps, calls: ProgramCalls, ends: _Ends) -> pd.DataFrame:
+    steps = inferred_steps(trace, calls, session_runs(host, calls))
     if steps is None:
         return _none()
     steps.end_ps[-1] = ends.after(int(steps.start_ps[-1]), int(steps.end_ps[-1]))

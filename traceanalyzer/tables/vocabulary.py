@@ -1,7 +1,7 @@
 """The words TensorFlow writes into a trace, and what each of them means.
 
-Names of events are classified once for each distinct name, never for each event. Where a word
-comes from is said beside it; `xprof` stands for openxla/xprof, the rest are TensorFlow's files.
+Names of events are classified once for each distinct name, never for each event. Comments say where
+a word comes from: `xprof` stands for openxla/xprof, the rest are TensorFlow's files.
 """
 
 from __future__ import annotations
@@ -14,30 +14,36 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
     from traceanalyzer.trace.columns import Plane
 
-
 HOST_PLANE: Final = "/host:CPU"
 GPU_PLANE: Final = re.compile(r"/device:(GPU|TPU):(\d+)")
+
+# Host tracer level from which ops placed on a GPU leave host events, too (op_kernel.cc: a kernel on
+# a GPU is never `expensive`; executor.cc: only expensive ones are recorded below level 3).
+EVERY_OP_LEVEL: Final = 3
 
 # executor.cc: a thread's turn at a function's graph; stats `id` (step) and `_c` (which executor).
 EXECUTOR: Final = "ExecutorState::Process"
 # function.cc: the call itself, on the calling thread; stat `id` is the step's.
 FUNCTION_RUN: Final = "FunctionRun"
+# direct_session.cc: what TensorFlow 1 runs a graph with; it waits for the graph's executors.
+SESSION_RUN: Final = "SessionRun"
 # captured_function.cc: a tf.data function's call; stat `id` is the step's.
 CAPTURED_FUNCTION: Final = re.compile(
     r"InstantiatedCapturedFunction::Run.*|CapturedFunction::Run.*"
 )
 # iterator_ops.cc: the op that hands an element over, on a tf.data thread.
 GET_NEXT: Final = re.compile(r"IteratorGetNext\w*Op::DoCompute")
-_EAGER: Final = re.compile(r"EagerLocalExecute: (.+)", re.DOTALL)
+# eager/execute.cc: an op, or a call of a function, that a program runs eagerly.
+EAGER: Final = "EagerLocalExecute: "
 
 # An op's name as graph.proto allows it, with the leading underscore of TensorFlow's own nodes. What
-# a server does for eager ops of others is called alike: `EagerService:Enqueue`
+# a server does for eager ops of others looks the same: `EagerService:Enqueue`
 # (eager_service_impl.cc).
 _OP: Final = re.compile(r"(?!EagerService:)([A-Za-z0-9._][A-Za-z0-9_./>\-]*):([A-Z_][A-Za-z0-9_]*)")
 STAGE: Final = "Iterator::"
@@ -82,7 +88,7 @@ class Kind(IntEnum):
 
 
 class Role:
-    """What an op is for; only computation is asked for its placement."""
+    """What an op is for. Only the placement of computation matters."""
 
     COMPUTE: Final = "compute"
     INPUT_PIPELINE: Final = "input_pipeline"
@@ -109,8 +115,8 @@ _RUNTIME: Final = frozenset(
         "_CopyFromGpuToHost", "_CopyFromHostToGpu",
     }
 )  # fmt: skip
-# What tf.data keeps its elements, seeds and counts in, too (dataset_ops.cc). Keras reads the next
-# element of an iterator as an optional, eagerly; that a program makes one of its own is rare.
+# Also the ops that hold tf.data's elements, seeds and counts (dataset_ops.cc). Keras reads the next
+# element of an iterator as an optional, eagerly; programs rarely make optionals of their own.
 _PIPELINE: Final = re.compile(
     r"\w*Iterator\w*|\w*Dataset(V\d+)?|Optional(From|Get|Has)?(Value|None)?"
     r"|\w*(MemoryCache|SeedGenerator)|DummyIterationCounter"
@@ -135,7 +141,7 @@ def op_and_type(text: str) -> tuple[str, str] | None:
 
 
 def is_derived_line(name: str, line_id: int) -> bool:
-    """Return whether a line only repeats events of others."""
+    """Return whether a line only repeats events of other lines."""
     low, high = _DERIVED_IDS
     if name in _DERIVED_NAMES or name.startswith("TensorFlow/"):
         return True
@@ -150,47 +156,43 @@ def is_eager_executor_line(name: str) -> bool:
 def is_pipeline_line(name: str) -> bool:
     """Return whether a thread prepares input: tf.data names its threads `tf_data_...`.
 
-    On the one that reduces a dataset the graph goes on that asked for it.
+    The thread that reduces a dataset continues the graph that requested it.
     """
     return name.startswith("tf_data_") and not name.startswith(_REDUCES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Names:
-    """The event names of a host plane, classified; arrays parallel to `Plane.names`.
+    """The event names of a host plane, classified; each field is parallel to `Plane.names`."""
 
-    Attributes:
-        kind: `Kind` of each name, uint8.
-        op: Op name, stage name, or called function; empty for other events.
-        type: Op type; for a stage `Iterator::Map`; empty for other events.
-        is_unnamed: Whether an op is named as its type, `X:X`, as eager ops were.
-        is_executor: Whether it is a turn of the executor.
-        is_pipeline: Whether what it encloses belongs to tf.data.
-    """
-
+    #: `Kind`, uint8.
     kind: NDArray[np.uint8]
+    #: Op name, stage name, or called function; empty for other events.
     op: tuple[str, ...]
+    #: Op type; for a stage `Iterator::Map`; empty for other events.
     type: tuple[str, ...]
+    #: Whether an op is named after its type, `X:X`, as eager ops were.
     is_unnamed: NDArray[np.bool_]
+    #: Whether it is a turn of the executor.
     is_executor: NDArray[np.bool_]
+    #: Whether it is an event of tf.data, as everything that it encloses is.
     is_pipeline: NDArray[np.bool_]
 
 
 def classify(plane: Plane) -> Names:
     """Classify the event names of a host plane."""
-    kinds, ops, types = [], [], []
-    for name, display_name in zip(plane.names, plane.display_names, strict=True):
-        kind, op, op_type = _classify_name(name, display_name)
-        kinds.append(kind)
-        ops.append(op)
-        types.append(op_type)
+    classified = [
+        _classify_name(name, display_name)
+        for name, display_name in zip(plane.names, plane.display_names, strict=True)
+    ]
+    types = tuple(op_type for _, _, op_type in classified)
     return Names(
-        kind=np.array(kinds, np.uint8),
-        op=tuple(ops),
-        type=tuple(types),
-        is_unnamed=_mask(n == f"{t}:{t}" for n, t in zip(plane.names, types, strict=True)),
-        is_executor=_mask(n == EXECUTOR for n in plane.names),
-        is_pipeline=_mask(
+        kind=np.array([kind for kind, _, _ in classified], np.uint8),
+        op=tuple(op for _, op, _ in classified),
+        type=types,
+        is_unnamed=mask(n == f"{t}:{t}" for n, t in zip(plane.names, types, strict=True)),
+        is_executor=mask(n == EXECUTOR for n in plane.names),
+        is_pipeline=mask(
             n.startswith(STAGE)
             or CAPTURED_FUNCTION.fullmatch(n) is not None
             or GET_NEXT.fullmatch(n) is not None
@@ -205,12 +207,23 @@ def without_counts(path: str) -> str:
     return "::".join(p if _SEVERAL_INPUTS.match(p) else _INDEX.sub("", p) for p in parts)
 
 
+def mask(flags: Iterable[bool]) -> NDArray[np.bool_]:
+    """Return flags as an array."""
+    return np.array(list(flags), np.bool_)
+
+
+def named_like(plane: Plane, is_wanted: Callable[[str], object]) -> NDArray[np.int64]:
+    """Return the events of a plane whose name fits, e.g. `pattern.fullmatch`."""
+    wanted = mask(bool(is_wanted(name)) for name in plane.names)
+    return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
+
+
 def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
     if name.startswith(STAGE):
         stage = display_name or STAGE + _INDEX.sub("", name.rpartition("::")[2])
         return Kind.STAGE, without_counts(name), stage
-    if eager := _EAGER.fullmatch(name):
-        called = eager[1]
+    if name.startswith(EAGER) and len(name) > len(EAGER):
+        called = name.removeprefix(EAGER)
         if called.startswith("__"):
             return Kind.FUNCTION_CALL, called, ""
         return Kind.EAGER_OP, called, called
@@ -220,7 +233,3 @@ def _classify_name(name: str, display_name: str) -> tuple[Kind, str, str]:
     if op and display_name in {"", op[2]}:
         return Kind.OP, op[1], op[2]
     return Kind.OTHER, "", ""
-
-
-def _mask(flags: Iterable[bool]) -> NDArray[np.bool_]:
-    return np.array(list(flags), np.bool_)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from traceanalyzer.native.walk import busy_and_idle
-from traceanalyzer.tables.thread_activity import DEVICE_LANE, Launches
+from traceanalyzer.tables.thread_activity import Launches
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.device_work import device_work, durations
 from traceanalyzer.timeline.intervals import union
 from traceanalyzer.timeline.phase import Phase

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.tables.thread_activity import DEVICE_LANE, Launches
+from traceanalyzer.tables.thread_activity import Launches
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

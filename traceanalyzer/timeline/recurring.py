@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.session_graphs import is_session_graph
+from traceanalyzer.tables.functions import is_session_graph
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

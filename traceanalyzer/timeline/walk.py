@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from traceanalyzer.native import walk as native
-from traceanalyzer.tables.thread_activity import DEVICE_LANE
+from traceanalyzer.tables.thread_links import DEVICE_LANE
 from traceanalyzer.timeline.phase import Phase
 
 if TYPE_CHECKING:

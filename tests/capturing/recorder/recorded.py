@@ -27,7 +27,7 @@ __all__ = ["Place", "Record", "Recorded", "Recorder", "run"]
 Record = dict[str, Any]
 Place = tuple[str, int]
 
-_RECORDER = Path(traceanalyzer.__file__).with_name("recorder")
+_RECORDER = Path(traceanalyzer.__file__).parent / "capturing" / "recorder"
 _LONGEST = 300.0  # seconds
 _EAGER = "EagerLocalExecute: "
 _MARKER = "traceanalyzer:eager"
@@ -74,8 +74,8 @@ class Recorder:
         found = cls(folder)
         copy = found.startup.parent
         shutil.copytree(_RECORDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        (copy / "ending.py").write_text(_ENDING)
-        (copy / "recording.py").write_text(_RECORDING)
+        (copy / "process" / "ending.py").write_text(_ENDING)
+        (copy / "trace" / "recording.py").write_text(_RECORDING)
         found.work.mkdir()
         found.write_settings()
         return found
@@ -107,8 +107,6 @@ class Recorder:
             "device_tracer_level": 1,
             "window": {"kind": "auto"},
             "python_path": None,
-            "startup": str(self.startup),
-            "quiet": {},
         }
         self.settings.write_text(json.dumps({**found, **changed}))
 

@@ -22,11 +22,12 @@ from tensorflow.python.framework import errors_impl, ops
 from tensorflow.python.ops import gen_math_ops
 
 from tests.capturing.recorder.ours import failing
-from traceanalyzer.capturing.recorder import attach, signatures
+from traceanalyzer.capturing.recorder import attach
 from traceanalyzer.capturing.recorder.attach import Attachment, Evidence
-from traceanalyzer.capturing.recorder.graphs import Dumps, FirstCall
+from traceanalyzer.capturing.recorder.graphs.dumps import Dumps, FirstCall
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.origins import MACHINE
+from traceanalyzer.capturing.recorder.ops import signatures
+from traceanalyzer.capturing.recorder.ops.origins import MACHINE
 from traceanalyzer.capturing.recorder.settings import Settings
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_t
     recorder.evidence.session_stopped()
 
 
-@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_way"])
+@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_instance"])
 def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.framework import attr_value_pb2
 
-from traceanalyzer.capturing.recorder.attributes import as_json
+from traceanalyzer.capturing.recorder.ops.attributes import as_json
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ import pytest
 
 from tests.architecture.toolchain import ROOT
 from tests.emulator.oracle import the_oracle
-from traceanalyzer.capturing.recorder.cooperation import ScriptSession
-from traceanalyzer.capturing.recorder.profiler import effective_levels
 from traceanalyzer.capturing.recorder.program import prepare
-from traceanalyzer.capturing.recorder.rpc import Levels
+from traceanalyzer.capturing.recorder.trace.cooperation import ScriptSession
+from traceanalyzer.trace.profile_options import profile_options_in
 
-STARTUP = ROOT / "traceanalyzer" / "recorder" / "startup"
+STARTUP = ROOT / "traceanalyzer" / "capturing" / "recorder" / "startup"
 
 
 def recorded(settings: str, program: str) -> None:
@@ -156,7 +155,8 @@ def test_a_program_that_profiles_itself(tmp_path: Path) -> None:
             assert (each + b":Tanh" in traces[run]) == (each == word), (run, each)
     for run in ("run", "run-2", "run-3"):
         path = done.logs / "plugins" / "profile" / run / "host.xplane.pb"
-        assert effective_levels(str(path)) in (Levels(3), None)
+        options = profile_options_in(path)
+        assert options is None or options.host_tracer_level == 3
         assert b"ScheduleReady" in traces[run]  # an event of level 3
     assert os.listdir(done.logs) == ["plugins"]  # noqa: PTH208
     assert [n["id"] for n in done.records("note")] == ["child_processes"]

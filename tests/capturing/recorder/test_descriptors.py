@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capturing.recorder.descriptors import OwnDescriptor
+from traceanalyzer.capturing.recorder.process.descriptors import OwnDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from tests.architecture.toolchain import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-RECORDER = ROOT / "traceanalyzer" / "recorder"
+RECORDER = ROOT / "traceanalyzer" / "capturing" / "recorder"
 # Loads the module as the launcher does: by path. Writes down each end it is told of.
 WATCH = f"""
 import sys
@@ -27,7 +27,7 @@ spec = spec_from_file_location(
 )
 package = sys.modules["recorder"] = module_from_spec(spec)
 spec.loader.exec_module(package)
-from recorder import ending
+from recorder.process import ending
 
 def finish(reason):
     with open("ends", "a") as file:

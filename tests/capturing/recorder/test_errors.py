@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder import errors
-from traceanalyzer.capturing.recorder.errors import ErrorRecorder, journal_fatal
+from traceanalyzer.capturing.recorder.facts import errors
+from traceanalyzer.capturing.recorder.facts.errors import ErrorRecorder, journal_fatal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder import frames
-from traceanalyzer.capturing.recorder.frames import (
+from traceanalyzer.capturing.recorder.ops import frames
+from traceanalyzer.capturing.recorder.ops.frames import (
     FramePool,
     is_user_file,
     library_frame,

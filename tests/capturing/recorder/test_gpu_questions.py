@@ -9,7 +9,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from traceanalyzer.capturing.recorder.gpu_questions import GpuQuestions
+from traceanalyzer.capturing.recorder.facts.gpu_choices import GpuQuestions
 
 if TYPE_CHECKING:
     from pathlib import Path

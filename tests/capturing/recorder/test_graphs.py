@@ -15,8 +15,8 @@ import pytest
 from google.protobuf import text_format
 from tensorflow.core.framework import graph_pb2
 
-from traceanalyzer.capturing.recorder import graphs
-from traceanalyzer.capturing.recorder.graphs import Dumps
+from traceanalyzer.capturing.recorder.graphs import dumps as graphs
+from traceanalyzer.capturing.recorder.graphs.dumps import Dumps
 from traceanalyzer.capturing.recorder.journal import Journal
 
 if TYPE_CHECKING:
@@ -181,6 +181,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
     dumps.ask((2, 21))
     assert dict(os.environ) == before
     prefix = variables.pop("TF_DUMP_GRAPH_PREFIX")
+    assert variables.pop("TF_CPP_MIN_LOG_LEVEL") == "1"
     assert variables == {"TF_DUMP_GRAPH_FMT": "BIN", "TF_DUMP_GRAPH_NAME_FILTER": "*"}
     assert os.path.realpath(prefix) == str(tmp_path / "graphs")
     assert int(Path(prefix).name) >= 200
@@ -200,7 +201,7 @@ def test_the_prefix_names_the_folder_and_then_nothing(
 def test_a_fork_of_the_program_dumps_nothing(tmp_path: Path) -> None:
     program = f"""
 import os
-from traceanalyzer.capturing.recorder.graphs import Dumps
+from traceanalyzer.capturing.recorder.graphs.dumps import Dumps
 from traceanalyzer.capturing.recorder.journal import Journal
 os.putenv = lambda name, value: prefixes.setdefault(name, value)
 prefixes = {{}}
@@ -220,7 +221,7 @@ def test_a_fork_goes_on_though_another_thread_held_the_lock(tmp_path: Path) -> N
     """That thread is not in the fork, and nobody else would ever let go."""
     program = f"""
 import os, signal, threading
-from traceanalyzer.capturing.recorder.graphs import Dumps
+from traceanalyzer.capturing.recorder.graphs.dumps import Dumps
 from traceanalyzer.capturing.recorder.journal import Journal
 os.putenv = lambda name, value: None
 dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capturing.recorder.importing import watch_import
+from traceanalyzer.capturing.recorder.process.importing import watch_import
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

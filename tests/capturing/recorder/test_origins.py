@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capturing.recorder.frames import FramePool
-from traceanalyzer.capturing.recorder.origins import UNKNOWN, Origins
+from traceanalyzer.capturing.recorder.ops.frames import FramePool
+from traceanalyzer.capturing.recorder.ops.origins import UNKNOWN, Origins
 
 if TYPE_CHECKING:
     from pathlib import Path

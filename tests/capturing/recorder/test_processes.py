@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder import processes
 from traceanalyzer.capturing.recorder.journal import Journal
+from traceanalyzer.capturing.recorder.process import children as processes
 
 if TYPE_CHECKING:
     from pathlib import Path

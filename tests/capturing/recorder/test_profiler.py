@@ -1,4 +1,4 @@
-"""Which way to the levels asked for is taken, what is believed of them, and where a trace goes."""
+"""How the requested levels are reached, what is believed of them, and where a trace goes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capturing.recorder import profiler
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.profiler import (
-    Native,
-    Profiler,
-    ProfilerError,
-)
-from traceanalyzer.capturing.recorder.rpc import Levels, ServiceError
 from traceanalyzer.capturing.recorder.settings import Settings
+from traceanalyzer.capturing.recorder.trace import profiler
+from traceanalyzer.capturing.recorder.trace.profiler import Native, Profiler, ProfilerError
+from traceanalyzer.capturing.recorder.trace.service import Levels, ServiceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,47 +19,14 @@ if TYPE_CHECKING:
 
     Make = Callable[..., tuple[Profiler, Path, Path]]
 
-
-def varint(value: int) -> bytes:
-    out = b""
-    while value > 127:
-        out += bytes((value & 127 | 128,))
-        value >>= 7
-    return out + bytes((value,))
-
-
-def message(*fields: tuple[int, int | bytes]) -> bytes:
-    out = b""
-    for number, value in fields:
-        if isinstance(value, int):
-            out += varint(number << 3) + varint(value)
-        else:
-            out += varint(number << 3 | 2) + varint(len(value)) + value
-    return out
-
-
-def trace(host: int | None = None) -> bytes:
-    """A trace, with the options that it says were in force."""
-    stats = []
-    if host is not None:
-        options = message((1, 1), (2, host), (3, 1), (5, 1), (9, 10**9))
-        stats = [(6, message((1, 300), (6, options)))]
-    environment = message(
-        (1, 2),
-        (2, b"Task Environment"),
-        (5, message((1, 7), (2, message((1, 7), (2, b"profile_start_time"))))),
-        (5, message((1, 300), (2, message((1, 300), (2, b"profile_options"))))),
-        (6, message((1, 7), (3, 2**60))),
-        *stats,
-    )
-    large = message((1, 1), (2, b"/host:CPU"), (3, b"x" * 2_000_000))
-    return message((1, large), (1, environment), (4, b"host"))
+LARGE = b"\x0a\x80\x89\x7a" + b"x" * 2_000_000  # a plane of 2,000,000 bytes
+TRACE = LARGE + b"\x22\x04host"
 
 
 class Session:
     """Stands in for TensorFlow's ProfilerSession; writes what it is told to."""
 
-    content: bytes | None = trace()
+    content: bytes | None = TRACE
 
     def start(self, logdir: str, options: dict[str, int]) -> None:
         self._logdir = logdir
@@ -79,32 +42,24 @@ class Session:
 
 
 class Service:
-    """Stands in for the profiler service and for a call of it."""
+    """Stands in for the profiler service."""
 
-    content = trace(3)
-    is_local = is_closed = True
+    is_local = True
     error: str | None = None
 
     def __init__(self, _: object) -> None:
-        self.cancelled = False
+        pass
 
-    def profile(self, request: bytes, session: str) -> Service:
-        self._folder = request.partition(b"\x2a")[2][1:].partition(b"\x32\x07")[0].decode()
-        self._session = session
-        return self
-
-    def wait_until(self, _: object, __: float) -> None:
+    def start(self, levels: Levels, folder: str, host: str, _: object) -> None:
         if self.error:
             raise ServiceError(self.error)
+        assert levels == Levels(3)
+        self._place = os.path.join(folder, "session", f"{host}.xplane.pb")  # noqa: PTH118
 
-    def stop(self, _: float) -> None:
-        folder = os.path.join(self._folder, self._session)  # noqa: PTH118
-        os.makedirs(folder)  # noqa: PTH103
-        with open(os.path.join(folder, "host.xplane.pb"), "wb") as file:  # noqa: PTH118, PTH123
-            file.write(self.content)
-
-    def cancel(self) -> None:
-        self.cancelled = True
+    def stop(self) -> None:
+        os.makedirs(os.path.dirname(self._place))  # noqa: PTH103, PTH120
+        with open(self._place, "wb") as file:  # noqa: PTH123
+            file.write(TRACE)
 
 
 @pytest.fixture
@@ -128,24 +83,21 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     return made
 
 
-@pytest.mark.parametrize(("version", "level"), [((2, 12), 3), ((2, 19), 1), ((2, 21), 2)])
-def test_the_api_where_it_does_as_told(make: Make, version: tuple[int, int], level: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "level", "method"),
+    [
+        *(((2, 12), 3, "api"), ((2, 19), 1, "api"), ((2, 21), 2, "api")),
+        *(((2, 20), 3, "server"), ((2, 21), 3, "server")),
+    ],
+)
+def test_the_service_is_asked_where_the_api_ignores_levels(
+    make: Make, version: tuple[int, int], level: int, method: str
+) -> None:
     ours, place, journal = make(version, level)
     ours.start()
-    written = ours.stop(str(place))
-    assert ours.method == "api"
-    assert written == (str(place), Levels(level), "version")
-    assert place.read_bytes() == Session.content
-    assert os.listdir(place.parents[3]) == ["plugins"]  # noqa: PTH208
-    assert not journal.exists()
-
-
-@pytest.mark.parametrize("version", [(2, 20), (2, 21)])
-def test_the_service_where_the_api_does_not(make: Make, version: tuple[int, int]) -> None:
-    ours, place, journal = make(version)
-    ours.start()
-    assert ours.stop(str(place)) == (str(place), Levels(3), "trace")
-    assert ours.method == "server"
+    assert ours.stop(str(place)) == (str(place), Levels(level), "version")
+    assert ours.method == method
+    assert place.read_bytes() == TRACE
     assert os.listdir(place.parents[3]) == ["plugins"]  # noqa: PTH208
     assert not journal.exists()
 
@@ -159,19 +111,12 @@ def test_no_level_is_claimed_that_was_not_in_force(make: Make) -> None:
     assert "host tracer level 2" in journal.read_text()
 
 
-def test_says_so_where_the_trace_says_otherwise(make: Make) -> None:
-    ours, place, journal = make((2, 21), content=trace(2))
-    ours.start()
-    assert ours.stop(str(place)).effective == Levels(2)
-    assert '"profiler_levels_differ"' in journal.read_text()
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         (b"", "0 bytes"),
-        (trace()[:-3], "not a whole trace"),
-        (trace()[:2000], "not a whole trace"),
+        (TRACE[:-3], "not a whole trace"),
+        (TRACE[:2000], "not a whole trace"),
         (b"\0\0\0\0", "not a whole trace"),
         (None, r"^no space left$"),
     ],

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from traceanalyzer.capturing.recorder import recording
-from traceanalyzer.capturing.recorder.cooperation import ScriptSession
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.profiler import ProfilerError, Trace
-from traceanalyzer.capturing.recorder.recording import Recording
-from traceanalyzer.capturing.recorder.rpc import Levels
 from traceanalyzer.capturing.recorder.settings import Settings
+from traceanalyzer.capturing.recorder.trace import recording
+from traceanalyzer.capturing.recorder.trace.cooperation import ScriptSession
+from traceanalyzer.capturing.recorder.trace.profiler import ProfilerError, Trace
+from traceanalyzer.capturing.recorder.trace.recording import Recording
+from traceanalyzer.capturing.recorder.trace.service import Levels
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import tensorflow as tf
 
-from traceanalyzer.capturing.recorder.repeated_functions import RepeatedFunctions
+from traceanalyzer.capturing.recorder.graphs.functions import RepeatedFunctions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 from tensorflow.python.eager import context
 
+from traceanalyzer.capturing.recorder.facts.gpu_choices import VisibilityRecorder, watch_variable
 from traceanalyzer.capturing.recorder.journal import Journal
-from traceanalyzer.capturing.recorder.visibility import VisibilityRecorder, watch_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

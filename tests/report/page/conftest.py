@@ -8,7 +8,7 @@ import pytest
 
 from tests.report.examples import EXAMPLES
 from tests.report.page.browsing import ARGUMENTS, NAMES, Visit, chromium, visit
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

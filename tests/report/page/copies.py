@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.report.examples import gpu_run
-from traceanalyzer.model import CopyGraph, CopyGroup, CopyGroups, DeviceCopies, GroupCopies
+from traceanalyzer.model.transfers import (
+    CopyGraph,
+    CopyGroup,
+    CopyGroups,
+    DeviceCopies,
+    GroupCopies,
+)
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Direction, Report

@@ -8,7 +8,7 @@ from importlib import resources
 
 from tests.report.examples import gpu_run
 from tests.report.markup import read
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.page.render import render_page
 from traceanalyzer.report.page.vendored import MANIFEST, packages, styles
 
 FOLDER = resources.files("traceanalyzer.report.page").joinpath("vendor")

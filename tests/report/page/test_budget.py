@@ -5,38 +5,30 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pytest
 
-import traceanalyzer
 from tests.report.examples import gpu_run
 from tests.report.made_timeline import Made, MadeLane, made_timeline
 from tests.report.markup import Element, read
 from tests.report.page.made_ops import made_rows
-from tests.traces import executor, host, op, thread, us, write, xspace
 from traceanalyzer.model import (
     Blocker,
-    DeviceInfo,
     Evidence,
     Finding,
     Fix,
-    Health,
     OpRef,
     Report,
     RuledOut,
     TraceWhere,
 )
-from traceanalyzer.report import document, events
-from traceanalyzer.report.events import event_timeline
+from traceanalyzer.report import document
 from traceanalyzer.report.ops import pack_ops
-from traceanalyzer.report.packed import Numbers, pack, unpack
-from traceanalyzer.report.page import fitting, render_page
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from traceanalyzer.report.packed import Numbers, pack
+from traceanalyzer.report.page import fitting
+from traceanalyzer.report.page.render import render_page
 
 _CHANCE = random.Random(11)  # noqa: S311 - made the same each time
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
@@ -121,21 +113,6 @@ def test_heavy_findings_fit(is_read: bool) -> None:  # noqa: FBT001 - a paramete
     assert 'id="data-trace"' in text
 
 
-def test_remarks_and_devices_are_bounded_and_counted() -> None:
-    report = gpu_run()
-    many = replace(
-        report,
-        health=tuple(Health(id=f"h{k}", severity="info", message=_PROSE) for k in range(5000)),
-        run=replace(
-            report.run, devices=tuple(DeviceInfo(name=f"gpu:{k}", kind="gpu") for k in range(640))
-        ),
-    )
-    text = render_page(many)
-    assert len(text.encode()) <= 1_500_000
-    assert "Showing 100 of 5,000 remarks." in text
-    assert "Showing 100 of 640 devices." in text
-
-
 def test_bulk_that_another_tool_packed_gives_way_first() -> None:
     report = gpu_run()
     noise = np.random.default_rng(5).integers(0, 2**24, 800_000)
@@ -160,23 +137,3 @@ def test_bulk_that_another_tool_packed_gives_way_first() -> None:
     assert 'id="timeline-picture"' in text
     assert 'id="data-trace"' not in text
     assert 'id="data-ops"' not in text
-
-
-def test_names_of_events_keep_to_their_room(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    ops = [op(f"{_name(150)}_{k}", "MatMul", us(10 * k, 5)) for k in range(200)]
-    plane = host(thread("tf_Compute", 1)(executor(us(0, 2000))(*ops)))
-    logs = write(tmp_path, xspace(plane), run="run")
-    diagnosis = traceanalyzer.diagnose(traceanalyzer.load(logs))
-    whole = event_timeline(diagnosis)
-    assert whole is not None
-    monkeypatch.setattr(events, "_MOST_NAME_BYTES", len(whole.names.data) // 2)
-    less = event_timeline(diagnosis)
-    assert less is not None
-    assert len(less.names.data) <= len(whole.names.data) // 2
-    assert less.names.rows == whole.names.rows  # what they are is told of all
-    assert unpack(less.names)["kind"] == unpack(whole.names)["kind"]
-    told = [name is not None for name in unpack(less.names)["name"]]
-    assert 0 < sum(told) < sum(name is not None for name in unpack(whole.names)["name"])
-    assert less.events == whole.events

@@ -5,22 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pytest
-
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
-from traceanalyzer.model import (
-    Cost,
-    Evidence,
-    Finding,
-    Gain,
-    OpRef,
-)
+from traceanalyzer.model import Cost, Finding, Gain, OpRef
 from traceanalyzer.report import views
 from traceanalyzer.report.page.render import render_page
-from traceanalyzer.report.page.timeline_link import (
-    findings_shown,
-)
 
 if TYPE_CHECKING:
     from traceanalyzer.model import Harm, Report
@@ -94,17 +83,6 @@ def test_what_does_harm_comes_first_and_what_is_by_design_last() -> None:
 # --- what is folded ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("count", "more"), [(4, None), (5, "1 more"), (30, "26 more")])
-def test_of_much_evidence_the_first_stands_open(count: int, more: str | None) -> None:
-    evidence = tuple(Evidence(kind="a_fact", text=f"fact {n}") for n in range(count))
-    card = page_of(replace(finding("a"), evidence=evidence, blockers=(), ops=())).one("article")
-    lists = list(card.all("ul", class_="evidence"))
-    assert len(list(lists[0].all("li"))) == 4
-    folds = [next(d.all("summary")).text for d in card.all("details")]
-    assert folds == ([] if more is None else [more])
-    assert [f"fact {n}" in card.text for n in range(count)] == [True] * count
-
-
 # --- where in the program --------------------------------------------------------------------
 
 
@@ -137,25 +115,6 @@ def test_lines_of_the_program_stand_once_with_what_is_on_them() -> None:
 # --- very many ------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_very_many_findings_keep_the_page_small_and_all_are_named() -> None:
-    ops = tuple(op(f"op-{n}", "x.py", n) for n in range(500))
-    evidence = gpu_run().findings[0].evidence * 40
-    findings = [
-        replace(finding(f"id{n:04}", took=float(n)), title=f"Title {n:04}", ops=ops,
-                evidence=evidence)
-        for n in range(1000)
-    ]  # fmt: skip
-    page = render_page(with_findings(*findings))
-    assert len(page) < 5_000_000
-    document = read(page)
-    assert len(list(document.one("section", id="findings").all("article"))) == 200
-    assert "Showing 200 of 1,000 findings in full below." in document.text
-    ids = [e.attributes.get("id") for e in document.all()]
-    assert all(ids.count(f"finding-id{n:04}") == 1 for n in (0, 500, 999))
-    assert all(f"Title {n:04}" in page for n in range(1000))
-
-
 # --- rules ------------------------------------------------------------------------------------
 
 
@@ -166,19 +125,3 @@ def test_very_many_findings_keep_the_page_small_and_all_are_named() -> None:
 
 
 # --- down to events and ops ------------------------------------------------------------------
-
-
-def test_links_lead_to_events_only_where_there_are_some() -> None:
-    run = gpu_run()
-    assert run.trace is not None
-    shown = findings_shown(run)
-    assert shown & {f.id for f in run.findings}
-    other = finding("not-there")
-    page = read(render_page(replace(run, findings=(*run.findings, other))))
-    for card in page.one("section", id="findings").all("article"):
-        key = card.attributes["data-finding"]
-        links = [a.attributes["href"] for a in card.all("a") if a.text.startswith("its events")]
-        assert links == ([f"#timeline&time.find=finding%3A{key}&time.at="] if key in shown else [])
-    assert findings_shown(replace(run, trace=None)) == frozenset()
-    without = replace(run, trace=None, tables=replace(run.tables, all_ops=None))
-    assert "What it rests on" not in read(render_page(without)).text

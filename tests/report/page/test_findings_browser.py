@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,6 @@ from tests.report.bad_input import HOSTILE
 from tests.report.examples import gpu_run
 from tests.report.markup import Element, read
 from tests.report.page.browsing import Visit, reload_remembering, until
-from traceanalyzer.report.page import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +63,7 @@ def note(seen: Visit, key: str, text: str) -> None:
     card = seen.page.locator(f"#finding-{key}")
     card.get_by_role("button", name="Note…").click()
     card.get_by_label("Note", exact=True).last.fill(text)
-    card.get_by_role("button", name="Keep note").click()
+    card.get_by_role("button", name="Save note").click()
 
 
 def accept(seen: Visit, key: str, reason: str, until: str = "") -> None:
@@ -113,22 +111,8 @@ def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Loo
     count = seen.page.locator(".contents .note-count")
     assert (count.text_content() or "").strip() == "1 accepted"
     card.get_by_role("button", name="Change acceptance…").click()
-    card.get_by_role("button", name="Accept no longer").click()
+    card.get_by_role("button", name="Withdraw acceptance").click()
     assert seen.page.locator(".note-told, .note-count, .note-word").count() == 0
-
-
-@pytest.mark.slow
-def test_the_browser_keeps_notes_for_this_report_alone(look: Look, tmp_path: Path) -> None:
-    seen = look("gpu")
-    note(seen, SECOND, "is int32 needed?")
-    reload_remembering(seen)
-    assert told(seen, SECOND) == "Note. is int32 needed?"
-    run = gpu_run()
-    path = tmp_path / "other.html"
-    write_page(replace(run, run=replace(run.run, name="another run")), path)
-    seen.page.goto(path.as_uri())
-    assert seen.page.locator(".note-told").count() == 0
-    seen.requests.remove(path.as_uri())
 
 
 def trimmed(element: Element) -> list[Any]:
@@ -191,37 +175,3 @@ def test_hostile_notes_stay_text(look: Look, pages: Pages, tmp_path: Path) -> No
         assert fresh.page.locator("img").count() == 0
         if javascript:
             assert told(fresh, FIRST) == shown
-
-
-def test_acceptances_are_saved_as_json(look: Look, tmp_path: Path) -> None:
-    seen = look("gpu")
-    accept(seen, FIRST, 'quoted "\u2028\u202egnp </script>', FUTURE)
-    accept(seen, SECOND, "Strings live on the host.")
-    note(seen, SECOND, "a note is no acceptance")
-    path = saved(seen, "Save acceptances", tmp_path)
-    assert path.name == "acceptances.json"
-    assert json.loads(path.read_text(encoding="utf-8")) == [
-        {"id": FIRST, "reason": 'quoted "\u2028\u202egnp </script>', "until": FUTURE},
-        {"id": SECOND, "reason": "Strings live on the host.", "until": None},
-    ]
-
-
-@pytest.mark.slow
-def test_a_colleagues_acceptances_are_loaded_and_bad_ones_named(look: Look, tmp_path: Path) -> None:
-    given = [
-        {"id": FIRST, "reason": "one", "until": "2020-02-29"},
-        {"id": "gone00", "reason": "of another run", "until": "2099-12-31"},
-        {"id": SECOND, "reason": ""},
-        {"id": SECOND, "reason": "two", "until": "2099-02-30"},
-    ]
-    seen = look("gpu")
-    assert "That file is no JSON" in load(seen, tmp_path, "{")
-    assert "holds no list of acceptances" in load(seen, tmp_path, "{}")
-    assert seen.page.locator(".note-told").count() == 0
-    said = load(seen, tmp_path, given)
-    assert said.startswith("2 of 4 acceptances loaded")
-    assert "2 passed over" in said
-    assert told(seen, FIRST) == "Accepted once, expired, until 2020-02-29. one"
-    assert seen.page.locator(".note-count").count() == 0
-    path = saved(seen, "Save acceptances", tmp_path)
-    assert json.loads(path.read_text(encoding="utf-8")) == given[:2]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import re
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.report.bad_input import HOSTILE_TEXTS, with_numbers, with_texts
+from tests.report.bad_input import HOSTILE_TEXTS, with_texts
 from tests.report.examples import EXAMPLES, gpu_run
 from tests.report.page.browsing import (
     CONTRASTS,
@@ -18,7 +17,7 @@ from tests.report.page.browsing import (
     Visit,
     until,
 )
-from traceanalyzer.report.page import write_page
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -191,20 +190,6 @@ def test_one_hostile_text_everywhere_does_nothing_and_fits(
         assert_fits(seen, width)
 
 
-# The longest time that a trace can hold is 1e13 microseconds.
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [math.nan, -12.5, 0.0, 1e13])
-def test_impossible_numbers_are_never_words_of_a_program(
-    look: Look, tmp_path: Path, number: float
-) -> None:
-    path = tmp_path / "page.html"
-    write_page(with_numbers(gpu_run(), number), path)
-    seen = look(path, 380)
-    poke(seen)
-    assert seen.page.evaluate(_WRONG) == []
-    assert_fits(seen, 380)
-
-
 def test_data_that_cannot_be_opened_leave_the_page_as_without_scripts(
     look: Look, pages: Pages, tmp_path: Path
 ) -> None:
@@ -251,34 +236,3 @@ def test_paper_holds_everything_opened_and_no_tools(look: Look, *, javascript: b
 
 
 # --- what is shown short, in full ---------------------------------------------------------------
-
-_TOLD = """
-(selector) => [...document.querySelectorAll(selector)].map((element) => {
-  const { content } = getComputedStyle(element, "::after");
-  return [content === "none" ? "" : content, element.title];
-})
-"""
-
-
-@pytest.mark.slow
-@with_and_without_scripts
-def test_figures_names_and_reasons_are_told_in_full_on_demand(
-    look: Look, *, javascript: bool
-) -> None:
-    seen = look("hostile", java_script_enabled=javascript)
-    short = ("main .figure[title]", "main .unknown[title]", "main .name[title]")
-    for selector in short:
-        assert {shown for shown, _ in seen.page.evaluate(_TOLD, selector)} == {""}
-    box = seen.page.get_by_label("Exact figures")
-    if javascript:
-        seen.page.keyboard.press("x")
-        until(seen, "location.hash === '#figures=full'")
-        seen.page.reload()
-    else:
-        box.check()
-    assert box.is_checked()
-    for selector in short:
-        told = seen.page.evaluate(_TOLD, selector)
-        assert told
-        for shown, exact in told:
-            assert exact.replace("\\", r"\\").replace('"', r"\"") in shown

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.report.examples import gpu_run
-from tests.report.page.browsing import PICTURE_FAULTS, Visit, until
-from tests.report.page.copies import copies, flow, group
-from traceanalyzer.model import CopyGraph, CopyGroups, Table
-from traceanalyzer.report.page import write_page
+from tests.report.page.browsing import Visit, until
+from traceanalyzer.model import Table
+from traceanalyzer.report.page.render import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.model import Report
 
     Look = Callable[..., Visit]
-
-SHOWN = """
-() => [...document.querySelectorAll("#copies svg[data-measure]")]
-  .filter((svg) => svg.checkVisibility()).map((svg) => svg.dataset.measure)
-"""
 
 
 def many_steps() -> Report:
@@ -39,19 +33,6 @@ def many_steps() -> Report:
     columns = ("host", "step", "name", "duration_us", "kind")
     table = Table(columns=columns, rows=rows, total_rows=400)
     return replace(run, tables=replace(run.tables, steps=table))
-
-
-def big_machine() -> Report:
-    """Eight GPUs that copy to the host and to each other, and as many groups as there may be."""
-    devices = [copies("host", f"gpu:{k}", 10**9 * (k + 1), "h2d") for k in range(8)]
-    devices += [copies(f"gpu:{k}", "host", 10**6, "d2h") for k in range(8)]
-    devices += [copies(f"gpu:{k}", "another device", 10**8, "p2p") for k in range(8)]
-    every = tuple(group(f"model/block_{k}/attention/output/MatMul") for k in range(24))
-    flows = [flow(k, (7 * k) % 24, 10**k % 10**9, f"host gpu:{k % 8}") for k in range(24)]
-    flows += [flow(k, k, 10**6, f"gpu:{k % 8} host") for k in range(24)]
-    groups = CopyGroups(sources=every, targets=every, flows=tuple(flows))
-    graph = CopyGraph(nodes=(), edges=(), devices=tuple(devices), groups=groups)
-    return replace(gpu_run(), copy_graph=graph)
 
 
 def ready(page: Page) -> None:
@@ -132,54 +113,3 @@ def test_a_scope_is_looked_into_and_left_by_pointer_keys_and_address(look: Look)
 
 
 # --- copies ----------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_what_widths_stand_for_can_be_chosen_and_is_kept(look: Look) -> None:
-    page = look("gpu").page
-    assert page.evaluate(SHOWN) == ["bytes", "bytes"]
-    page.get_by_role("button", name="Copy time", exact=True).click()
-    assert page.evaluate(SHOWN) == ["time", "time"]
-    assert page.url.endswith("#copies.by=time")
-    page.reload()
-    assert page.evaluate(SHOWN) == ["time", "time"]
-    pressed = page.locator("#copies-by [aria-pressed=true]")
-    assert pressed.all_inner_texts() == ["Copy time"]
-
-
-@pytest.mark.slow
-def test_ops_that_copy_bring_out_their_copies_and_lead_to_their_rows(look: Look) -> None:
-    seen = look("gpu")
-    page = seen.page
-    node = page.locator("svg.sankey:visible a.node[data-key=f2]")
-    node.focus()
-    dimmed = "getComputedStyle(document.querySelector('svg.sankey [data-key=f0]')).opacity < 0.5"
-    until(seen, dimmed)
-    target = node.get_attribute("href")
-    page.keyboard.press("Enter")
-    assert page.evaluate("location.hash") == target
-    # Rows of a folded table too.
-    row = page.locator("#copies-from-3")
-    assert not row.is_visible()
-    page.locator("svg.sankey:visible a.node[data-key=f3]").focus()
-    page.keyboard.press("Enter")
-    row.wait_for(state="visible")
-    # Directions differ by more than colour.
-    fills = page.evaluate(
-        "['h2d', 'd2h', 'p2p'].map((way) => getComputedStyle("
-        "document.querySelector(`svg.sankey .band.${way} path`)).fill)"
-    )
-    assert len(set(fills)) == 3
-    assert ["pattern" in fill for fill in fills] == [False, True, True]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [320, 1280])
-def test_pictures_of_a_big_machine_fit(look: Look, tmp_path: Path, width: int) -> None:
-    path = tmp_path / "big.html"
-    write_page(big_machine(), path)
-    page = look(path, width).page
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    for measure in ("Bytes", "Copy time", "Copies"):
-        page.locator("#copies-by").get_by_role("button", name=measure, exact=True).click()
-        assert page.evaluate(PICTURE_FAULTS) == []

@@ -6,15 +6,13 @@ import base64
 import hashlib
 import itertools
 import re
-from dataclasses import replace
 from importlib import resources
 
 import jinja2
 import pytest
 
-from tests.report.examples import EXAMPLES, cpu_only_run, empty_run, gpu_run, hostile_run
+from tests.report.examples import EXAMPLES, cpu_only_run, empty_run, gpu_run
 from tests.report.markup import Element, read
-from traceanalyzer.model import Fix, Report, Table
 from traceanalyzer.report.page import assets
 from traceanalyzer.report.page.render import environment, render_page
 from traceanalyzer.report.text import visible
@@ -113,20 +111,6 @@ def test_escaping_is_on_never_switched_off_and_an_unknown_name_raises() -> None:
 # --- what it says -----------------------------------------------------------------------------
 
 
-def test_certainty_and_harm_are_told_by_shape_too() -> None:
-    page = read(render_page(gpu_run()))
-
-    def shape(name: str) -> str:
-        (found,) = {
-            str([(e.tag, e.attributes.get("class")) for e in mark.one("svg").all()])
-            for mark in page.all("span", class_=f"mark {name}")
-        }
-        return found
-
-    for unlike in (("certain", "likely"), ("harmful", "harmless", "by_design")):
-        assert len({shape(name) for name in unlike}) == len(unlike)
-
-
 def test_unknown_is_never_zero_and_says_why() -> None:
     page = read(render_page(cpu_only_run()))
     verdict = page.one("section", id="verdict").text
@@ -135,45 +119,3 @@ def test_unknown_is_never_zero_and_says_why() -> None:
     empty = read(render_page(empty_run()))
     for name in SECTIONS[1:-1]:
         assert empty.one("section", id=name).one("p", class_="nothing").text
-
-
-def test_code_and_paragraphs_keep_their_form() -> None:
-    finding = gpu_run().findings[0]
-    fix = Fix(text="one\ntwo `a<b`\n\nthree", code="\tif x:\r\n\t\ty\n")
-    run = replace(gpu_run(), findings=(replace(finding, fixes=(fix,)),))
-    entry = read(render_page(run)).one("section", class_="fixes")
-    assert [p.text for p in entry.one("li").all("p")] == ["one two a<b", "three"]
-    assert next(entry.one("li").all("code")).text == "a<b"
-    assert entry.one("pre").raw == "    if x:\n        y\n"
-
-
-def test_a_name_that_is_cut_keeps_its_text_in_reach_but_no_more_than_can_be_used() -> None:
-    run = gpu_run()
-    name = "scope/" * 40 + "MatMul"
-    kernels = Table(columns=("name", "count"), rows=((name, 1),), total_rows=1)
-    run = replace(run, tables=replace(run.tables, kernels=kernels))
-    assert read(render_page(run)).one("bdi", title=name).text.endswith("MatMul")
-    titles = [e.attributes.get("title") or "" for e in read(render_page(hostile_run())).all()]
-    longest = max(titles, key=len)
-    assert "characters left out" in longest
-    assert len(longest) < 2_200
-
-
-def many_ops(count: int) -> Report:
-    run = gpu_run()
-    finding = run.findings[0]
-    ops = tuple(replace(finding.ops[0], op_id=f"{i:08x}") for i in range(count))
-    table = run.tables.ops
-    rows = tuple((f"{i:08x}", *table.rows[0][1:]) for i in range(count))
-    return replace(
-        run,
-        findings=(replace(finding, ops=ops),),
-        tables=replace(run.tables, ops=Table(columns=table.columns, rows=rows, total_rows=count)),
-        summary=replace(run.summary, cpu_ops=count),
-    )
-
-
-def test_a_page_of_many_ops_stays_small() -> None:
-    page = render_page(many_ops(4697))
-    assert "Showing 500 of 4,697 ops." in read(page).text
-    assert len(page) < 1_500_000

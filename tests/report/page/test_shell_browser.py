@@ -142,63 +142,6 @@ def test_an_address_leads_to_its_place_and_links_keep_what_was_chosen(look: Look
 
 
 @pytest.mark.slow
-def test_going_back_undoes_what_a_link_chose_and_folds_what_it_opened(look: Look) -> None:
-    seen = look("gpu")
-    page = seen.page
-    box = page.locator("#ops-filter")
-    folded = page.locator("#rules details", has_text="found something").first
-    folded.locator("summary").click()
-    link = folded.locator("a").first
-    target = (link.get_attribute("href") or "")[1:]
-    link.focus()
-    before = page.evaluate("scrollY")
-    link.press("Enter")
-    comes_to(seen, target, target)
-    page.evaluate("document.querySelector('#steps details').open = true")
-    page.evaluate("document.querySelector(\"#findings a[href*='ops.q=finding']\").click()")
-    until(seen, "location.hash.startsWith('#ops&ops.q=finding')")
-    assert box.input_value().startswith("finding:")
-    page.go_back()
-    comes_to(seen, target)
-    assert box.input_value() == ""
-    page.go_back()
-    comes_to(seen, "")
-    until(seen, f"Math.abs(scrollY - {before}) < 3")
-    # What was opened by hand stands open, what was opened since does not.
-    assert folded.get_attribute("open") is not None
-    assert page.locator("#steps details").first.get_attribute("open") is None
-    assert link.evaluate("e => e === document.activeElement")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [380, 1280])
-def test_the_contents_list_all_sections_and_tell_where_the_reader_is(
-    look: Look, width: int
-) -> None:
-    seen = look("gpu", width)
-    ids: list[str] = seen.page.locator("main > section").evaluate_all("es => es.map((e) => e.id)")
-    links = seen.page.locator(".contents a")
-    assert links.evaluate_all("ls => ls.map((a) => a.hash.slice(1))") == ids
-    marked = "document.querySelector('.contents a[aria-current=location]')?.hash"
-    for name in ("verdict", "copies", "findings"):
-        seen.page.evaluate("(id) => (location.hash = id)", name)
-        until(seen, f"{marked} === '#{name}'")
-    if width > 1000:
-        assert links.first.is_visible()
-        return
-    # Where there is little room they are folded, in reach, and fold again behind a link.
-    summary = seen.page.locator(".contents summary")
-    assert not links.first.is_visible()
-    box = summary.bounding_box()
-    assert box is not None
-    assert 0 <= box["y"] <= box["y"] + box["height"] <= 56
-    summary.click()
-    links.nth(2).click()
-    assert not links.first.is_visible()
-    comes_to(seen, ids[2], ids[2])
-
-
-@pytest.mark.slow
 def test_the_keyboard_passes_the_contents_by_and_reaches_the_tables(look: Look) -> None:
     seen = look("gpu", 380, reduced_motion="reduce")
     seen.page.keyboard.press("Tab")

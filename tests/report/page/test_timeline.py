@@ -2,17 +2,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.report.examples import cpu_only_run, empty_run, gpu_run
+from tests.report.examples import cpu_only_run, empty_run
 from tests.report.made_timeline import Made, MadeLane, made_timeline
 from tests.report.markup import Element, read
 from traceanalyzer.model import Report, TraceWhere
-from traceanalyzer.report.packed import codes, unpack
-from traceanalyzer.report.page import render_page
+from traceanalyzer.report.packed import unpack
+from traceanalyzer.report.page.render import render_page
+from traceanalyzer.report.page.timeline_data import finding_table
 from traceanalyzer.report.page.timeline_link import timeline_place
-from traceanalyzer.report.page.timeline_picture import (
-    finding_table,
-    lane_table,
-)
 
 
 def with_lanes(*lanes: MadeLane, report: Report | None = None) -> Report:
@@ -39,21 +36,6 @@ def test_findings_for_a_machine_with_a_gpu_are_led_to_as_well() -> None:
         there: led[1],
     }
     assert {article.attributes["id"] for article in page.all("article")} == set(led)
-
-
-def test_the_page_has_what_its_script_needs() -> None:
-    report = gpu_run()
-    lanes = unpack(lane_table(report))
-    assert report.trace is not None
-    assert lanes["name"] == [lane.name for lane in report.trace.lanes]
-    assert lanes["program"] == [0, 0, 0, 1, 0, 0]
-    assert lanes["device"][1:4] == ["/device:GPU:0", "/device:GPU:0", None]
-    assert sum(lanes["rows"]) == report.trace.events.rows  # type: ignore[arg-type]
-    assert unpack(finding_table(report))["label"][0] == "1"
-    assert list(codes(report.trace.names)["finding_id"][:1]) == [-1]
-    page = read(render_page(report))
-    for name in ("trace", "trace-names", "trace-lanes", "trace-findings"):
-        assert page.one("script", id=f"data-{name}").raw
 
 
 def rows(section: Element) -> list[list[str]]:

@@ -9,31 +9,30 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple
 
-from .eager import EagerRecorder
-from .environment import StrategyRecorder, device_facts, environment_facts, variables
-from .errors import ErrorRecorder, journal_fatal
-from .foreign_kernels import foreign_kernels
-from .frames import FramePool
-from .functions import FunctionRecorder
-from .gpu_questions import GpuQuestions
-from .graphs import Dumps
-from .keras_models import KerasModels
-from .origins import Origins
-from .recording import Recording
-from .scopes import Scopes
-from .session_configs import SessionConfigs
-from .session_graphs import SessionGraphs
-from .signatures import Signatures
-from .steps import StepMarks
-from .strategy_devices import StrategyDevices
-from .tensor_origins import TensorOrigins
-from .visibility import VisibilityRecorder
+from .facts.environment import (
+    StrategyRecorder,
+    device_facts,
+    environment_facts,
+    foreign_kernels,
+    variables,
+)
+from .facts.errors import ErrorRecorder, journal_fatal
+from .facts.gpu_choices import GpuQuestions, VisibilityRecorder
+from .facts.keras_models import KerasModels
+from .graphs.dumps import Dumps
+from .graphs.functions import FunctionRecorder
+from .graphs.v1_sessions import SessionConfigs, SessionGraphs
+from .ops.eager import EagerRecorder
+from .ops.frames import FramePool
+from .ops.origins import Origins, StrategyDevices, TensorOrigins
+from .ops.scopes import Scopes
+from .ops.signatures import Signatures
+from .trace.recording import Recording
+from .trace.steps import StepMarks
 
 if TYPE_CHECKING:
     from .journal import Journal
     from .settings import Settings
-
-__all__ = ["Attachment", "Evidence"]
 
 _OLDEST = (2, 12)
 # Those that hold the package `tensorflow`; many others begin with its name (tensorflow_datasets).
@@ -54,7 +53,6 @@ class Evidence:
         *,
         counts_steps: bool,
     ) -> None:
-        """Prepare; TensorFlow is imported, nothing is replaced yet."""
         frames = FramePool()
         self._journal = journal
         self._dumps = dumps
@@ -113,7 +111,7 @@ class Evidence:
         for part in self._parts:
             try:
                 part.install()
-            except Exception as error:  # noqa: BLE001 - ours, not the program's
+            except Exception as error:
                 part.uninstall()
                 self._journal.failed(type(part).__name__, error)
 
@@ -133,7 +131,7 @@ class Evidence:
         self._eager.session_stopped()
         self._eager.write()
 
-    def _resource_of(self, tensor: Any) -> int:  # noqa: ANN401 - an EagerTensor
+    def _resource_of(self, tensor: Any) -> int:
         return self._signatures.resource_of(tensor)
 
     def count_eager_ops(self, *, on: bool) -> None:
@@ -152,7 +150,7 @@ class Evidence:
         self._dumps.defined(name)
         self._models.defined(name)
 
-    def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: ANN401, FBT001
+    def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: FBT001
         """A session of TensorFlow 1 was made; perhaps with a configuration of its own."""
         self._dumps.has_session()
         self._visibility.makes_devices()
@@ -179,7 +177,7 @@ class Evidence:
             found = foreign_kernels({*self._functions.op_types, *self._signatures.op_types()})
             if found:
                 self._journal.write("kernels", kernels=found)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the kernels of other libraries", error)
 
 
@@ -187,7 +185,6 @@ class Attachment:
     """The recorder in one program: made before TensorFlow is imported, if it ever is."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
-        """Prepare."""
         self._settings = settings
         self._journal = journal
         self._dumps = Dumps(settings.graphs, journal)
@@ -200,7 +197,7 @@ class Attachment:
         self._variables = variables()
         try:
             self._dumps.ask(_version_of(_installed_version()))
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("TensorFlow's graphs", error)
 
     def after_tensorflow(self) -> None:
@@ -208,11 +205,11 @@ class Attachment:
         self._dumps.taken()
         try:
             self._attach()
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the program", error)
 
     def _attach(self) -> None:
-        import tensorflow as tf  # noqa: PLC0415 - the program's
+        import tensorflow as tf
 
         version = str(tf.__version__)
         self._journal.write(
@@ -262,10 +259,10 @@ class Attachment:
         self._recording = None
         self._journal.write("finished", reason=reason)
 
-    def _try(self, step: Callable[..., None], *args: Any) -> None:  # noqa: ANN401
+    def _try(self, step: Callable[..., None], *args: Any) -> None:
         try:
             step(*args)
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the end of the program", error)
 
 

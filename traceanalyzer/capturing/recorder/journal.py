@@ -8,24 +8,13 @@ import threading
 import time
 from typing import Any, Set
 
-from .frames import is_user_file
-
-__all__ = ["Journal"]
+from .ops.frames import is_user_file
 
 
 class Journal:
-    """Appends records to a file. Safe from any thread; never raises; silent in a forked child.
-
-    Attributes:
-        started_ns: When it was opened: at the start of the program, or of what is captured of it.
-    """
+    """Appends records to a file. Safe from any thread; never raises; silent in a forked child."""
 
     def __init__(self, path: str) -> None:
-        """Open the journal.
-
-        Args:
-            path: File to append to; its folder exists.
-        """
         self.started_ns = time.time_ns()
         self._path = path
         # A signal's handler may write while its thread is writing.
@@ -34,13 +23,8 @@ class Journal:
         self._is_cut = False  # the last line, where the disk was full
         self._process = os.getpid()
 
-    def write(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - JSON
-        """Append a record.
-
-        Args:
-            kind: What it is; the reader knows each kind's fields.
-            **fields: Its contents, of JSON's types; others are written as text.
-        """
+    def write(self, kind: str, **fields: Any) -> None:
+        """Append a record, with contents of JSON's types; others are written as text."""
         if os.getpid() != self._process:
             return  # a fork of the program: not what is recorded
         try:
@@ -49,11 +33,11 @@ class Journal:
             with self._lock, open(self._path, "ab", buffering=0) as file:
                 whole = b"\n" + data if self._is_cut else data
                 self._is_cut = file.write(whole) < len(whole)
-        except Exception:  # noqa: BLE001, S110 - a full disk costs evidence, not the program
+        except Exception:  # noqa: S110 - a full disk costs evidence, not the program
             pass
 
     def note(self, id: str, severity: str, message: str) -> None:  # noqa: A002 - as in health
-        """Tell, once, what was not recorded and why.
+        """Record, once, what was not recorded and why.
 
         Args:
             id: Short name of the limit, as in the report's health.
@@ -77,7 +61,7 @@ class Journal:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Tell whether an error arose in the recorder's own code, or in what that called."""
+    """Return whether an error arose in the recorder's own code, or in what that called."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

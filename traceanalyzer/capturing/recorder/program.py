@@ -6,26 +6,20 @@ import functools
 import os
 from typing import TYPE_CHECKING, Optional
 
-from .ending import watch_ending
-from .importing import watch_import
+from .facts.gpu_choices import watch_variable
 from .journal import Journal
-from .processes import note_fork, note_other_starts
+from .process.children import note_fork, note_other_starts
+from .process.ending import watch_ending
+from .process.importing import watch_import
 from .settings import read_settings
-from .visibility import watch_variable
 
 if TYPE_CHECKING:
     from .attach import Attachment
     from .settings import Settings
 
-__all__ = ["prepare"]
-
 
 def prepare(path: str) -> None:
-    """Have the program recorded from where it imports TensorFlow to its end.
-
-    Args:
-        path: The launcher's settings.
-    """
+    """Have the program recorded from where it imports TensorFlow to its end."""
     settings = read_settings(path)
     journal = Journal(settings.journal)
     journal.write("started", pid=os.getpid())
@@ -35,7 +29,7 @@ def prepare(path: str) -> None:
         watch_variable(journal)
         os.register_at_fork(after_in_parent=functools.partial(note_fork, journal))
         watch_import("tensorflow", program.before_tensorflow, program.after_tensorflow)
-    except Exception as error:  # noqa: BLE001 - ours, not the program's
+    except Exception as error:
         journal.failed("the program", error)
 
 
@@ -49,11 +43,11 @@ class _Program:
 
     def before_tensorflow(self) -> None:
         try:
-            from .attach import Attachment  # noqa: PLC0415 - see the class
+            from .attach import Attachment
 
             self._attachment = Attachment(self._settings, self._journal)
             self._attachment.before_tensorflow()
-        except Exception as error:  # noqa: BLE001 - ours, not the program's
+        except Exception as error:
             self._journal.failed("the program", error)
 
     def after_tensorflow(self) -> None:

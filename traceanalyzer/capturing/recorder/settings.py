@@ -1,4 +1,4 @@
-"""What the launcher asks of the recorder, from the file `settings.json` in the work folder."""
+"""What the launcher requests of the recorder, from the file `settings.json` in the work folder."""
 
 from __future__ import annotations
 
@@ -6,35 +6,20 @@ import json
 import os
 from typing import Any, Dict, NamedTuple
 
-__all__ = ["Settings", "read_settings"]
-
 
 class Settings(NamedTuple):
-    """What to record, and where to write it.
+    """What to record, and where to write it."""
 
-    Attributes:
-        work: Folder of the journal and of TensorFlow's dumps.
-        logdir: Log directory, absolute; traces go to `plugins/profile/RUN/HOST.xplane.pb` in it.
-        run: Name of the run.
-        host: Name of the host, as trace and capture file are named.
-        host_tracer_level: Level asked for, 1 to 3.
-        python_tracer_level: 0 or 1.
-        device_tracer_level: 0 or 1.
-        window: `{"kind": "auto"}`, `{"kind": "steps", "first", "last"}` or
-            `{"kind": "time", "after_s", "for_s"}`.
-        quiet_token: Token of the sentinels around what TensorFlow says of our sessions; empty
-            where nobody filters stderr.
-    """
-
-    work: str
-    logdir: str
+    work: str  # folder of the journal and of TensorFlow's dumps
+    logdir: str  # absolute; traces go to `plugins/profile/RUN/HOST.xplane.pb` in it
     run: str
     host: str
     host_tracer_level: int = 2
     python_tracer_level: int = 0
     device_tracer_level: int = 1
+    # `{"kind": "auto"}`, `{"kind": "whole"}`, `{"kind": "steps", "first", "last"}` or
+    # `{"kind": "time", "after_s", "for_s"}`
     window: Dict[str, Any] = {"kind": "auto"}  # noqa: RUF012 - never changed
-    quiet_token: str = ""
 
     @property
     def graphs(self) -> str:
@@ -48,23 +33,7 @@ class Settings(NamedTuple):
 
 
 def read_settings(path: str) -> Settings:
-    """Read the file that the launcher wrote.
-
-    Raises:
-        OSError: It cannot be read.
-        ValueError, KeyError: It is not what a launcher of this version writes.
-    """
+    """Read the file that the launcher wrote."""
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
-    quiet = found.get("quiet") or {}
-    return Settings(
-        work=found["work"],
-        logdir=found["logdir"],
-        run=found["run"],
-        host=found["host"],
-        host_tracer_level=found["host_tracer_level"],
-        python_tracer_level=found["python_tracer_level"],
-        device_tracer_level=found["device_tracer_level"],
-        window=found["window"],
-        quiet_token=quiet.get("token", "") if quiet.get("fd_is_filtered") else "",
-    )
+    return Settings(**{name: found[name] for name in Settings._fields})

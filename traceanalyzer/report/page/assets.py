@@ -10,8 +10,6 @@ from typing import Final
 
 from traceanalyzer.report.page import vendored
 
-__all__ = ["content_security_policy", "early_script", "script", "style"]
-
 _PACKAGE: Final = "traceanalyzer.report.page"
 # Later rules win over earlier ones of the same weight: width and paper have the last word.
 _STYLES: Final = (
@@ -63,19 +61,19 @@ _SCRIPTS: Final = (
 
 @cache
 def style() -> str:
-    """Returns the page's style sheet: those of libraries first, so that ours win."""
+    """Return the page's style sheet: those of libraries first, so that ours win."""
     return "\n".join((vendored.styles(), *(_text("styles", name) for name in _STYLES)))
 
 
 @cache
 def early_script() -> str:
-    """Returns what runs before anything is drawn: a remembered choice must not flash by."""
+    """Return what runs before anything is drawn: a remembered choice must not flash by."""
     return _text("scripts", "early.js")
 
 
 @cache
 def script() -> str:
-    """Returns the page's script: all files in one scope of their own."""
+    """Return the page's script: all files in one scope of their own."""
     own = (_text("scripts", name) for name in _SCRIPTS)
     body = "\n".join((vendored.libraries(), *own))
     return f'(() => {{\n"use strict";\n{body}\n}})();\n'
@@ -83,7 +81,7 @@ def script() -> str:
 
 @cache
 def content_security_policy() -> str:
-    """Returns the policy under which the page runs its own style and scripts and loads nothing."""
+    """Return the policy under which the page runs its own style and scripts and loads nothing."""
     scripts = " ".join(map(_source, (early_script(), script())))
     return "; ".join(
         (

@@ -13,36 +13,24 @@ if TYPE_CHECKING:
 
     from traceanalyzer.format import Quantity
 
-__all__ = ["Tick", "size_ticks", "time_ticks"]
-
 _ROUND: Final = (1.0, 2.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A marked value.
+    """A marked value."""
 
-    Attributes:
-        at: Where it lies, as a part of the axis from 0 to 1.
-        label: The value, with its unit.
-    """
-
-    at: float
+    at: float  # from 0 to 1
     label: str
 
 
 def time_ticks(highest_us: float, parts: int = 3) -> tuple[Tick, ...]:
-    """Returns marks at round times, from 0 to at most the end of the axis.
-
-    Args:
-        highest_us: The end of the axis.
-        parts: At least how many parts they divide the axis into.
-    """
+    """Return marks at round times, from 0 to at most the end of the axis."""
     return _ticks(highest_us, duration, parts)
 
 
 def size_ticks(highest_bytes: float, parts: int = 3) -> tuple[Tick, ...]:
-    """Returns marks at round sizes."""
+    """Return marks at round sizes."""
     return _ticks(highest_bytes, size, parts)
 
 
@@ -55,7 +43,7 @@ def _ticks(highest: float, said: Callable[[float], Quantity], parts: int) -> tup
 
 
 def _step(wanted: float) -> float:
-    """Returns the largest round number that is no more than what is wanted."""
+    """Return the largest round number that is no more than what is wanted."""
     power = 10.0 ** math.floor(math.log10(wanted))
     return max(r * power for r in _ROUND if r * power <= wanted * (1 + 1e-9))
 

@@ -11,8 +11,6 @@ from traceanalyzer.format import duration, size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["MEASURES", "Amount", "Copied", "Measure", "amount", "copies_of", "known_measures"]
-
 MeasureId: TypeAlias = Literal["bytes", "time", "count"]
 
 
@@ -41,7 +39,7 @@ class Measure:
     caption: str
 
     def of(self, copied: Copied) -> float | None:
-        """Returns how much copies have of it; None where that is not known."""
+        """Return how much copies have of it; None where that is not known."""
         value = {"bytes": copied.bytes, "time": copied.total_us, "count": copied.count}[self.id]
         # Time may be anything in a broken trace; nothing is less wide than nothing.
         return None if value is None or not math.isfinite(value) else max(0.0, float(value))
@@ -55,7 +53,7 @@ MEASURES: Final = (
 
 
 def known_measures(copied: Sequence[Copied]) -> tuple[Measure, ...]:
-    """Returns the measures that are known of any of these copies; of some copies, at least one."""
+    """Return the measures that are known of any of these copies; of some copies, at least one."""
     return tuple(m for m in MEASURES if any(m.of(one) is not None for one in copied))
 
 
@@ -99,17 +97,12 @@ class Amount:
         return self.time if self.total_us is None else f"time {self.time}"
 
     def told(self, measure: Measure) -> str:
-        """Returns what a measure says of it."""
+        """Return what a measure says of it."""
         return {"bytes": self.size, "time": self.time, "count": self.copies}[measure.id]
 
 
 def amount(copied: Iterable[Copied], unsized: int | None = None) -> Amount:
-    """Returns the sums over copies.
-
-    Args:
-        copied: The copies.
-        unsized: How many of them have no size; without it, all those of which no byte is known.
-    """
+    """Return the sums over copies."""
     every = tuple(copied)
     sizes = [one.bytes for one in every if one.bytes is not None]
     times = [one.total_us for one in every if one.total_us is not None]
@@ -123,7 +116,7 @@ def amount(copied: Iterable[Copied], unsized: int | None = None) -> Amount:
 
 
 def copies_of(count: int) -> str:
-    """Returns a number of copies in few characters."""
+    """Return a number of copies in few characters."""
     for unit, factor in (("T", 10**12), ("G", 10**9), ("M", 10**6)):
         if count >= factor:
             return f"{count // factor:,} {unit} copies"

@@ -17,10 +17,9 @@ from traceanalyzer.report.page.svg_text import Label, label
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.model import DeviceCopies, Report
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.transfers import DeviceCopies
     from traceanalyzer.report.page.copy_measures import Measure
-
-__all__ = ["Box", "DevicePicture", "Lane", "device_pictures"]
 
 # Narrow enough for a telephone without scaling: the words in it keep the page's type size.
 _WIDTH: Final = 344.0
@@ -99,7 +98,7 @@ class _Row:
 
 
 def device_pictures(report: Report) -> tuple[DevicePicture, ...]:
-    """Returns the picture by each measure that is known, the one to be shown first."""
+    """Return the picture by each measure that is known, the one to be shown first."""
     copies = () if report.copy_graph is None else report.copy_graph.devices
     rows = _rows(copies)
     return tuple(_picture(measure, copies, rows) for measure in known_measures(copies))
@@ -117,7 +116,7 @@ def _rows(copies: Sequence[DeviceCopies]) -> list[_Row]:
 
 
 def _side(copy: DeviceCopies) -> _Side:
-    """Returns which way copies go; where the direction is not known, the names tell."""
+    """Return which way copies go; where the direction is not known, the names tell."""
     if copy.direction in {"h2d", "d2h"}:
         return "there" if copy.direction == "h2d" else "back"
     from_host, to_host = _is_host(copy.source), _is_host(copy.target)
@@ -131,7 +130,7 @@ def _is_host(name: str) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Returns what sorts `gpu:2` before `gpu:10`."""
+    """Return what sorts `gpu:2` before `gpu:10`."""
     pieces = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]", name[:200])
     return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in pieces]
 
@@ -172,7 +171,7 @@ def _picture(
 
 
 def _frames(row: _Row) -> list[tuple[str, float, float]]:
-    """Returns the boxes of a row: name, left edge and width."""
+    """Return the boxes of a row: name, left edge and width."""
     if row.is_pair:
         return [(row.left, 1.0, _PEER), (row.right, _WIDTH - _PEER - 1, _PEER)]
     host = [(row.left, 1.0, _HOST)]
@@ -181,14 +180,14 @@ def _frames(row: _Row) -> list[tuple[str, float, float]]:
 
 
 def _gaps(frames: Sequence[tuple[str, float, float]]) -> list[tuple[float, float]]:
-    """Returns the room between the boxes of a row."""
+    """Return the room between the boxes of a row."""
     return [(left + width, right) for (_, left, width), (_, right, _) in pairwise(frames)]
 
 
 def _stack(  # noqa: PLR0913, PLR0917 - a box
     boxes: list[Box], name: str, x: float, y: float, width: float, height: float
 ) -> None:
-    """Adds a box; one of the same name right above it grows instead."""
+    """Add a box; one of the same name right above it grows instead."""
     above = max((k for k, b in enumerate(boxes) if (b.title, b.x) == (name, x)), default=None)
     if above is not None and abs(boxes[above].y + boxes[above].height + _GAP - y) < 0.1:  # noqa: PLR2004
         old = boxes.pop(above)

@@ -9,13 +9,11 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from traceanalyzer.model import CopyGroup, CopyGroups, GroupCopies
+from traceanalyzer.model.transfers import CopyGroup, CopyGroups, GroupCopies
 from traceanalyzer.report import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-__all__ = ["between", "fewer_groups"]
 
 _Number = TypeVar("_Number", int, float)
 
@@ -25,7 +23,7 @@ _BETWEEN_SHOWN: Final = 24  # pairs of memories; the rest are one
 
 
 def fewer_groups(groups: CopyGroups) -> CopyGroups:
-    """Returns groups of which no side has more than a picture holds; no copy is left out."""
+    """Return groups of which no side has more than a picture holds; no copy is left out."""
     for most in _MOST:
         sources, source_of = _side(groups.sources, _counted(groups.flows, "source"), most)
         targets, target_of = _side(groups.targets, _counted(groups.flows, "target"), most)
@@ -41,7 +39,7 @@ def fewer_groups(groups: CopyGroups) -> CopyGroups:
 
 
 def between(flows: Sequence[GroupCopies]) -> Mapping[tuple[str, str], str]:
-    """Returns what each pair of memories is called: those with few copies are one."""
+    """Return what each pair of memories is called: those with few copies are one."""
     size: dict[tuple[str, str], tuple[int, int]] = {}
     for flow in flows:
         pair = (flow.source_memory, flow.target_memory)
@@ -57,7 +55,7 @@ def between(flows: Sequence[GroupCopies]) -> Mapping[tuple[str, str], str]:
 
 
 def _counted(flows: Iterable[GroupCopies], end: str) -> dict[int, tuple[int, int]]:
-    """Returns the bytes and the number of copies of each group at one end."""
+    """Return the bytes and the number of copies of each group at one end."""
     sums: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for flow in flows:
         group = getattr(flow, end)
@@ -69,7 +67,7 @@ def _counted(flows: Iterable[GroupCopies], end: str) -> dict[int, tuple[int, int
 def _side(
     groups: Sequence[CopyGroup], sums: Mapping[int, tuple[int, int]], most: int
 ) -> tuple[tuple[CopyGroup, ...], list[int]]:
-    """Returns the groups of a side, the smallest as one, and where each of them is among these."""
+    """Return the groups of a side, the smallest as one, and where each of them is among these."""
     if len(groups) <= most:
         return tuple(groups), list(range(len(groups)))
     heavy = sorted(
@@ -93,7 +91,7 @@ def _side(
 
 
 def _joined(flows: Iterable[GroupCopies]) -> tuple[GroupCopies, ...]:
-    """Returns flows in which those with the same ends, memories and direction are one."""
+    """Return flows in which those with the same ends, memories and direction are one."""
     joined: dict[tuple[object, ...], GroupCopies] = {}
     for flow in flows:
         key = (
@@ -121,7 +119,7 @@ def _known_sum(one: _Number | None, other: _Number | None) -> _Number | None:
 
 
 def _bands(flows: Sequence[GroupCopies]) -> int:
-    """Returns how many bands a picture of flows has."""
+    """Return how many bands a picture of flows has."""
     pairs = between(flows)
     bands = set()
     for flow in flows:

@@ -1,8 +1,7 @@
-"""What a page can hold: of a document that is too large for one, less is shown, and that is told.
+"""Trim a report to the page size limit, and record what was left out.
 
-Tables and lists have bounds of their own in the templates, with a count. Together, or in a document
-that another tool wrote, they may still be more than a page should weigh. Then lists and texts are
-cut by a few rounds, each of which leaves less; what only scripts read goes before the last of them.
+Templates limit tables and lists. If a page is still too large, lists and texts are cut in rounds,
+each leaving less.
 """
 
 from __future__ import annotations
@@ -12,19 +11,13 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.model import (
-    AllocatorMemory,
-    EventTimeline,
-    GroupCopies,
-    PackedTable,
-    Report,
-    Table,
-)
+from traceanalyzer.model import PackedTable, Report, Table
+from traceanalyzer.model.resources import AllocatorMemory
+from traceanalyzer.model.times import EventTimeline
+from traceanalyzer.model.transfers import GroupCopies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["LARGEST", "Shown", "rounds"]
 
 LARGEST: Final = 5_000_000
 """Bytes of a page, at most."""
@@ -51,19 +44,12 @@ _WORDS: Final = {
 
 @dataclass(frozen=True)
 class _Limits:
-    """What a round leaves.
+    """What a round leaves."""
 
-    Attributes:
-        entries: Of a list of the document itself.
-        inner: Of a list within these.
-        rows: Of a table.
-        characters: Of a text.
-    """
-
-    entries: int
-    inner: int
-    rows: int
-    characters: int
+    entries: int  # of a list of the document itself
+    inner: int  # of a list within these
+    rows: int  # of a table
+    characters: int  # of a text
 
 
 # With the first two there is room for what scripts read, as this tool packs it.
@@ -71,23 +57,17 @@ _GENTLE: Final = (_Limits(200, 6, 1000, 300), _Limits(50, 4, 1000, 200))
 _HARD: Final = (_Limits(30, 3, 200, 120), _Limits(8, 2, 20, 80))
 _MOST_EVENT_BYTES: Final = 3_000_000  # beyond these, another tool packed them
 _MOST_OP_BYTES: Final = 2_000_000
-_EVENTS: Final = "the events of the timeline, which scripts draw (its picture is here)"
-_OPS: Final = "the table of all ops that can be searched (the dearest are here)"
+_EVENTS: Final = "the events of the timeline (its picture is here)"
+_OPS: Final = "the table of all ops (the most expensive are here)"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page is made of.
-
-    Attributes:
-        report: The document, or what is left of it.
-        has_events: Whether the events of the timeline are in the page, for scripts.
-        left_out: What is not, in words.
-    """
+    """What a page is made of."""
 
     report: Report
-    has_events: bool = True
-    left_out: tuple[str, ...] = ()
+    has_events: bool = True  # the timeline has its events, for scripts
+    left_out: tuple[str, ...] = ()  # in words
 
 
 def rounds(report: Report) -> Iterator[Shown]:
@@ -134,7 +114,7 @@ class _Packed:
 
 
 class _Cutter:
-    """Cuts records, and counts what it left out of each of their lists."""
+    """Cut records, and counts what it left out of each of their lists."""
 
     def __init__(self, limits: _Limits) -> None:
         self.limits = limits

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.report import text, views
+from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.page import sankey
 from traceanalyzer.report.page.copy_measures import Amount, amount, known_measures
 from traceanalyzer.report.page.fewer_groups import between, fewer_groups
@@ -15,10 +15,9 @@ from traceanalyzer.report.page.svg_text import Label, label
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traceanalyzer.model import CopyGroup, CopyGroups, Direction, GroupCopies, Report
+    from traceanalyzer.model import Direction, Report
+    from traceanalyzer.model.transfers import CopyGroup, CopyGroups, GroupCopies
     from traceanalyzer.report.page.copy_measures import Measure
-
-__all__ = ["Badge", "Band", "GroupPicture", "GroupRow", "Node", "group_pictures", "group_rows"]
 
 Side: TypeAlias = Literal["from", "between", "to"]
 
@@ -121,7 +120,7 @@ class GroupRow:
 
 
 def group_rows(report: Report) -> tuple[GroupRow, ...]:
-    """Returns the groups on either side, with all that they copy."""
+    """Return the groups on either side, with all that they copy."""
     groups = _groups(report)
     if groups is None:
         return ()
@@ -144,7 +143,7 @@ def group_rows(report: Report) -> tuple[GroupRow, ...]:
 
 
 def group_pictures(report: Report) -> tuple[GroupPicture, ...]:
-    """Returns the picture by each measure that is known, the one to be shown first.
+    """Return the picture by each measure that is known, the one to be shown first.
 
     Where there are very many bands there is but that one.
     """
@@ -167,7 +166,7 @@ def _sums(flows: Iterable[GroupCopies]) -> Amount:
 
 
 def _name(group: CopyGroup) -> str:
-    """Returns what a group is called, without how many ops it is."""
+    """Return what a group is called, without how many ops it is."""
     if group.kind == "memory":
         return f"{group.label}, op unknown"
     return _OTHERS if group.kind == "others" else group.label or group.name
@@ -201,7 +200,7 @@ class _Graph:
             self.lit[end] |= dict.fromkeys((*ends, *keys))
 
     def picture(self, measure: Measure) -> GroupPicture:
-        """Returns the picture by a measure."""
+        """Return the picture by a measure."""
         flows = [
             sankey.Flow(key, source, target, measure.of(_sums(of)))
             for key, (source, target, _, of) in self.bands.items()
@@ -290,7 +289,7 @@ class _Graph:
         )
 
     def _home(self, row: GroupRow) -> str:
-        """Returns where more is said of a group: of a single op, its row among the ops."""
+        """Return where more is said of a group: of a single op, its row among the ops."""
         key = row.group.node
         is_op = row.group.kind == "op" and key in self.homes
         return views.fragment("op", key) if is_op else row.id
@@ -298,7 +297,7 @@ class _Graph:
     def _badges(self, group: CopyGroup, *, is_left: bool) -> tuple[Badge, ...]:
         numbers = [n for n in group.islands if n <= self.islands]
         shown = numbers if len(numbers) <= _BADGES else numbers[: _BADGES - 1]
-        told = [(f"R{n}", f"Round trip {n}", f"island-{n}") for n in shown if n <= views.ROWS_SHOWN]
+        told = [(f"R{n}", f"Round trip {n}", f"island-{n}") for n in shown if n <= grids.ROWS_SHOWN]
         if len(numbers) > len(told):
             rest = len(numbers) - len(told)
             told.append((f"+{rest}", f"{rest} more round trips", "islands"))
@@ -325,7 +324,7 @@ def _full(group: CopyGroup) -> str:
 
 
 def _named(group: CopyGroup) -> Label:
-    """Returns a group's name with how many ops it is: that stays where the name is cut."""
+    """Return a group's name with how many ops it is: that stays where the name is cut."""
     if group.kind == "others":
         return label(f"{group.ops:,} others", _LABELS)
     tail = "" if group.ops == 1 else f" ({group.ops:,})"

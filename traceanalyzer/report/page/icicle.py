@@ -19,9 +19,8 @@ from traceanalyzer.report.text import cut, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from traceanalyzer.model import Cell, PackedTable, Scopes
-
-__all__ = ["Icicle", "ScopeBox", "ScopeRow", "icicle", "scope_data"]
+    from traceanalyzer.model import Cell, PackedTable
+    from traceanalyzer.model.times import Scopes
 
 ROW_HEIGHT: Final = 28
 LEVELS: Final = 5
@@ -40,26 +39,15 @@ _MIXED: Final = 0.02  # share of the time below which it does not count where it
 
 @dataclass(frozen=True)
 class ScopeBox:
-    """A scope in the picture.
+    """A scope in the picture."""
 
-    Attributes:
-        node: Its row of the document's nodes.
-        x: Where it begins, in hundredths of the width.
-        width: How wide it is.
-        y: Its top, in pixels.
-        side: "cpu", "device" or "mixed": where its time was spent.
-        cpu_share: The part of its time that was spent on the CPU.
-        words: What stands in it, by the width of the page; without those where nothing fits.
-        title: All of what is known, in words.
-    """
-
-    node: int
-    x: float
-    width: float
-    y: int
-    side: str
+    node: int  # row of the document's nodes
+    x: float  # of 100
+    width: float  # of 100
+    y: int  # in pixels
+    side: str  # "cpu", "device" or "mixed": where most of its time was spent
     cpu_share: float
-    words: tuple[tuple[str, str], ...]
+    words: tuple[tuple[str, str], ...]  # what fits into it, by width of the page
     title: str
 
 
@@ -78,25 +66,15 @@ class ScopeRow:
 
 @dataclass(frozen=True)
 class Icicle:
-    """The picture, and its text form.
-
-    Attributes:
-        boxes: The boxes, level by level.
-        height: The height in pixels.
-        rows: The scopes that took longest, the longest first.
-        cpu_us: The time of all on the CPU.
-        device_us: That on devices.
-        scopes: How many scopes and ops there are.
-        named: How many of them have a box.
-    """
+    """The picture, and its text form."""
 
     boxes: tuple[ScopeBox, ...]
-    height: int
-    rows: tuple[ScopeRow, ...]
+    height: int  # in pixels
+    rows: tuple[ScopeRow, ...]  # the scopes that took longest
     cpu_us: float
     device_us: float
     scopes: int
-    named: int
+    named: int  # how many have a box
 
 
 @dataclass(frozen=True)
@@ -115,7 +93,7 @@ class _Node:
 
 
 def icicle(scopes: Scopes | None) -> Icicle | None:
-    """Returns the picture, or None where no scope took any time."""
+    """Return the picture, or None where no scope took any time."""
     nodes = [] if scopes is None else _nodes(scopes.nodes.records())
     below = _below(nodes, scopes)
     whole = sum(node.us for node in below.get(None, ()))
@@ -235,7 +213,7 @@ def _row(node: _Node, whole: float) -> ScopeRow:
 
 
 def scope_data(scopes: Scopes) -> PackedTable:
-    """Returns the nodes for the picture that scripts draw."""
+    """Return the nodes for the picture that scripts draw."""
     rows = scopes.nodes.records()
     columns: dict[str, Any] = {
         "parent": Numbers(_figures(rows, "parent")),

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from traceanalyzer.model import Cell, InputPipeline
-
-__all__ = ["Stage", "StagePipeline", "stage_pipelines"]
+    from traceanalyzer.model import Cell
+    from traceanalyzer.model.resources import InputPipeline
 
 PIPELINES_SHOWN: Final = 4
 STAGES_SHOWN: Final = 40
@@ -20,32 +19,18 @@ _DEEPEST: Final = 12  # levels that are set in; what is below stands there too
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage.
+    """A stage."""
 
-    Attributes:
-        path: All of its path, which tells it from others.
-        type: What it is.
-        name: What its author called it, or None.
-        depth: How many stages take its elements before the program does.
-        work_us: Time of its function, or its own where it has none, over the recording; None if
-            unknown, as where it makes elements ahead and its own time is a wait.
-        share: Of that of the stage that works longest.
-        slow_us: Its work per step where it bounds the rate, else None.
-        elements: How many elements it gave.
-        parallelism: How many calls of its function may run at once.
-        file: Where it was made, `file:line`, or None.
-    """
-
-    path: str
+    path: str  # unique
     type: str
-    name: str | None
-    depth: int
-    work_us: float | None
-    share: float
-    slow_us: float | None
+    name: str | None  # given by the author
+    depth: int  # how many stages take its elements before the program does
+    work_us: float | None  # of its function, or its own; None if unknown, as when it prefetches
+    share: float  # of the work of the stage that works longest
+    slow_us: float | None  # work per step, if it bounds the rate
     elements: int | None
-    parallelism: int | None
-    file: str | None
+    parallelism: int | None  # calls of its function that may run at once
+    file: str | None  # `file:line` where it was made
 
 
 @dataclass(frozen=True)
@@ -59,7 +44,7 @@ class StagePipeline:
 
 
 def stage_pipelines(pipeline: InputPipeline) -> list[StagePipeline]:
-    """Returns the pipelines, those with the stage that bounds the rate first."""
+    """Return the pipelines, those with the stage that bounds the rate first."""
     slow = {
         (host.host, host.slow_stage): host.slow_us or 0.0
         for host in pipeline.hosts

@@ -13,9 +13,8 @@ from traceanalyzer.report.page.axes import Tick, size_ticks, time_ticks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.model import AllocatorMemory, Memory, PackedTable
-
-__all__ = ["MemoryLine", "memory_data", "memory_line", "memory_span"]
+    from traceanalyzer.model import PackedTable
+    from traceanalyzer.model.resources import AllocatorMemory, Memory
 
 WIDTH: Final = 100.0
 HEIGHT: Final = 40.0
@@ -26,31 +25,16 @@ _LEAST_TO_DRAW: Final = 2
 
 @dataclass(frozen=True)
 class MemoryLine:
-    """What an allocator had in use as steps, over the width 0 to 100 and the height 0 to 40.
+    """What an allocator had in use as steps, over the width 0 to 100 and the height 0 to 40."""
 
-    Attributes:
-        line: The path of the line.
-        area: The path of what lies below it.
-        peak_x: Where the peak is.
-        peak_y: Its height from above.
-        limit_y: The height of the limit, or None where it is unknown or far above.
-        lowest_bytes: The least that is drawn.
-        highest_bytes: The most.
-        top_bytes: What the height 0 stands for: the most, or the limit.
-        start_us: Where the line begins.
-        end_us: Where it ends.
-        ticks: Marks of the axis of sizes.
-        labels: Marks of the axis of times, from the left edge.
-    """
-
-    line: str
-    area: str
+    line: str  # path data
+    area: str  # path data of the area below
     peak_x: float
     peak_y: float
-    limit_y: float | None
+    limit_y: float | None  # None if unknown or far above
     lowest_bytes: int
     highest_bytes: int
-    top_bytes: int
+    top_bytes: int  # at height 0: the most in use, or the limit
     start_us: float
     end_us: float
     ticks: tuple[Tick, ...]
@@ -58,7 +42,7 @@ class MemoryLine:
 
 
 def memory_span(memory: Memory) -> tuple[float, float] | None:
-    """Returns the first and the last moment of all allocators: their pictures share an axis."""
+    """Return the first and the last moment of all allocators: their pictures share an axis."""
     moments = [at_us for allocator in memory.allocators for at_us, _ in _points(allocator)]
     return (min(moments), max(moments)) if moments else None
 
@@ -66,12 +50,7 @@ def memory_span(memory: Memory) -> tuple[float, float] | None:
 def memory_line(
     allocator: AllocatorMemory, span: tuple[float, float] | None = None
 ) -> MemoryLine | None:
-    """Return the picture, or None where fewer than two moments are told or nothing was in use.
-
-    Args:
-        allocator: Whose memory.
-        span: The moments at the left and the right edge; without it, the first and the last.
-    """
+    """Return the picture, or None where fewer than two moments are told or nothing was in use."""
     points = _points(allocator)
     highest = max((size for _, size in points), default=0)
     if len(points) < _LEAST_TO_DRAW or highest <= 0:
@@ -110,7 +89,7 @@ def memory_line(
 
 
 def memory_data(memory: Memory, allocators: int) -> PackedTable | None:
-    """Returns the first allocators' records for the charts that scripts draw; None for none."""
+    """Return the first allocators' records for the charts that scripts draw; None for none."""
     told = [
         (index, at_us, size)
         for index, allocator in enumerate(memory.allocators[:allocators])

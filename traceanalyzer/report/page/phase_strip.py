@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Cell, Report
 
-__all__ = ["PhaseBar", "PhasePiece", "PhaseStrip", "phase_strip"]
-
 _STEPS_SHOWN: Final = 100
 _FILLED: Final = 0.8  # of the room a bar has
 _DECIMALS: Final = 4
@@ -35,50 +33,31 @@ class PhasePiece:
 
 @dataclass(frozen=True)
 class PhaseBar:
-    """A step; `x` and `width` in hundredths of the picture's width.
+    """A step; `x` and `width` in hundredths of the picture's width."""
 
-    Attributes:
-        label: Its number, and its kind where that is not the regular one.
-        us: How long it took.
-        told: What it went to, in words.
-        x: Where the bar begins.
-        width: How wide it is.
-        height: How high the whole step is: more than its pieces where not all of it is told.
-        pieces: Its phases, from below.
-    """
-
-    label: str
+    label: str  # its number, and its kind if not regular
     us: float
-    told: str
+    told: str  # its phases, in words
     x: float
     width: float
-    height: float
-    pieces: tuple[PhasePiece, ...]
+    height: float  # of the whole step; its pieces may be less
+    pieces: tuple[PhasePiece, ...]  # from below
 
 
 @dataclass(frozen=True)
 class PhaseStrip:
-    """Steps as bars from zero.
-
-    Attributes:
-        bars: One a step.
-        phases: Those that occur, in the order in which they stand, from below.
-        longest_us: The top of the axis.
-        ticks: Marks of the axis of times.
-        labels: Marks below the bars: numbers of steps.
-        total: How many steps there are; the bars may be fewer.
-    """
+    """Steps as bars from zero."""
 
     bars: tuple[PhaseBar, ...]
-    phases: tuple[str, ...]
-    longest_us: float
+    phases: tuple[str, ...]  # those that occur, from below
+    longest_us: float  # top of the axis
     ticks: tuple[Tick, ...]
     labels: tuple[Tick, ...]
-    total: int
+    total: int  # steps; there may be fewer bars
 
 
 def phase_strip(report: Report) -> PhaseStrip | None:
-    """Returns the picture, or None where the document tells of the phases of no two steps."""
+    """Return the picture, or None where the document tells of the phases of no two steps."""
     told = None if report.steps is None else report.steps.phases
     if told is None:
         return None

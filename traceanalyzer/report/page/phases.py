@@ -10,56 +10,45 @@ from traceanalyzer.format import duration, share
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.model import DeviceTimeline, PhaseTime
-
-__all__ = [
-    "DEVICES_APART",
-    "Piece",
-    "known_phases",
-    "phase_meaning",
-    "phase_name",
-    "phases_seen",
-    "shares_by_phase",
-    "stacked",
-]
+    from traceanalyzer.model.times import DeviceTimeline, PhaseTime
 
 DEVICES_APART: Final = 3
 """Up to so many devices stand one below the other; more are compared in a table."""
 
 
 _WORDS: Final = {
-    "compute": ("computing", "Some kernel ran on it."),
-    "copy": ("copying", "No kernel ran, and a copy to or from it did."),
+    "compute": ("computing", "A kernel ran."),
+    "copy": ("copying", "A copy ran, and no kernel."),
     "host_op": (
-        "waiting for an op",
-        "An op of the host ran that what came next had to wait for.",
+        "CPU op",
+        "The next work had to wait for an op on the CPU.",
     ),
     "unplaced": (
-        "an op, where is unknown",
+        "op of unknown placement",
         (
-            "An op of unknown placement had to be waited for: it computed on the CPU, or brought "
-            "work to the device. It counts as no CPU op."
+            "The next work had to wait for an op that computed on the CPU or launched a kernel. It "
+            "does not count as a CPU op."
         ),
     ),
     "input": (
         "waiting for input",
         "The input pipeline (tf.data), or the op that takes the next element from it.",
     ),
-    "launch": ("launching", "The host brought the next work to the device."),
+    "launch": ("kernel launch", "The host launched the next work."),
     "runtime": (
-        "TensorFlow itself",
+        "TensorFlow runtime",
         (
-            "Executors, calls of functions, work handed from thread to thread; at tracer level 2 "
-            "also the host's side of ops that are on the device, which leave no events there."
+            "Executors, function calls, and handing work between threads; at tracer level 2 also "
+            "the host side of ops on the device, which leave no events there."
         ),
     ),
-    "program": ("the program", "The program between TensorFlow's calls: Python, most of all."),
+    "program": ("your program", "Your program (mostly Python), between calls of TensorFlow."),
     "queued": (
         "queued",
-        "The next work had been launched, and had not begun: the device's own queues.",
+        "The next work was launched, but still in the device's queue.",
     ),
-    "other_device": ("another device", "Work of another device was waited for."),
-    "unattributed": ("not attributed", "The trace does not tell what it waited for."),
+    "other_device": ("another device", "It waited for another device."),
+    "unattributed": ("not attributed", "What it waited for is unknown."),
 }
 _WHOLE: Final = 100.0  # width of a bar
 

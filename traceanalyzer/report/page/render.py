@@ -11,35 +11,23 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined
 from markupsafe import Markup
 
 from traceanalyzer.format import duration, share, size
-from traceanalyzer.report import text, views
+from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.page import (
     assets,
     device_copies,
     fitting,
     group_copies,
     icicle,
+    input_stages,
+    memory_line,
+    phase_strip,
+    phases,
+    round_trip,
+    step_strip,
+    timeline_data,
+    timeline_link,
     timeline_picture,
     vendored,
-)
-from traceanalyzer.report.page.input_stages import stage_pipelines
-from traceanalyzer.report.page.memory_line import memory_data, memory_line, memory_span
-from traceanalyzer.report.page.phase_strip import phase_strip
-from traceanalyzer.report.page.phases import (
-    DEVICES_APART,
-    phase_meaning,
-    phase_name,
-    phases_seen,
-    shares_by_phase,
-    stacked,
-)
-from traceanalyzer.report.page.round_trip import round_trips
-from traceanalyzer.report.page.step_strip import chart_data, kind_word, step_strip, wait_strip
-from traceanalyzer.report.page.timeline_link import (
-    finding_query,
-    findings_shown,
-    gap_lanes,
-    place_link,
-    timeline_place,
 )
 
 if TYPE_CHECKING:
@@ -47,28 +35,33 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Report
 
-__all__ = ["render_page", "write_page"]
-
 _PACKAGE = "traceanalyzer.report.page"
-_ALLOCATORS_SHOWN = 10
-_HOLDERS_SHOWN = 15
-# What stands open of a finding; the rest of it is folded.
-_EVIDENCE_OPEN = 4
-_OPS_OPEN = 8
-_PLACES_OPEN = 3
-_OPS_OF_LINE = 3
-# What may stand within an entry of a list, such as the causes of a finding.
-_LISTED_WITHIN = 8
-_RULED_OUT = 24
-_CODE_LINES = 60
-_PARAGRAPHS = 12
-_FINDINGS_NAMED = 1000
+_LIMITS = {
+    # What is open of a finding; the rest is folded.
+    "evidence_open": 4,
+    "ops_open": 8,
+    "places_open": 3,
+    "ops_of_line_shown": 3,
+    # Entries within an entry of a list, such as the causes of a finding.
+    "listed_within": 8,
+    "ruled_out_shown": 24,
+    "code_lines_shown": 60,
+    "paragraphs_shown": 12,
+    "findings_named": 1000,
+    "allocators_shown": 10,
+    "memory_holders_shown": 15,
+}
+# Templates see all public names of these modules.
+_FOR_TEMPLATES = (
+    *(views, grids, device_copies, group_copies, icicle, input_stages, memory_line, phase_strip),
+    *(phases, round_trip, step_strip, timeline_link, timeline_picture),
+)
 _OF_TEMPLATES = (Markup, Undefined)
 _PIECES = re.compile(r".+?(?:/+|::|\Z)", re.DOTALL)
 
 
 def render_page(report: Report) -> str:
-    """Returns the report as one HTML page.
+    """Return the report as one HTML page.
 
     The page is complete in itself and readable without scripts: its style and scripts are inlined,
     and its Content Security Policy lets the browser run these and load nothing. It has at most
@@ -98,12 +91,12 @@ def _rendered(page_of: fitting.Shown) -> str:
 
 
 def write_page(report: Report, path: Path) -> None:
-    """Writes the report's page to a file."""
+    """Write the report's page to a file."""
     path.write_text(render_page(report), encoding="utf-8", newline="\n")
 
 
 def shown(value: object) -> object:
-    """Returns a value as the page shows it: the one place through which all text passes.
+    """Return a value as the page shows it: the one place through which all text passes.
 
     Jinja calls this on each expression before it escapes it. Markup was made by templates, whose
     own expressions have been here; an undefined name is left to raise its error.
@@ -116,7 +109,7 @@ def shown(value: object) -> object:
 
 
 def paragraphs(prose: str) -> list[str]:
-    """Returns prose as paragraphs, which an empty line sets apart."""
+    """Return prose as paragraphs, which an empty line sets apart."""
     return [text.one_line(part) for part in prose.split("\n\n") if part.strip()]
 
 
@@ -129,7 +122,7 @@ class Span:
 
 
 def spans(prose: str) -> list[Span]:
-    """Returns prose in stretches: what stands between two backticks is code."""
+    """Return prose in stretches: what stands between two backticks is code."""
     parts = prose.split("`")
     if len(parts) % 2 == 0:  # a backtick without its fellow is a character like any other
         return [Span(prose, is_code=False)]
@@ -137,18 +130,18 @@ def spans(prose: str) -> list[Span]:
 
 
 def code_lines(code: str) -> list[str]:
-    """Returns the lines of code, to be shown one below the other."""
+    """Return the lines of code, to be shown one below the other."""
     return code.expandtabs(4).strip("\r\n").replace("\r\n", "\n").split("\n")
 
 
 def breakable(name: str) -> list[str]:
-    """Returns a name in parts between which a line may break: after slashes and `::` within it."""
+    """Return a name in parts between which a line may break: after slashes and `::` within it."""
     return _PIECES.findall(name) or [name]
 
 
 @cache
 def environment() -> Environment:
-    """Returns the templates' environment: escaping on, unknown names an error."""
+    """Return the templates' environment: escaping on, unknown names an error."""
     made = Environment(
         loader=PackageLoader(_PACKAGE, "templates"),
         autoescape=True,
@@ -157,79 +150,30 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    for module in _FOR_TEMPLATES:
+        made.globals.update({k: v for k, v in vars(module).items() if not k.startswith("_")})
     made.globals.update(
-        allocators_shown=_ALLOCATORS_SHOWN,
-        memory_holders_shown=_HOLDERS_SHOWN,
-        devices_apart=DEVICES_APART,
-        icicle=icicle.icicle,
-        memory_data=memory_data,
-        memory_line=memory_line,
-        memory_span=memory_span,
-        # Our own files, no report's text.
+        # Our own files, not the report's text.
         style=Markup(assets.style()),  # noqa: S704
         early_script=Markup(assets.early_script()),  # noqa: S704
         script=Markup(assets.script()),  # noqa: S704
         content_security_policy=assets.content_security_policy(),
-        copy_edges=views.copy_edges,
-        copy_group_rows=group_copies.group_rows,
+        libraries=vendored.packages(),
         directions=text.DIRECTIONS,
         readers=text.READERS,
-        device_pictures=device_copies.device_pictures,
-        devices_in_short=views.devices_in_short,
-        evidence_open=_EVIDENCE_OPEN,
-        explained_parts=views.explained_parts,
-        explanations=views.explanations,
-        finding_query=finding_query,
+        copy_group_rows=group_copies.group_rows,
+        devices_apart=phases.DEVICES_APART,
         findings_in_full=views.FINDINGS_IN_FULL,
-        findings_shown=findings_shown,
-        fragment=views.fragment,
-        gap_lanes=gap_lanes,
-        grid=views.grid,
-        health_in_short=views.health_in_short,
-        group_pictures=group_copies.group_pictures,
-        homes=views.homes,
-        idle_of=views.idle_of,
-        in_a_step=views.in_a_step,
-        is_cpu_op=views.is_cpu_op,
-        kept_by_several=views.kept_by_several,
-        node_labels=views.node_labels,
-        numbered_findings=views.numbered_findings,
-        nothing_on_the_cpu=views.nothing_on_the_cpu,
-        numbered_on_a_gpu=views.numbered_on_a_gpu,
-        ops_listed=views.ops_listed,
-        ops_of_line_shown=_OPS_OF_LINE,
-        ops_open=_OPS_OPEN,
-        places_open=_PLACES_OPEN,
-        listed_within=_LISTED_WITHIN,
-        ruled_out_shown=_RULED_OUT,
-        code_lines_shown=_CODE_LINES,
-        paragraphs_shown=_PARAGRAPHS,
-        findings_named=_FINDINGS_NAMED,
-        ops_grid=views.ops_grid,
-        rows_shown=views.ROWS_SHOWN,
-        libraries=vendored.packages(),
-        round_trips=round_trips,
-        source_places=views.source_places,
-        phase_strip=phase_strip,
-        phases_seen=phases_seen,
-        scope_data=icicle.scope_data,
+        rows_shown=grids.ROWS_SHOWN,
         scope_levels=icicle.LEVELS,
-        shares_by_phase=shares_by_phase,
-        stage_pipelines=stage_pipelines,
-        step_data=chart_data,
-        step_strip=step_strip,
-        wait_strip=wait_strip,
-        place_link=place_link,
-        timeline_finding_data=timeline_picture.finding_table,
+        step_data=step_strip.chart_data,
+        timeline_finding_data=timeline_data.finding_table,
         timeline_hatches=timeline_picture.HATCHES,
         timeline_height=timeline_picture.kind_height,
-        timeline_kinds=timeline_picture.KIND_WORDS,
-        timeline_labels=timeline_picture.finding_names,
-        timeline_lane_data=timeline_picture.lane_table,
-        timeline_place=timeline_place,
-        timeline_picture=timeline_picture.timeline_picture,
-        why_silent=views.why_silent,
-        why_unknown=views.why_unknown,
+        timeline_kinds=timeline_data.KIND_WORDS,
+        timeline_labels=timeline_data.finding_names,
+        timeline_lane_data=timeline_data.lane_table,
+        **_LIMITS,
     )
     made.filters.update(
         breakable=breakable,
@@ -238,15 +182,15 @@ def environment() -> Environment:
         cut=text.cut,
         cut_long=text.cut_long,
         duration=duration,
-        gap_words=timeline_picture.gap_words,
+        gap_words=timeline_data.gap_words,
         host_time=views.host_time,
-        kind_word=kind_word,
+        kind_word=step_strip.kind_word,
         paragraphs=paragraphs,
         part=share,
-        phase_meaning=phase_meaning,
-        phase_name=phase_name,
+        phase_meaning=phases.phase_meaning,
+        phase_name=phases.phase_name,
         size=size,
-        stacked=stacked,
+        stacked=phases.stacked,
         sentence=text.sentence,
         spans=spans,
         words=views.cause_title,

@@ -10,9 +10,8 @@ from traceanalyzer.report.page.copy_measures import copies_of
 from traceanalyzer.report.page.svg_text import Label, label
 
 if TYPE_CHECKING:
-    from traceanalyzer.model import Island, IslandCopies, Report
-
-__all__ = ["Crossing", "RoundTrip", "round_trips"]
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.transfers import Island, IslandCopies
 
 _SHOWN: Final = 24
 _NARROWEST, _WIDEST = 2.0, 14.0
@@ -47,7 +46,7 @@ class RoundTrip:
 
 
 def round_trips(report: Report) -> tuple[RoundTrip, ...]:
-    """Returns the pictures of the first round trips, all arrows by one scale."""
+    """Return the pictures of the first round trips, all arrows by one scale."""
     islands = report.islands[:_SHOWN]
     copies = [c for island in islands for c in (island.arriving, island.leaving)]
     largest = max((c.bytes for c in copies if c.bytes is not None), default=0)

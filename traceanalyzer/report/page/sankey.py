@@ -17,8 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Band", "Flow", "Layout", "Node", "Shape", "lay_out"]
-
 _SWEEPS: Final = 6
 _TIP: Final = 7.0  # how far a band's point reaches
 
@@ -35,27 +33,16 @@ class Flow:
 
 @dataclass(frozen=True)
 class Shape:
-    """How large the picture is.
+    """How large the picture is."""
 
-    Attributes:
-        lefts: The left edges of the columns.
-        node_width: Of every node.
-        thickest: How much height all flows of the fullest column have together, without gaps.
-        thinnest: Of a flow: so much stays visible of the smallest.
-        rows: The least height that a node of each column has with what is written beside it.
-        heads: What each column's nodes need above them.
-        gap: Between the nodes of a column.
-        margin: Above and below all nodes.
-    """
-
-    lefts: tuple[float, ...]
+    lefts: tuple[float, ...]  # left edges of the columns
     node_width: float
-    thickest: float
-    thinnest: float
-    rows: tuple[float, ...]
-    heads: tuple[float, ...]
-    gap: float
-    margin: float
+    thickest: float  # height of all flows of the fullest column
+    thinnest: float  # height that stays visible of the smallest flow
+    rows: tuple[float, ...]  # least height of a node in each column, for its text
+    heads: tuple[float, ...]  # room above the nodes of each column
+    gap: float  # between the nodes of a column
+    margin: float  # above and below all nodes
 
 
 @dataclass(frozen=True)
@@ -103,16 +90,7 @@ def lay_out(
     shape: Shape,
     last: Iterable[str] = (),
 ) -> Layout:
-    """Returns nodes and flows laid out.
-
-    Args:
-        columns: The keys of the nodes of each column, in the order that they have where nothing
-            speaks for another.
-        flows: What goes from a node to one of the next column; values are finite and not negative.
-            Their own order does not matter.
-        shape: How large all is.
-        last: Nodes that stay at the end of their columns.
-    """
+    """Return nodes and flows laid out."""
     flows = sorted(flows, key=lambda flow: flow.key)
     widths = _widths(columns, flows, shape)
     needs = _needs(columns, flows, widths)
@@ -129,7 +107,7 @@ def lay_out(
 def _widths(
     columns: Sequence[Sequence[str]], flows: Sequence[Flow], shape: Shape
 ) -> dict[str, float]:
-    """Returns how wide each flow is: all by one scale, but for those too small to be seen."""
+    """Return how wide each flow is: all by one scale, but for those too small to be seen."""
     values = {flow.key: flow.value or 0.0 for flow in flows}
     throughputs = _needs(columns, flows, values)
     fullest = max((sum(throughputs[key] for key in keys) for keys in columns), default=0.0)
@@ -143,7 +121,7 @@ def _widths(
 def _needs(
     columns: Sequence[Sequence[str]], flows: Sequence[Flow], widths: Mapping[str, float]
 ) -> dict[str, float]:
-    """Returns what goes through each node: the more of what comes and what leaves."""
+    """Return what goes through each node: the more of what comes and what leaves."""
     comes: dict[str, float] = defaultdict(float)
     leaves: dict[str, float] = defaultdict(float)
     for flow in flows:
@@ -161,7 +139,7 @@ def _ordered(
     widths: Mapping[str, float],
     last: frozenset[str],
 ) -> list[list[str]]:
-    """Returns the columns in the order, of those tried, in which bands cross least."""
+    """Return the columns in the order, of those tried, in which bands cross least."""
     linked = _linked(flows, widths)
     order = [sorted(keys, key=lambda key: key in last) for keys in columns]
     best, fewest = order, _crossings(order, flows, widths)
@@ -194,7 +172,7 @@ def _by_neighbours(
     linked: Mapping[str, Sequence[tuple[str, float]]],
     last: frozenset[str],
 ) -> list[str]:
-    """Returns a column by where the nodes stand, on average, that its nodes are linked with."""
+    """Return a column by where the nodes stand, on average, that its nodes are linked with."""
     place = {key: index / len(keys) for keys in order for index, key in enumerate(keys)}
     wanted = {key: _mean(linked.get(key, ()), place, place[key]) for key in order[column]}
     return sorted(order[column], key=lambda key: (key in last, wanted[key], place[key]))
@@ -210,7 +188,7 @@ def _mean(
 def _crossings(
     order: Sequence[Sequence[str]], flows: Sequence[Flow], widths: Mapping[str, float]
 ) -> float:
-    """Returns the areas, added up, in which bands cross."""
+    """Return the areas, added up, in which bands cross."""
     place = {key: (column, k) for column, keys in enumerate(order) for k, key in enumerate(keys)}
     crossed = 0.0
     for column in range(len(order) - 1):
@@ -233,7 +211,7 @@ def _positions(
     needs: Mapping[str, float],
     shape: Shape,
 ) -> tuple[dict[str, float], float]:
-    """Returns the top of each node, and how high the picture is."""
+    """Return the top of each node, and how high the picture is."""
     rooms = {
         key: (shape.heads[column], max(needs[key], shape.rows[column]))
         for column, keys in enumerate(order)
@@ -264,7 +242,7 @@ def _settle(  # noqa: PLR0913, PLR0917 - a column and all that bounds it
     height: float,
     gap: float,
 ) -> None:
-    """Puts the middles of a column's nodes where they are wanted, as far as there is room."""
+    """Put the middles of a column's nodes where they are wanted, as far as there is room."""
     ends: list[float] = []  # of the rooms of the nodes
     free = 0.0
     for key in keys:
@@ -314,7 +292,7 @@ def _ends(
     *,
     at_source: bool,
 ) -> dict[str, float]:
-    """Returns the middle of each flow's end, one below the other in the order of where they go."""
+    """Return the middle of each flow's end, one below the other in the order of where they go."""
     by_node: dict[str, list[Flow]] = defaultdict(list)
     for flow in flows:
         by_node[flow.source if at_source else flow.target].append(flow)
@@ -329,7 +307,7 @@ def _ends(
 
 
 def _outline(left: float, start: float, right: float, stop: float, width: float) -> str:
-    """Returns the outline of a band that ends in a point, as data of an SVG path."""
+    """Return the outline of a band that ends in a point, as data of an SVG path."""
     half = width / 2
     neck = right - min(_TIP, max(3.0, width))
     bend = (left + neck) / 2

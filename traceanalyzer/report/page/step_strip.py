@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.model import Cell, PackedTable, Report, Table
 
-__all__ = ["Bar", "StepStrip", "chart_data", "kind_word", "step_labels", "step_strip", "wait_strip"]
-
 STEPS_SHOWN: Final = 200
 _LABELS: Final = 6  # below the bars
 _FILLED: Final = 0.8  # of the room a bar has
@@ -28,61 +26,39 @@ _WORDS: Final = {"warm_up": "warm-up", "partial": "cut short", "outlier": "outly
 
 @dataclass(frozen=True)
 class Bar:
-    """A step's time; `x` and `width` in hundredths, `height` as a part of the whole.
-
-    Attributes:
-        label: The step's number and what kind of step it was.
-        kind: That kind.
-        us: How long it took.
-        x: Where the bar begins.
-        width: How wide it is.
-        height: How high it is.
-        wait_us: How much of it the program waited for input, where that is told.
-        wait_height: The height of that part, from below.
-    """
+    """A step's time; `x` and `width` in hundredths, `height` as a part of the whole."""
 
     label: str
     kind: str
     us: float
-    x: float
-    width: float
-    height: float
-    wait_us: float = 0.0
-    wait_height: float = 0.0
+    x: float  # of 100
+    width: float  # of 100
+    height: float  # of 1
+    wait_us: float = 0.0  # for input; None if unknown
+    wait_height: float = 0.0  # from below
 
 
 @dataclass(frozen=True)
 class StepStrip:
-    """Steps as bars from zero.
+    """Steps as bars from zero."""
 
-    Attributes:
-        name: What the steps are called; empty where nothing tells.
-        bars: One a step.
-        longest_us: The top of the axis.
-        median: The median's height, or None.
-        ticks: Marks of the axis of times.
-        labels: Marks below the bars: numbers of steps.
-        kinds: How many steps there are of each kind, the regular ones first.
-        total: How many steps there are; the bars may be fewer.
-    """
-
-    name: str
+    name: str  # of the steps; "" if unknown
     bars: tuple[Bar, ...]
-    longest_us: float
-    median: float | None
+    longest_us: float  # top of the axis
+    median: float | None  # its height
     ticks: tuple[Tick, ...]
     labels: tuple[Tick, ...]
-    kinds: tuple[tuple[str, int], ...]
-    total: int
+    kinds: tuple[tuple[str, int], ...]  # number of steps by kind, regular first
+    total: int  # steps; there may be fewer bars
 
 
 def kind_word(kind: str) -> str:
-    """Returns the word for a kind of step."""
+    """Return the word for a kind of step."""
     return _WORDS.get(kind, kind.replace("_", " "))
 
 
 def step_strip(report: Report) -> StepStrip | None:
-    """Returns the picture of step times, or None where there are fewer than two.
+    """Return the picture of step times, or None where there are fewer than two.
 
     Of several hosts, or several kinds of loop, the steps are those that took most time together.
     """
@@ -93,7 +69,7 @@ def step_strip(report: Report) -> StepStrip | None:
 
 
 def wait_strip(report: Report) -> StepStrip | None:
-    """Returns the picture of waits for input within steps, or None where nothing was waited."""
+    """Return the picture of waits for input within steps, or None where nothing was waited."""
     if report.input_pipeline is None:
         return None
     waits = report.input_pipeline.waits
@@ -109,7 +85,7 @@ def wait_strip(report: Report) -> StepStrip | None:
 
 
 def _main(rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
-    """Returns the steps of the host and name that took most time."""
+    """Return the steps of the host and name that took most time."""
     took: Counter[tuple[Cell, Cell]] = Counter()
     for row in rows:
         took[row.get("host"), row.get("name")] += number_in(row.get("duration_us"))  # type: ignore[assignment]
@@ -124,7 +100,7 @@ def _main(rows: Sequence[Mapping[str, Cell]]) -> list[Mapping[str, Cell]]:
 
 
 def _total(table: Table, rows: Sequence[Mapping[str, Cell]]) -> int:
-    """Returns how many steps there are, where that is known."""
+    """Return how many steps there are, where that is known."""
     return table.total_rows if len(rows) == len(table.rows) else len(rows)
 
 
@@ -173,7 +149,7 @@ def _bar(row: Mapping[str, Cell], wait_us: float, index: int, pitch: float, long
 
 
 def step_labels(numbers: Sequence[str]) -> tuple[Tick, ...]:
-    """Returns the marks below bars: so many of their numbers as there is room for."""
+    """Return the marks below bars: so many of their numbers as there is room for."""
     every = next(n for n in _strides() if n * _LABELS >= len(numbers))
     return tuple(
         Tick((index + 0.5) / len(numbers), numbers[index])
@@ -190,7 +166,7 @@ def _strides() -> Iterator[int]:
 
 
 def chart_data(report: Report) -> PackedTable | None:
-    """Returns the steps for the chart that scripts draw, or None where there are none."""
+    """Return the steps for the chart that scripts draw, or None where there are none."""
     if report.steps is not None and report.steps.times is not None:
         return report.steps.times
     rows = _main(report.tables.steps.records())

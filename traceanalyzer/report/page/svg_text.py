@@ -13,8 +13,6 @@ from typing import Final
 
 from traceanalyzer.report.text import cut, visible
 
-__all__ = ["Label", "label"]
-
 _MONO: Final = 7.3  # px of a character of the page's monospaced fonts at 12 px, the widest of them
 _SANS: Final = 7.4  # of its other fonts at 12 px, on average of figures and of lower case letters
 _WIDE: Final = 13.0  # of a character as wide as it is high
@@ -30,7 +28,7 @@ class Label:
 
 
 def label(text: str, room: float, *, is_mono: bool = True) -> Label:
-    """Returns a text cut in the middle so that it takes no more than `room` pixels at 12 px."""
+    """Return a text cut in the middle so that it takes no more than `room` pixels at 12 px."""
     width = _MONO if is_mono else _SANS
     length = max(1, int(room // width))
     short = cut(text, length)

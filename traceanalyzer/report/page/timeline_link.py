@@ -11,16 +11,8 @@ from traceanalyzer.report.packed import unpack
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from traceanalyzer.model import EventLane, IdleGap, Report, Where
-
-__all__ = [
-    "TimelinePlace",
-    "finding_query",
-    "findings_shown",
-    "gap_lanes",
-    "place_link",
-    "timeline_place",
-]
+    from traceanalyzer.model import Report, Where
+    from traceanalyzer.model.times import EventLane, IdleGap
 
 _MARGIN: Final = 0.5  # of the place's own length, on either side
 _NARROWEST_US: Final = 10.0
@@ -28,28 +20,16 @@ _NARROWEST_US: Final = 10.0
 
 @dataclass(frozen=True)
 class TimelinePlace:
-    """A place in the timeline: a stretch of time on a line of the trace, or the whole line.
+    """A place in the timeline: a stretch of time on a line of the trace, or the whole line."""
 
-    Attributes:
-        link: What leads there: `#timeline`, and which time is shown.
-        lanes: The lanes that show the line, by their indices.
-        from_us: Where it begins, in microseconds from the run's first event; None for the line.
-        to_us: Where it ends.
-    """
-
-    link: str
-    lanes: tuple[int, ...]
-    from_us: float | None = None
+    link: str  # `#timeline`, and the time range
+    lanes: tuple[int, ...]  # indices
+    from_us: float | None = None  # from the run's first event; None for the whole line
     to_us: float | None = None
 
 
 def timeline_place(report: Report, where: Where | None) -> TimelinePlace | None:
-    """Return where in the timeline a place is, or None where it is none of the trace or not shown.
-
-    Args:
-        report: The report.
-        where: The place: the offset counts from where its line begins (`EventLane.begin_us`).
-    """
+    """Return where in the timeline a place of the trace is; None if it is not shown."""
     if report.trace is None or not isinstance(where, TraceWhere) or where.line is None:
         return None
     lanes = [(k, lane) for k, lane in enumerate(report.trace.lanes) if _is_of(lane, where)]

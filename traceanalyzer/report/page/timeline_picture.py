@@ -12,50 +12,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.report.packed import Numbers, Texts, codes, pack, unpack
-from traceanalyzer.report.text import cut
-from traceanalyzer.report.views import fragment, numbered_findings, numbered_on_a_gpu
+from traceanalyzer.report.packed import codes, unpack
+from traceanalyzer.report.page.timeline_data import KIND_WORDS
+from traceanalyzer.report.views import numbered_findings, numbered_on_a_gpu
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from traceanalyzer.model import EventLane, EventTimeline, PackedTable, Report
+    from traceanalyzer.model import Report
+    from traceanalyzer.model.times import EventLane, EventTimeline
     from traceanalyzer.report.views import NumberedFinding
-
-__all__ = [
-    "HATCHES",
-    "KIND_WORDS",
-    "FindingMark",
-    "LanePath",
-    "LanePicture",
-    "TimelinePicture",
-    "finding_names",
-    "finding_table",
-    "gap_words",
-    "kind_height",
-    "lane_table",
-    "timeline_picture",
-]
-
-KIND_WORDS: Final = {
-    "step": ("a step", "What is marked as one step of the program."),
-    "compute": ("kernel", "A kernel ran on the device."),
-    "copy": ("copy", "Bytes were copied between host and device, or within one."),
-    "host_op": ("op on the host", "An op computed on the CPU."),
-    "input": ("input pipeline", "tf.data, or the op that takes the next element from it."),
-    "launch": ("bringing work to the device", "Launching kernels: the host side of ops on a GPU."),
-    "runtime": ("TensorFlow itself", "Executors, calls, handing work from thread to thread."),
-    "program": ("the program", "The program itself: Python, most of all."),
-    "wait": ("waiting for the device", "The thread did nothing until the device had got so far."),
-    "call": ("waiting for a function", "The thread waited for a function that others ran."),
-    "unplaced": (
-        "op of unknown placement",
-        "An op ran: nothing tells whether it computed on the CPU or brought work to a device.",
-    ),
-}
-"""What each kind of event is called, and what that means."""
 
 COLUMNS: Final = 400
 _FULL: Final = (0, 12)  # top and height of what is work
@@ -164,27 +132,6 @@ def kind_height(kind: str) -> tuple[int, int]:
     return _HEIGHTS.get(kind, _FULL)
 
 
-class FindingName(NamedTuple):
-    """What a finding is called where there is room for a number, and the id of its card."""
-
-    label: str
-    title: str
-    anchor: str
-
-
-def finding_names(report: Report) -> dict[str, FindingName]:
-    """Return what findings are called, those for a machine with a GPU among them, by id."""
-    places = (
-        ("on-a-gpu-finding", numbered_on_a_gpu(report)),
-        ("finding", numbered_findings(report)),
-    )
-    return {
-        n.finding.id: FindingName(n.label, n.finding.title, fragment(kind, n.finding.id))
-        for kind, numbered in places
-        for n in numbered
-    }
-
-
 def timeline_picture(report: Report) -> TimelinePicture | None:
     """Return the picture, or None where nothing is recorded of what happened when."""
     trace = report.trace
@@ -210,44 +157,6 @@ def timeline_picture(report: Report) -> TimelinePicture | None:
         end_us=window.end / per_us,
         step=window.step,
     )
-
-
-def lane_table(report: Report) -> PackedTable:
-    """Return the lanes for the page's script."""
-    lanes = () if report.trace is None else report.trace.lanes
-    per = 1000.0
-    return pack(
-        {
-            "name": _texts([lane.name for lane in lanes]),
-            "host": _texts([lane.host for lane in lanes]),
-            "kind": _texts([lane.kind for lane in lanes]),
-            "device": _texts([lane.device for lane in lanes]),
-            "program": Numbers(np.array([lane.is_program for lane in lanes], np.float64)),
-            "rows": Numbers(np.array([lane.rows for lane in lanes], np.float64)),
-            "busy_us": Numbers(np.array([lane.busy_us for lane in lanes], np.float64), per),
-        },
-        0 if report.trace is None else report.trace.lanes_total,
-    )
-
-
-def finding_table(report: Report) -> PackedTable:
-    """Return what findings are called, for the page's script."""
-    found = finding_names(report)
-    return pack(
-        {
-            "id": _texts(list(found)),
-            "label": _texts([name.label for name in found.values()]),
-            "title": _texts([cut(name.title) for name in found.values()]),
-            "anchor": _texts([name.anchor for name in found.values()]),
-        },
-        len(found),
-    )
-
-
-def _texts(values: Sequence[str | None]) -> Texts:
-    known = list(dict.fromkeys(value for value in values if value is not None))
-    place = {text: k for k, text in enumerate(known)}
-    return Texts(np.array([-1 if v is None else place[v] for v in values], np.int64), known)
 
 
 # --- what is shown -------------------------------------------------------------------------
@@ -448,23 +357,3 @@ def _ticks(length_us: float) -> tuple[Tick, ...]:
         )
         for k in range(math.floor(length_us / pitch + 1e-9) + 1)
     )
-
-
-def gap_words(phase: str | None) -> str:
-    """Return what a gap's phase means, as what was waited for."""
-    return _GAP_WORDS.get(phase or "", "the trace does not tell")
-
-
-_GAP_WORDS: Final = {
-    "host_op": "an op on the host",
-    "unplaced": "an op of unknown placement",
-    "input": "the input pipeline",
-    "launch": "the host to bring the next work",
-    "runtime": "TensorFlow itself",
-    "program": "the program: Python, most of all",
-    "queued": "work that was launched and had not begun",
-    "other_device": "another device",
-    "copy": "a copy",
-    "compute": "a kernel",
-    "unattributed": "not told by the trace",
-}

@@ -13,8 +13,6 @@ from functools import cache
 from importlib import resources
 from typing import Final, Literal
 
-__all__ = ["MANIFEST", "Package", "VendoredFile", "libraries", "packages", "styles"]
-
 MANIFEST: Final = "manifest.json"
 _PACKAGE: Final = "traceanalyzer.report.page"
 _BANNER: Final = re.compile(r"\A\s*/\*!.*?\*/\s*", re.DOTALL)
@@ -22,53 +20,37 @@ _BANNER: Final = re.compile(r"\A\s*/\*!.*?\*/\s*", re.DOTALL)
 
 @dataclass(frozen=True)
 class VendoredFile:
-    """A file of a package.
+    """A file of a package."""
 
-    Attributes:
-        file: Its name in `vendor/`.
-        kind: What the page does with it.
-        upstream: Its path in the package.
-        sha256: Of its bytes, in hexadecimal.
-    """
-
-    file: str
+    file: str  # its name in `vendor/`
     kind: Literal["script", "style", "licence"]
-    upstream: str
+    upstream: str  # its path in the package
     sha256: str
 
     def text(self) -> str:
-        """Returns what stands in it."""
+        """Return what stands in it."""
         return resources.files(_PACKAGE).joinpath("vendor", self.file).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True)
 class Package:
-    """A library.
+    """A library."""
 
-    Attributes:
-        name: Its name in the npm registry.
-        version: The version that is here.
-        licence: By its SPDX identifier.
-        integrity: The checksum of the package in the registry, as the registry writes it.
-        variable: The one variable that its script sets.
-        files: Its files here.
-    """
-
-    name: str
+    name: str  # in the npm registry
     version: str
-    licence: str
-    integrity: str
-    variable: str
+    licence: str  # SPDX identifier
+    integrity: str  # the registry's checksum of the package
+    variable: str  # the one global that its script sets
     files: tuple[VendoredFile, ...]
 
     def text(self, kind: str) -> str:
-        """Returns the text of its files of a kind, one after the other."""
+        """Return the text of its files of a kind, one after the other."""
         return "\n".join(file.text() for file in self.files if file.kind == kind)
 
 
 @cache
 def packages() -> tuple[Package, ...]:
-    """Returns the packages of the manifest."""
+    """Return the packages of the manifest."""
     manifest = resources.files(_PACKAGE).joinpath("vendor", MANIFEST).read_text(encoding="utf-8")
     return tuple(
         Package(**{**entry, "files": tuple(VendoredFile(**file) for file in entry["files"])})
@@ -77,7 +59,7 @@ def packages() -> tuple[Package, ...]:
 
 
 def libraries() -> str:
-    """Returns the scripts, each in a scope of its own that gives out its one variable."""
+    """Return the scripts, each in a scope of its own that gives out its one variable."""
     return "\n".join(
         f"const {p.variable} = (() => {{\n{_plain(p.text('script'))}\nreturn {p.variable};\n}})();"
         for p in packages()
@@ -85,7 +67,7 @@ def libraries() -> str:
 
 
 def styles() -> str:
-    """Returns the style sheets."""
+    """Return the style sheets."""
     return "\n".join(_plain(p.text("style")) for p in packages())
 
 

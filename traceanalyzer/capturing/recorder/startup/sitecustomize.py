@@ -31,8 +31,8 @@ def _restore_environment(here: str) -> str | None:
 
 
 def _was_empty(settings: str | None) -> bool:
-    """Tell whether PYTHONPATH was set, to nothing: Python would read another folder into `x:`."""
-    import json  # noqa: PLC0415 - the recorder needs it too
+    """Return whether PYTHONPATH was set, to nothing: Python would read another folder into `x:`."""
+    import json
 
     with suppress(Exception), open(settings or "", encoding="utf-8") as file:
         return bool(json.load(file)["python_path"] == "")
@@ -42,7 +42,7 @@ def _was_empty(settings: str | None) -> bool:
 def _import_the_users_own() -> None:
     ours = sys.modules.pop("sitecustomize")
     try:
-        import sitecustomize  # noqa: F401, PLC0415 - the next one on the path
+        import sitecustomize  # noqa: F401 - the next one on the path
     except ImportError as error:
         # `site` takes the module out of `sys.modules` once more when this one has run.
         sys.modules["sitecustomize"] = ours
@@ -51,7 +51,7 @@ def _import_the_users_own() -> None:
 
 
 def _start_recorder(settings: str, here: str) -> None:
-    from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415
+    from importlib.util import module_from_spec, spec_from_file_location
 
     folder = os.path.dirname(here)
     name = "_traceanalyzer_recorder"
@@ -63,7 +63,7 @@ def _start_recorder(settings: str, here: str) -> None:
     package = module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
-    from _traceanalyzer_recorder.program import prepare  # noqa: PLC0415
+    from _traceanalyzer_recorder.program import prepare
 
     prepare(settings)
 
@@ -75,7 +75,7 @@ def _main() -> None:
         _import_the_users_own()
     finally:
         if settings:
-            with suppress(Exception):  # an empty journal tells the launcher
+            with suppress(Exception):  # the launcher sees an empty journal
                 _start_recorder(settings, here)
 
 

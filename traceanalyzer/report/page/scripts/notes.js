@@ -172,10 +172,10 @@ function noteForm(id, close) {
   text.value = notes.of(id).note;
   const keep = () => {
     notes.change(id, { note: text.value.trim() });
-    announce(text.value.trim() ? "Note kept." : "Note taken away.");
+    announce(text.value.trim() ? "Note saved." : "Note removed.");
     close();
   };
-  return [text, makeField("Note", text), makeButton("Keep note", keep)];
+  return [text, makeField("Note", text), makeButton("Save note", keep)];
 }
 
 function acceptForm(id, close) {
@@ -189,7 +189,7 @@ function acceptForm(id, close) {
   reason.setAttribute("aria-describedby", fault.id);
   const keep = () => {
     if (!reason.value.trim()) {
-      fault.textContent = "Say why: without a reason nobody can judge it later.";
+      fault.textContent = "Give a reason: others need it later.";
       reason.setAttribute("aria-invalid", "true");
       reason.focus();
       return;
@@ -206,9 +206,9 @@ function acceptForm(id, close) {
     makeButton("Accept", keep),
   ];
   if (accepted) {
-    parts.push(makeButton("Accept no longer", () => {
+    parts.push(makeButton("Withdraw acceptance", () => {
       notes.change(id, { accepted: null });
-      announce("No longer accepted.");
+      announce("Acceptance withdrawn.");
       close();
     }));
   }
@@ -221,7 +221,7 @@ function openNoteForm(article, label, build, from) {
   const changed = [...(begun?.querySelectorAll("textarea, input") ?? [])]
     .find((field) => field.value !== field.defaultValue);
   if (changed) { // what was written is not thrown away
-    announce("Save or cancel what you have begun first.");
+    announce("Save or cancel your edit first.");
     changed.focus();
     return;
   }
@@ -252,7 +252,7 @@ function tellOnFinding(article) {
   if (!isTold(entry)) return;
   const told = make("div", { class: "note-told" });
   if (entry.accepted) {
-    const word = hasExpired(entry.accepted) ? "Accepted once, expired" : "Accepted";
+    const word = hasExpired(entry.accepted) ? "Acceptance expired" : "Accepted";
     const end = entry.accepted.until === null ? "" : `, until ${entry.accepted.until}`;
     told.append(
       make("p", {}, make("strong", {}, `${word}${end}.`), ` ${readerText(entry.accepted.reason)}`),
@@ -279,9 +279,9 @@ function loadAcceptances(text) {
   try {
     found = JSON.parse(text);
   } catch {
-    return "That file is no JSON: nothing was loaded.";
+    return "The file is not JSON; nothing was loaded.";
   }
-  if (!Array.isArray(found)) return "That file holds no list of acceptances: nothing was loaded.";
+  if (!Array.isArray(found)) return "The file contains no acceptances; nothing was loaded.";
   let loaded = 0;
   let absent = 0;
   for (const value of found) {
@@ -294,8 +294,8 @@ function loadAcceptances(text) {
   const left = found.length - loaded;
   return [
     `${loaded} of ${found.length} acceptances loaded`,
-    absent ? `${absent} of them for findings that this report does not hold` : "",
-    left ? `${left} passed over: each needs an id, a reason and, if any, a day as 2027-01-31` : "",
+    absent ? `${absent} for findings that are not in this report` : "",
+    left ? `${left} ignored: each needs an id, a reason and, optionally, a date such as 2027-01-31` : "",
   ].filter(Boolean).join("; ") + ".";
 }
 

@@ -44,7 +44,7 @@ class OpsView {
       if (event.key === "Escape") this.box.blur();
     });
     const more = this.held < this.total
-      ? make("p", { class: "cutting" }, `The dearest ${countText(this.held)} of `
+      ? make("p", { class: "cutting" }, `The most expensive ${countText(this.held)} of `
         + `${countText(this.total)} ops are in this file. All of them: `,
       make("code", {}, "traceanalyzer tables PATH -o DIR"))
       : "";
@@ -212,7 +212,7 @@ class OpsView {
   async copy() {
     const copied = await copyText(this.csv());
     const rows = countText(this.rows.length);
-    announce(copied ? `${rows} rows copied` : "The browser let nothing be copied");
+    announce(copied ? `${rows} rows copied` : "The browser does not allow copying");
   }
 
   reset() {
@@ -232,7 +232,7 @@ class OpsView {
     if (!this.rows.includes(row)) {
       state.set("ops.q", null);
       this.read();
-      announce("The filter was taken away, for it hid the op");
+      announce("The filter was cleared, because it hid the op");
     }
     this.grid.mark(this.rows.indexOf(row));
   }

@@ -53,7 +53,7 @@ const scopePicture = (() => {
     const say = (us) => quantity(durationParts(us));
     if (node.cpu) parts.push(`${say(node.cpu)} on the CPU`);
     if (node.device) parts.push(`${say(node.device)} on devices`);
-    if (node.launch) parts.push(`${say(node.launch)} to launch it`);
+    if (node.launch) parts.push(`${say(node.launch)} of kernel launches`);
     parts.push(node.ops === 1 ? "1 op" : `${countText(node.ops)} ops`);
     return `${cutName(path(node.row).map((n) => n.name).join("/"), 200)}: ${parts.join(", ")}`;
   }

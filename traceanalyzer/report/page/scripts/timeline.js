@@ -300,7 +300,7 @@ function timelineView(figure, data) {
   function tellNote() {
     const parts = sought ? [make("p", {}, ...sought)] : [];
     if (marked) {
-      const away = makeButton("Take the mark away", () => mark(null));
+      const away = makeButton("Clear highlight", () => mark(null));
       parts.push(make("p", {}, ...placeNote(data, marked), " ", away));
     }
     const hadFocus = note.contains(document.activeElement);

@@ -1,0 +1,52 @@
+"""How lines, libraries and devices stand in findings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.causes.examples import blocker, cpu_op, line
+from tests.emulator.oracle import the_oracle
+from traceanalyzer.causes.knowledge.finding_text import blocker_text, checked_if_sufficient
+from traceanalyzer.model import Fix
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.devices import asks_for_cpu
+from traceanalyzer.placement.explanations import PlacementExplanation
+
+if TYPE_CHECKING:
+    from traceanalyzer.placement.blocker import Blocker
+
+SPELLINGS = [
+    "CPU", "cpu:0", "CPU:0", "/CPU", "/cpu:0", "/device:CPU:0", "/device:CPU:*", "device:cpu:0",
+    "/job:localhost/replica:0/task:0/device:CPU:0", "/job:ps/task:1", "GPU:0", "/gpu:1",
+    "/device:GPU:0", "/job:worker/task:0/device:GPU:1", "", "/job:cpu/task:0",
+]  # fmt: skip
+
+
+def test_a_request_is_read_as_tensorflow_reads_it() -> None:
+    outcome = the_oracle().run("tests.placement.lookups:device_types", SPELLINGS, gpus=0)
+
+    assert [kind == "CPU" for kind in outcome.value] == [asks_for_cpu(d) for d in SPELLINGS]
+
+
+@pytest.mark.parametrize("hold", list(BlockerKind), ids=lambda hold: hold.value)
+def test_everything_that_can_hold_an_op_has_words(hold: BlockerKind) -> None:
+    text = blocker_text(blocker(hold.value, "Add", requested_device="/device:CPU:0", frame=line(5)))
+
+    assert text.endswith("(train.py:5)")
+    assert "job:" not in text
+
+
+@pytest.mark.parametrize(
+    ("others", "checked"), [((), True), ((blocker("request", "MatMul"),), False)]
+)
+def test_a_fix_is_checked_only_where_nothing_else_holds_the_op(
+    others: tuple[Blocker, ...], *, checked: bool
+) -> None:
+    first = blocker("attributes", "MatMul", attributes={"T": "int32"})
+    explanation = PlacementExplanation(type="MatMul", blockers=(first, *others))
+    (fix,) = checked_if_sufficient(
+        [Fix(text="cast", checked=True)], [(cpu_op("MatMul", explanation=explanation), first)]
+    )
+    assert fix.checked is checked

@@ -1,0 +1,185 @@
+"""What a scope keeps on the CPU, measured against the memory of the GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.causes.examples import Example, blocker, captured, cpu_op, line
+from traceanalyzer.attribution import attribute
+from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature, Tensor
+from traceanalyzer.causes import all_causes
+from traceanalyzer.causes.knowledge.pinned import memory_note
+from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.tables.joined import OpRecord
+
+if TYPE_CHECKING:
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.findings import Finding
+    from traceanalyzer.placement.blocker import Blocker
+    from traceanalyzer.run import Run
+
+GB, MB = 10**9, 10**6
+CPU, GPU = (f"/job:localhost/replica:0/task:0/device:{d}:0" for d in ("CPU", "GPU"))
+SCOPE = line(6)
+
+
+def variable(size: int, name: str = "table:0", device: str = CPU, **fields: Any) -> Resource:  # noqa: ANN401
+    plain = {"signature": 0 if device == CPU else -1, "dtype": "float", "shape": None}
+    return Resource(name=name, bytes=size, device=device, **{**plain, **fields})
+
+
+def tensor(*shape: int, dtype: str = "float") -> Tensor:
+    return Tensor(dtype=dtype, device=CPU, backing_device=CPU, resource=None, shape=shape)
+
+
+def signature(op: str = "VarHandleOp", *tensors: Tensor) -> Signature:
+    """An op in the scope for the CPU."""
+    return Signature(
+        op=op,
+        is_function=False,
+        scope="/CPU:0",
+        scope_frame=0,
+        frame=-1,
+        attributes=-1,
+        inputs=tensors,
+        outputs=(),
+    )
+
+
+def run_of(
+    *resources: Resource,
+    op: Signature | None = None,
+    total: int = 8 * GB,
+    peak: int = 1 * GB,
+    others: int = 0,
+) -> Run:
+    """A run whose first op is of a signature, on a machine with one GPU."""
+    own = op or signature()
+    capture_file = CaptureFile(
+        tool="",
+        host="h",
+        complete=True,
+        environment={"tensorflow": {"version": "2.21.0"}},
+        devices={
+            "logical": [{"name": "/device:GPU:0"}],
+            "memory": {"/device:GPU:0": {"peak": peak}},
+        },
+        gpus=(
+            {
+                "memory_total_bytes": total,
+                "other_processes": [{"pid": 1, "name": "x", "memory_bytes": others}],
+            },
+        ),
+        frames=(SCOPE,),
+        signatures=(own,),
+        resources=resources,
+    )
+    run = Example(title="", ops=({"name": "Op", "type": own.op},)).run()
+    record = OpRecord(frame=None, requested_device="/device:CPU:0", signatures=(0,))
+    return captured(run, capture_file, (record,))
+
+
+def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Blocker]:  # noqa: ANN401
+    hold = blocker(
+        "request", op_type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=frame
+    )
+    explanation = PlacementExplanation(
+        type=op_type, blockers=(hold,), basis="replay", certainty="certain"
+    )
+    return cpu_op(op_type, explanation=explanation, requested_device="/device:CPU:0"), hold
+
+
+def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:
+    (found,), failed = attribute(run, [member[0]], all_causes())
+    assert not failed
+    return found
+
+
+def texts(run: Run) -> str:
+    return " ".join(e.text for e in finding(run, requested()).evidence)
+
+
+def test_what_does_not_fit_is_likely_the_reason_beside_the_scope() -> None:
+    found = finding(run_of(variable(12 * GB)), requested())
+
+    assert (found.cause, found.certainty) == ("explicit_cpu_placement", "certain")
+    assert found.modifiers == ("memory_pressure",)
+    assert found.blockers == ()
+    assert found.ruled_out == ()
+    (size,) = (e.text for e in found.evidence if e.kind == "memory_size")
+    assert size.startswith(
+        "table:0 is 12.0 GB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: it does "
+        "not fit, and likely that is why the program keeps it on the CPU"
+    )
+
+
+def test_what_would_fit_easily_rules_memory_out() -> None:
+    found = finding(run_of(variable(2 * MB)), requested())
+
+    assert found.modifiers == ()
+    assert [e.kind for e in found.evidence] == ["requested_device"]
+    assert [(r.cause, r.because) for r in found.ruled_out] == [
+        (
+            "memory_pressure",
+            (
+                "table:0 is 2.00 MB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: "
+                "it would fit easily"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "dtype", "said"),
+    [
+        (12 * GB, "float", "in bfloat16 it would take 6.00 GB: that would fit"),
+        (20 * GB, "float", "in bfloat16 it would take 10.0 GB: that would not fit either"),
+        (20 * GB, "double", "in bfloat16 it would take 5.00 GB: that would fit"),
+        (20 * GB, "int32", None),
+    ],
+)
+def test_whether_bfloat16_would_do(size: int, dtype: str, said: str | None) -> None:
+    run = run_of(variable(size, dtype=dtype))
+
+    assert said in texts(run) if said else "bfloat16" not in texts(run)
+    promised = any("bfloat16" in f.text for f in finding(run, requested()).fixes)
+    assert promised == (said is not None and said.endswith("would fit"))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run_of(replace(variable(1), bytes=None)),
+        run_of(op=signature("MatMul", replace(tensor(1), shape=None))),
+        run_of(op=signature("MatMul", tensor(-1, 8))),
+        run_of(op=signature("MatMul", tensor(8, dtype="string"))),
+    ],
+)
+def test_without_sizes_nothing_is_said(run: Run) -> None:
+    assert memory_note(run, [requested()]) is None
+
+
+def test_between_the_two_nothing_is_claimed() -> None:
+    found = finding(run_of(variable(6 * GB)), requested())
+
+    assert (found.modifiers, found.ruled_out) == ((), ())
+    assert "it would fit, but not with its gradient" in texts(run_of(variable(6 * GB)))
+
+
+def test_what_other_processes_hold_is_counted() -> None:
+    run = run_of(variable(6 * GB), others=5 * GB)
+
+    assert "other processes held 5.00 GB" in texts(run)
+    assert "without the other processes it would fit" in texts(run)
+
+
+def test_all_that_a_scope_made_counts_together() -> None:
+    run = run_of(variable(5 * GB), variable(4 * GB, "bias:0"), variable(3 * GB, "w:0", device=GPU))
+
+    assert (
+        "what is made in the scope at train.py:6 is 9.00 GB (2 variables, the largest table:0 with "
+        "5.00 GB)"
+    ) in texts(run)

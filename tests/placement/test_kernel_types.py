@@ -1,0 +1,100 @@
+"""Types that would give an op a GPU kernel: against every gap of the registry, each version's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.kernel_types import (
+    is_copied_to_host,
+    is_never_computed,
+    types_computed,
+    types_taken,
+)
+from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.support import all_on_host, support_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.placement.registry import Registry
+    from traceanalyzer.placement.support import Combination
+
+
+@pytest.mark.parametrize(
+    "version",
+    [*(pytest.param(v, marks=pytest.mark.slow) for v in supported()[:-1]), supported()[-1]],
+)
+def test_each_type_that_is_named_gives_a_kernel_in_every_gap_of_a_version(version: str) -> None:
+    """Whatever the other attributes are: they are not asked for."""
+    registry = load(version)
+    asked, named = 0, 0
+
+    for definition, attributes in gaps(registry):
+        (missing,) = (
+            m for m in registry.supported_types(definition.name, attributes).missing if m[0] == GPU
+        )
+        refused = missing.attributes
+        value = attributes[refused[0]]
+        if len(refused) > 1 or not isinstance(value, str):
+            continue
+        taken = types_taken(definition.name, refused[0], value)
+        asked, named = asked + 1, named + bool(taken)
+        for dtype in taken:
+            kernel = registry.find(definition.name, GPU, {**attributes, refused[0]: dtype})
+            assert kernel is not None, (definition.name, attributes, refused, dtype)
+            assert definition.name in ARRAYS or not all_on_host(
+                kernel, definition, {**attributes, refused[0]: dtype}
+            )
+
+    assert asked > 1000
+    assert named / asked > 0.9
+
+
+# Their handles are strings, which always are in host memory.
+ARRAYS = {"TensorArray", "TensorArrayV2"}
+
+
+def gaps(registry: Registry) -> Iterator[tuple[OpDefinition, dict[str, Json]]]:
+    """Walk what has a kernel on a CPU and none on a GPU, of ops that have some there."""
+    for op in registry.ops:
+        definition, support = registry.definition(op), support_of(registry, op)
+        if definition is None or support is None or not bool(registry.gpu_kernels(op)):
+            continue
+        if any(k.label for k in registry.kernels(op)):
+            continue
+        for combination in support.combinations:
+            if combination.gpu is None:
+                yield definition, attributes_of(definition, combination)
+
+
+def attributes_of(definition: OpDefinition, combination: Combination) -> dict[str, Json]:
+    return {
+        name: [value] if definition.attributes[name].type == "list(type)" else value
+        for name, value in combination.values.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("op", "computed", "not_computed"),
+    [
+        ("AddV2", {"int64", "float"}, {"int32"}),
+        ("Sum", {"int64", "float"}, {"int32"}),
+        ("Shape", set(), {"int64", "float"}),
+        ("MatMul", {"float"}, {"int32", "int64"}),
+    ],
+)
+def test_the_types_that_a_gpu_computes(op: str, computed: set[str], not_computed: set[str]) -> None:
+    """A kernel that has all data in host memory computes nothing on the GPU."""
+    assert computed <= types_computed(op)
+    assert not types_computed(op) & not_computed
+    assert is_never_computed(op) is (op == "Shape")
+
+
+def test_data_that_a_gpu_made_is_copied_to_the_host_for_an_op_that_it_always_computes() -> None:
+    copied = {"Qr", "ParallelDynamicStitch", "AddV2", "Shape", "LinSpace", "Mod", "VarHandleOp"}
+    assert {op for op in copied if is_copied_to_host(op)} == {"Qr", "ParallelDynamicStitch"}

@@ -1,0 +1,78 @@
+"""The ops of a run on the CPU: gone through once, however many rules ask."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.capture_files import Book, node
+from tests.causes.examples import Example
+from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
+from traceanalyzer.tables.joined import OpRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from traceanalyzer.cpu_ops import Analysis
+    from traceanalyzer.run import Run
+
+_NOWHERE: Final = OpRecord(
+    frame=None, requested_device=None, function="__inference_f_1", node="not there"
+)
+
+
+@pytest.mark.parametrize(
+    ("input_types", "blocker"),
+    [("?;int32;int32", []), ("int16;int32;int32", ["attributes"]), ("float;int32;int32", [])],
+)
+def test_an_op_is_not_held_by_a_type_that_the_trace_does_not_tell(
+    input_types: str, blocker: list[str]
+) -> None:
+    """No GPU kernel takes a type without a name; but that is none the op has."""
+    gathers = {"name": "GatherV2", "type": "GatherV2", "input_types": input_types}
+
+    (cpu_op,) = analyse(Example(title="", ops=(gathers,)).run()).cpu_ops
+
+    assert [h.kind.value for h in cpu_op.explanation.blockers] == blocker
+
+
+def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -> None:
+    """An optimizer made these nodes for a CPU: a machine with a GPU may not have them."""
+    book = Book()
+    book.function("__inference_f_1", node("x", "Relu", attributes=0))
+    made = [("fused", "_MklLayerNorm"), ("mm", "_MklMatMul"), ("moved", "Transpose"), ("s", "Eig")]
+    run = Example(
+        title="",
+        ops=tuple({"name": name, "type": kind, "role": "compute"} for name, kind in made),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        capture_file=book.capture_file(
+            environment={"tensorflow": {"version": "2.21.0"}}, attributes=({"T": "float"},)
+        ),
+        record=_NOWHERE,
+    ).run()
+
+    found = analyse_on_a_gpu(run)
+
+    assert found is not None
+    assert [s.type for s in found.cpu_ops] == ["Eig"]
+    assert len(found.not_replayed) == len(made)
+
+
+@pytest.mark.parametrize("analysed", [analyse, analyse_on_a_gpu])
+def test_a_run_is_not_kept_for_that(analysed: Callable[[Run], Analysis]) -> None:
+    facts = {} if analysed is analyse else {"gpu_used": False}
+    eig = {"name": "Eig", "type": "Eig"}
+    run = Example(
+        title="", ops=(eig,), facts=facts, capture_file=Book().capture_file(), record=_NOWHERE
+    ).run()
+    cpu_ops = analysed(run).cpu_ops
+    gone = weakref.ref(run)
+
+    del run
+    gc.collect()
+
+    assert gone() is None
+    assert len(cpu_ops) == 1

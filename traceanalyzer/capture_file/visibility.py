@@ -1,0 +1,247 @@
+"""Why TensorFlow saw no GPU, as far as a capture recorded it.
+
+The texts are TensorFlow's own, of 2.12 to 2.21; where they come from stands beside each.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from traceanalyzer.capture_file.outright import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from traceanalyzer.capture_file.document import (
+        CaptureFile,
+        Frame,
+        SessionConfig,
+        VisibilityChoice,
+    )
+    from traceanalyzer.model import Certainty
+
+__all__ = [
+    "Obstacle",
+    "obstacles",
+    "of_the_program",
+    "ran_in_sessions_alone",
+    "saw_no_gpu",
+]
+
+# What TensorFlow says on stderr, and what it means.
+_LOG_LINES: Final = (
+    # gpu_device.cc, after looking for cuDNN, cuBLAS and the like
+    ("libraries_not_loaded", "Cannot dlopen some GPU libraries"),
+    # gpu_device.cc, BaseGPUDeviceFactory::GetValidDeviceIds
+    ("filtered_by_tf", "Ignoring visible gpu device"),
+    # cudart_stub.cc
+    ("driver_not_found", "Could not find cuda drivers on your machine"),
+    # the dynamic loader, asked by the capture; cudart_stub.cc asks it the same
+    ("driver_not_found", "libcuda.so.1: "),
+    # cuda_platform.cc, before 2.14 cuda_driver.cc
+    ("cuda_init_failed", "failed call to cuInit"),
+)
+
+# CUDA takes the list up to the first entry that is no number of a device and no UUID.
+_NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
+
+_VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
+_CERTAIN: Final[tuple[Certainty, str]] = ("certain", "")
+_LIKELY: Final = frozenset({UNLESS_SET, CONDITION})
+# What it depends on whether a line hides the GPU of a machine that has one, too.
+_PROVISOS: Final = {
+    UNLESS_SET: f"It sets {_VARIABLE} only where that is not set already, as by a shell.",
+    CONDITION: "The line stands under a condition, or another one may undo it.",
+    COMPUTED: "What the line sets is computed: from arguments, or from the GPUs that there are.",
+}
+_NO_LINE: Final = "What decides it was not recorded."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """One thing that keeps TensorFlow from seeing a GPU.
+
+    Attributes:
+        reason: Stable word for it.
+        text: What shows it, in a sentence.
+        hides_all: Whether no GPU can be seen with it, whatever else is.
+        frame: The line of the program that does it, or None.
+        certainty: How sure it is that the program does the same on a machine with a GPU; None where
+            the program does not do it.
+        proviso: What that depends on, in a sentence; "" where on nothing.
+    """
+
+    reason: str
+    text: str
+    hides_all: bool
+    frame: Frame | None = None
+    certainty: Certainty | None = None
+    proviso: str = ""
+
+
+def saw_no_gpu(capture_file: CaptureFile) -> bool:
+    """Return whether it is recorded that TensorFlow had no GPU to place ops on."""
+    if ran_in_sessions_alone(capture_file):
+        return _sessions_have_no_gpu(capture_file)
+    devices = capture_file.devices or {}
+    logical = devices.get("logical")
+    return (
+        bool(devices.get("context_made"))
+        and isinstance(logical, list)
+        and bool(logical)
+        and not any(_type(device) == "GPU" for device in logical)
+    )
+
+
+def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
+    """Return whether it is recorded that a program ran nothing outside of sessions.
+
+    TensorFlow makes its eager context when a program first does something without one, or asks for
+    devices; a session that is given a configuration needs none.
+    """
+    made = (capture_file.devices or {}).get("context_made")
+    return made is False and bool(capture_file.session_configs)
+
+
+def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
+    """Return whether no session that was seen had a GPU, and none has used one."""
+    had_none = all(
+        _is_told_to_have_none(config) or (config.device_types and "GPU" not in config.device_types)
+        for config in capture_file.session_configs
+    )
+    instances = (each for graph in capture_file.session_graphs() for each in graph.instances)
+    used = any("/device:GPU:" in device for each in instances for device in each.assigned)
+    return bool(capture_file.session_configs) and had_none and not used
+
+
+def _is_told_to_have_none(config: SessionConfig) -> bool:
+    """Return whether the program wants a session without a GPU.
+
+    A session in the process makes devices of its own, at most as many as it is told to
+    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc; a server's were
+    made with the server).
+    """
+    return config.is_own and config.is_local and config.device_count.get("GPU") == 0
+
+
+def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
+    """Return what kept TensorFlow from seeing a GPU, the most decisive first."""
+    return tuple(_obstacles(capture_file))
+
+
+def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
+    devices, environment = capture_file.devices or {}, capture_file.environment or {}
+    tensorflow = _mapping(environment.get("tensorflow"))
+    build = _mapping(tensorflow.get("build"))
+    if build.get("is_cuda_build") is False and build.get("is_rocm_build") is not True:
+        yield Obstacle(
+            reason="cpu_only_build",
+            text=(
+                f"this build of TensorFlow {tensorflow.get('version')} is for CPUs alone "
+                "(tf.sysconfig.get_build_info())"
+            ),
+            hides_all=True,
+        )
+    yield from _hidden_by_config(capture_file, devices)
+    yield from _hidden_by_variable(capture_file, devices, environment)
+    if _sessions_have_no_gpu(capture_file) and all(
+        map(_is_told_to_have_none, capture_file.session_configs)
+    ):
+        yield Obstacle(
+            reason="hidden_by_session",
+            text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
+            hides_all=ran_in_sessions_alone(capture_file),
+            certainty="possible" if devices.get("gpu_questions") else "likely",
+            proviso=_NO_LINE,  # it may give its sessions a GPU where there is one
+        )
+    for reason, text in _LOG_LINES:
+        line = next((line for line in capture_file.log if text in line), None)
+        if line is not None:
+            said = line.partition("] ")[2].strip()
+            words = f"TensorFlow said: {said}" if said else f"CUDA's driver does not load: {line}"
+            yield Obstacle(reason=reason, text=words, hides_all=False)
+
+
+def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
+    """Return what the program itself does that hides every GPU, on any machine."""
+    return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
+
+
+def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> Iterator[Obstacle]:
+    choice = _choice(capture_file, "tf.config.set_visible_devices")
+    has_hidden_one = _has_gpu(devices.get("physical")) and not _has_gpu(devices.get("visible"))
+    frame = None if choice is None else capture_file.frame(choice.frame)
+    # A list of GPUs that a program makes is empty on a machine without one, whatever it does.
+    hides = choice is not None and "GPU" not in choice.value and choice.manner != COMPUTED
+    if choice is not None and (hides or has_hidden_one):
+        certainty, proviso = _CERTAIN if has_hidden_one else _sure(choice, devices)
+        yield Obstacle(
+            reason="hidden_by_config",
+            text="tf.config.set_visible_devices() leaves no GPU visible",
+            hides_all=True,
+            frame=frame,
+            certainty=certainty,
+            proviso=proviso,
+        )
+    elif has_hidden_one:
+        yield Obstacle(
+            reason="hidden_by_config",
+            text=(
+                "tf.config.list_physical_devices() has a GPU, tf.config.get_visible_devices() has "
+                "none: the program hid it"
+            ),
+            hides_all=True,
+            certainty="certain",
+        )
+
+
+def _sure(choice: VisibilityChoice, devices: Mapping[str, Any]) -> tuple[Certainty, str]:
+    """Return how sure a choice is on a machine with a GPU, and what that depends on."""
+    if choice.manner == OUTRIGHT:
+        return _CERTAIN
+    proviso = _PROVISOS.get(choice.manner, _NO_LINE)
+    is_asking = choice.manner == CONDITION and devices.get("gpu_questions")
+    return "possible" if is_asking or choice.manner not in _LIKELY else "likely", proviso
+
+
+def _hidden_by_variable(
+    capture_file: CaptureFile, devices: Mapping[str, Any], environment: Mapping[str, Any]
+) -> Iterator[Obstacle]:
+    choice = _choice(capture_file, _VARIABLE)
+    variable = _mapping(environment.get("variables")).get(_VARIABLE)
+    if choice is not None:
+        variable = choice.value
+    if not isinstance(variable, str) or _NAMES_A_GPU.match(variable):
+        return
+    if choice is None:
+        text = f"{_VARIABLE} was {variable!r}, which hides every GPU from CUDA"
+        yield Obstacle(reason="hidden_by_env", text=text, hides_all=True)
+        return
+    certainty, proviso = _sure(choice, devices)
+    unless = ", unless it is set already" if choice.manner == UNLESS_SET else ""
+    yield Obstacle(
+        reason="hidden_by_script",
+        text=f"the program sets {_VARIABLE} to {variable!r}{unless}: that hides every GPU",
+        hides_all=True,
+        frame=capture_file.frame(choice.frame),
+        certainty=certainty,
+        proviso=proviso,
+    )
+
+
+def _choice(capture_file: CaptureFile, how: str) -> VisibilityChoice | None:
+    return next((choice for choice in capture_file.visibility if choice.how == how), None)
+
+
+def _has_gpu(devices: Any) -> bool:  # noqa: ANN401 - a value of JSON
+    return isinstance(devices, list) and any(_type(device) == "GPU" for device in devices)
+
+
+def _type(device: Any) -> Any:  # noqa: ANN401 - a value of JSON
+    return _mapping(device).get("type")
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a value of JSON
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,1 @@
+"""Facts about the program: devices, options, errors, Keras models."""

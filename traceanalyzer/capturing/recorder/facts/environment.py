@@ -1,0 +1,265 @@
+"""What the program ran with: versions, variables, devices, options, kernels of other libraries."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from functools import partial
+from typing import Any, Callable, Dict, Iterable, List
+
+from ..ops.attributes import as_json, dtype_name
+from ..process.hooks import Part, loaded, unseen
+
+# Variables that decide on devices, kernels or rewrites. Named one by one or by narrow prefixes: an
+# environment holds secrets too (`TF_VAR_...` is Terraform's).
+_VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_CACHE_PATH",
+    "CUDA_HOME",
+    "HIP_VISIBLE_DEVICES",
+    "KERAS_BACKEND",
+    "LD_LIBRARY_PATH",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "NVIDIA_TF32_OVERRIDE",
+    "NVIDIA_VISIBLE_DEVICES",
+    "OMP_NUM_THREADS",
+    "TF_CONFIG",
+    "TF_CUDNN_DETERMINISTIC",
+    "TF_DETERMINISTIC_OPS",
+    "TF_USE_LEGACY_KERAS",
+    "XLA_FLAGS",
+)
+_PREFIXES = (
+    "TF_CPP_",
+    "TF_CUDNN_",
+    "TF_DISABLE_",
+    "TF_EAGER_",
+    "TF_ENABLE_",
+    "TF_FORCE_",
+    "TF_GPU_",
+    "TF_MIN_",
+    "TF_NUM_",
+    "TF_XLA_",
+)
+_LONGEST = 1000
+_MOST_OPS = 50
+_MOST_KERNELS = 200  # of one op
+_MOST_VALUES = 50  # of one attribute
+_LONGEST_NAME = 200  # characters of a name
+
+
+def variables() -> Dict[str, str]:
+    """Return the environment variables that can decide on devices, kernels or rewrites.
+
+    Call it before TensorFlow is imported: its packages set some themselves (seen with 2.12:
+    `TF_CPP_MIN_LOG_LEVEL`).
+    """
+    return {
+        name: value[:_LONGEST]
+        for name, value in sorted(os.environ.items())
+        if name in _VARIABLES or name.startswith(_PREFIXES)
+    }
+
+
+def environment_facts() -> Dict[str, Any]:
+    """Return what is known once TensorFlow is imported."""
+    import tensorflow as tf
+
+    keras = sys.modules.get("keras")
+    return {
+        "python": {
+            "version": platform.python_version(),
+            "executable": sys.executable,
+            "flags": {
+                name: getattr(sys.flags, name)
+                for name in ("optimize", "dev_mode", "isolated", "no_site", "utf8_mode")
+            },
+        },
+        "tensorflow": {
+            "version": tf.__version__,
+            "git_version": tf.version.GIT_VERSION,
+            "build": _plain(dict(tf.sysconfig.get_build_info())),
+        },
+        "keras_version": getattr(keras, "__version__", None),
+        "platform": platform.platform(),
+        "script": sys.argv[0] if sys.argv else "",
+        "cwd": _value_of(os.getcwd),
+        "cpu_count": os.cpu_count(),
+    }
+
+
+def device_facts() -> Dict[str, Any]:
+    """Return devices and options as the program left them; nothing is initialised for it."""
+    tf = loaded("tensorflow")
+    context = loaded("tensorflow.python.eager.context")
+    current = context._context
+    made = current is not None and current._initialized
+    facts: Dict[str, Any] = {
+        "context_made": made,
+        "keras_version": getattr(sys.modules.get("keras"), "__version__", None),
+    }
+    if not made:
+        return facts
+    config = tf.config
+    gpus = config.list_physical_devices("GPU")
+    for name, ask in (
+        ("physical", lambda: _devices(config.list_physical_devices())),
+        ("visible", lambda: _devices(config.get_visible_devices())),
+        ("logical", lambda: _devices(config.list_logical_devices())),
+        (
+            "details",
+            lambda: {g.name: _plain(config.experimental.get_device_details(g)) for g in gpus},
+        ),
+        ("memory_growth", lambda: {g.name: config.experimental.get_memory_growth(g) for g in gpus}),
+        ("memory", partial(_memory, config)),
+        ("memory_limit", partial(_memory_limits, current)),
+        ("soft_device_placement", lambda: current.soft_device_placement),
+        ("log_device_placement", lambda: current.log_device_placement),
+        ("jit", lambda: str(config.optimizer.get_jit())),
+        ("optimizer_options", lambda: _plain(config.optimizer.get_experimental_options())),
+        ("deterministic_ops", _is_deterministic),
+        ("mixed_precision_policy", _policy),
+        ("functions_run_eagerly", config.functions_run_eagerly),
+        ("tensor_float_32", config.experimental.tensor_float_32_execution_enabled),
+    ):
+        facts[name] = _value_of(ask)
+    return facts
+
+
+def _value_of(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except Exception:
+        return None
+
+
+def _devices(devices: List[Any]) -> List[Dict[str, str]]:
+    return [{"name": d.name, "type": d.device_type} for d in devices]
+
+
+def _memory(config: Any) -> Dict[str, Any]:
+    gpus = config.list_logical_devices("GPU")
+    return {g.name: _plain(config.experimental.get_memory_info(g.name)) for g in gpus}
+
+
+def _memory_limits(context: Any) -> Dict[str, int]:
+    """Return how much memory TensorFlow's allocator may take of each GPU, in bytes."""
+    from tensorflow.python import pywrap_tfe
+    from tensorflow.python.client import pywrap_tf_session
+
+    devices = pywrap_tfe.TFE_ContextListDevices(context._handle)
+    try:
+        names = [
+            pywrap_tfe.TF_DeviceListName(devices, at)
+            for at in range(pywrap_tfe.TF_DeviceListCount(devices))
+        ]
+        return {
+            name[name.rfind("/device:") :]: pywrap_tf_session.TF_DeviceListMemoryBytes(devices, at)
+            for at, name in enumerate(names)
+            if "/device:GPU:" in name
+        }
+    finally:
+        pywrap_tfe.TF_DeleteDeviceList(devices)
+
+
+def _is_deterministic() -> bool:
+    config = loaded("tensorflow.python.framework.config")  # not in the public interface
+    return bool(config.is_op_determinism_enabled())
+
+
+def _policy() -> Any:
+    keras = sys.modules.get("keras")
+    if keras is None:
+        return None
+    mixed = keras.mixed_precision
+    policy = mixed.dtype_policy() if hasattr(mixed, "dtype_policy") else mixed.global_policy()
+    return str(policy.name)
+
+
+def _plain(values: Dict[str, Any]) -> Dict[str, Any]:
+    """Return a dictionary with values of JSON's types."""
+    return {
+        str(k): v if isinstance(v, (bool, int, float, str)) or v is None else _text(v)
+        for k, v in values.items()
+    }
+
+
+def _text(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [str(v) for v in value]
+    return as_json(value)
+
+
+class StrategyRecorder(Part):
+    """Notes which strategies of `tf.distribute` the program makes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: List[str] = []
+
+    def install(self) -> None:
+        """Replace the initialiser of all strategies."""
+        from tensorflow.python.distribute import distribute_lib
+
+        base = distribute_lib.StrategyBase
+        original = base.__init__
+
+        def init(strategy: Any, *args: Any, **kwargs: Any) -> None:
+            with unseen:
+                original(strategy, *args, **kwargs)
+            name = type(strategy).__name__
+            # Programs that ask for no strategy have the default one.
+            is_default = name.startswith("_DefaultDistributionStrategy")
+            if not is_default and name not in self.names:
+                self.names.append(name)
+
+        self._patches.replace(base, "__init__", init)
+
+
+def foreign_kernels(types: Iterable[str]) -> List[Dict[str, Any]]:
+    """Return the kernels of those ops that are not TensorFlow's own, but of a library.
+
+    The process that has loaded the library can be asked, also where there is no GPU
+    (python/framework/kernels.py, `get_registered_kernels_for_op`, of 2.12 and 2.21).
+
+    Args:
+        types: Types of ops of the program; names of functions may be among them.
+    """
+    own = loaded("tensorflow").raw_ops
+    registered = loaded("tensorflow.python.framework.op_def_registry").get
+    foreign = [
+        op
+        for op in sorted(set(types))
+        if not op.startswith("_") and not hasattr(own, op) and registered(op) is not None
+    ]
+    return [kernel for op in foreign[:_MOST_OPS] for kernel in _kernels(op)]
+
+
+def _kernels(op: str) -> List[Dict[str, Any]]:
+    from tensorflow.python.framework import kernels
+
+    found = kernels.get_registered_kernels_for_op(op).kernel
+    return [_kernel(each) for each in found[:_MOST_KERNELS]]
+
+
+def _kernel(kernel: Any) -> Dict[str, Any]:
+    return {
+        "op": kernel.op[:_LONGEST_NAME],
+        "device_type": kernel.device_type[:_LONGEST_NAME],
+        "constraints": {
+            each.name[:_LONGEST_NAME]: _values(each.allowed_values.list)
+            for each in kernel.constraint
+        },
+        "host_memory_args": [name[:_LONGEST_NAME] for name in kernel.host_memory_arg],
+        "priority": kernel.priority,
+        "label": kernel.label[:_LONGEST_NAME],
+    }
+
+
+def _values(allowed: Any) -> List[Any]:
+    """Return the values that a kernel takes: types by name, strings as plain text."""
+    types = [dtype_name(number) for number in allowed.type]
+    texts = [text.decode("utf-8", "backslashreplace")[:_LONGEST_NAME] for text in allowed.s]
+    return [*types, *texts, *map(int, allowed.i), *map(bool, allowed.b)][:_MOST_VALUES]

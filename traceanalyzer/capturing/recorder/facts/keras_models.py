@@ -1,0 +1,146 @@
+"""Whether Keras has XLA compile the steps of a model, and which of its layers can use cuDNN.
+
+In Keras 3 `Trainer.jit_compile` resolves "auto" to False where the machine has no GPU and where a
+layer's `supports_jit` is False, in Keras 3.15 also where a distribution strategy is used and where
+op determinism is on (keras/src/trainers/trainer.py, `_resolve_auto_jit_compile` and
+`model_supports_jit`; read in 3.0, 3.8 and 3.15). Whether "auto" was asked for does not show in the
+model afterwards, so models that Keras resolves it for are noted. Layers are asked when TensorFlow
+turns a step of their model into a function, while `fit`, `evaluate` or `predict` is running.
+
+LSTM and GRU use cuDNN where TensorFlow has a GPU, unless their options forbid it
+(layers/rnn/lstm.py and gru.py, `inner_loop`; backend/tensorflow/rnn.py, `cudnn_ok`). In Keras 2 a
+layer decides that when it is made (`_could_use_gpu_kernel`; read in tf_keras 2.21).
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import weakref
+from contextlib import suppress
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from ..process.hooks import Part, unseen
+from ..process.importing import watch_import
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+# one_step_on_data, multi_step_on_iterator and so on; train_function and so on of Keras 2
+_STEP = re.compile(r"_step_on_|_(?:train|test|predict)_function_")
+_OF_A_MODEL = "make_train_function"  # a method of models of Keras 2 and 3
+_MOST = 20  # models of one program
+_MOST_LAYERS = 100  # recurrent ones of a model
+_OPTIONS = (
+    *("activation", "recurrent_activation", "use_bias", "unroll", "reset_after", "use_cudnn"),
+    *("dropout", "recurrent_dropout"),
+)
+_KERAS = re.compile(r"(?:tf_)?keras\.|tensorflow\.python\.keras\.")
+_TRAINER = "keras.src.trainers.trainer"
+
+
+class KerasModels(Part):
+    """Notes models while they run; none is kept alive for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: List[Dict[str, Any]] = []
+        self._automatic: Any = weakref.WeakSet()
+        self._sees_all = False
+        self._is_over = False
+
+    def install(self) -> None:
+        """Note for which models Keras decides on XLA itself, once it is imported."""
+        self._sees_all = _TRAINER not in sys.modules  # else models may be compiled already
+        watch_import(_TRAINER, lambda: None, self._watch)
+
+    def uninstall(self) -> None:
+        """Put everything back."""
+        self._is_over = True
+        self._patches.undo()
+
+    def _watch(self) -> None:
+        trainer = getattr(sys.modules.get(_TRAINER), "Trainer", None)
+        original = getattr(trainer, "_resolve_auto_jit_compile", None)
+        if self._is_over or original is None:
+            self._sees_all = False
+            return
+
+        @wraps(original)
+        def resolve(model: Any) -> Any:
+            # Reading `model.jit_compile` before resolves it too, for the time being.
+            if sys._getframe(1).f_code.co_name == "compile":
+                with suppress(TypeError):  # a model of a class that compares has no hash
+                    self._automatic.add(model)
+            with unseen:
+                return original(model)
+
+        self._patches.replace(trainer, "_resolve_auto_jit_compile", resolve)
+
+    def defined(self, function: str) -> None:
+        """Look at the model that is running, if a step of Keras was just defined."""
+        if not _STEP.search(function) or len(self.found) >= _MOST:
+            return
+        model = _running_model(sys._getframe(1))
+        facts = None if model is None else self._facts(model)
+        if facts is not None and facts not in self.found:
+            self.found.append(facts)
+
+    def _facts(self, model: Any) -> Dict[str, Any]:
+        kinds = {kind.__name__ for kind in type(model).__mro__}
+        layers = list(model._flatten_layers())
+        recurrent = [facts for facts in map(_recurrent, layers) if facts][:_MOST_LAYERS]
+        if not hasattr(model, "_resolve_auto_jit_compile"):  # of Keras 2
+            return {"name": str(model.name), "not_compilable": [], "recurrent": recurrent}
+        is_automatic: Optional[bool] = model in self._automatic or not model.compiled or None
+        if is_automatic is None and self._sees_all:
+            is_automatic = False
+        return {
+            "name": str(model.name),
+            "is_listed": not kinds.isdisjoint(("Functional", "Sequential")),
+            "jit_compile": vars(model).get("_jit_compile"),
+            "is_auto": is_automatic,
+            "not_compilable": [
+                [str(layer.name), type(layer).__name__]
+                for layer in layers
+                if not getattr(layer, "supports_jit", True)
+            ],
+            "recurrent": recurrent,
+        }
+
+
+def _recurrent(layer: Any) -> Optional[Dict[str, Any]]:
+    """Return the options of an LSTM or GRU layer, as far as it has them; None for another."""
+    kinds = {kind.__name__ for kind in type(layer).__mro__ if _KERAS.match(kind.__module__)}
+    kind = next((name for name in ("LSTM", "GRU") if name in kinds), None)
+    if kind is None:
+        return None
+    found: Dict[str, Any] = {"name": str(layer.name), "class": kind}
+    if isinstance(could := getattr(layer, "_could_use_gpu_kernel", None), bool):
+        found["could_use_cudnn"] = could
+    for option in _OPTIONS:
+        value = getattr(layer, option, None)
+        if callable(value):
+            value = _function_name(value)
+        if isinstance(value, (bool, int, float, str)):
+            found[option] = value
+    return found
+
+
+def _function_name(function: Any) -> str:
+    """Return the name of a function of Keras or TensorFlow, and another's with its module."""
+    module = str(getattr(function, "__module__", ""))
+    name = str(getattr(function, "__name__", type(function).__name__))
+    is_known = module.partition(".")[0] in ("keras", "tf_keras", "tensorflow")
+    return name if is_known else module + "." + name
+
+
+def _running_model(frame: Optional[FrameType]) -> Any:
+    while frame is not None:
+        if frame.f_code.co_varnames[:1] == ("self",):
+            model = frame.f_locals.get("self")
+            if hasattr(type(model), _OF_A_MODEL):
+                return model
+        frame = frame.f_back
+    return None

@@ -1,0 +1,235 @@
+"""Sessions of TensorFlow 1: how each was configured, which graph it runs, whose each dump is.
+
+A session has options of its own (`ConfigProto`), whatever `tf.config` says: optimizers, devices,
+soft placement. One that is made without has those of `tf.config` (python/client/session.py,
+`BaseSession.__init__`, of 2.12 and 2.21).
+
+TensorFlow gives the graphs of all sessions one name, in a trace and in its dumps. A program may
+have several, with nodes of the same names: one to train and one to evaluate, or one built again
+after `reset_default_graph`. So graphs are numbered by their first run. A marker in the trace,
+`traceanalyzer:session`, names the graph of the session's run that follows on its thread, and dumps
+of all graphs but the first get its number in their file names.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
+
+from ..process.hooks import Part, loaded, unseen
+from .functions import line_of
+
+if TYPE_CHECKING:
+    from ..journal import Journal
+    from .dumps import Dumps
+
+_MOST_CONFIGS = 20  # different ones of one program
+_MOST_NAMES = 50  # in a list or a map
+_LONGEST = 200  # characters of a name
+
+
+class SessionConfigs:
+    """Journals each distinct configuration once."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._found: List[Dict[str, Any]] = []
+
+    def made(self, session: Any, *, is_own: bool) -> None:
+        """Note the configuration of a session; `is_own` if the program gave it one."""
+        try:
+            if len(self._found) >= _MOST_CONFIGS:
+                return
+            found = {"is_own": is_own, **_facts(session)}
+            if found not in self._found:
+                self._found.append(found)
+                self._journal.write("session_config", **found)
+        except Exception as error:
+            self._journal.failed("the configuration of a session", error)
+
+
+def _facts(session: Any) -> Dict[str, Any]:
+    config = session._config
+    is_local = not session._target
+    devices = session.list_devices() if is_local else ()  # a server would have to be asked
+    return {
+        "is_local": is_local,
+        "device_types": sorted({device.device_type for device in devices}),
+        "soft_placement": config.allow_soft_placement,
+        "log_placement": config.log_device_placement,
+        "device_count": dict(sorted(config.device_count.items())[:_MOST_NAMES]),
+        "memory_fraction": config.gpu_options.per_process_gpu_memory_fraction or None,
+        "rewrites": _rewrites(config.graph_options.rewrite_options),
+    }
+
+
+def _rewrites(options: Any) -> Dict[str, Any]:
+    """Return what is set of the optimizers' options: choices by name, lists of names, numbers."""
+    found: Dict[str, Any] = {}
+    for field, value in options.ListFields():
+        if field.enum_type is not None:
+            chosen = field.enum_type.values_by_number.get(value)
+            found[field.name] = chosen.name if chosen is not None else value
+        elif field.name == "optimizers":
+            found[field.name] = [str(each)[:_LONGEST] for each in value[:_MOST_NAMES]]
+        elif isinstance(value, (bool, int, float)):
+            found[field.name] = value
+    return found
+
+
+_MARKER = "traceanalyzer:session"
+_NUMBER = "_traceanalyzer_number"  # on a graph
+_VERSION = "_traceanalyzer_version"  # on a session: that of the graph it last placed
+_MOST_GRAPHS = 20  # later ones count as the last of these
+_MOST_LIKE = 20  # graphs of the same ops that differ by lines
+_LONGEST_WAIT_S = 1.0
+_UNSETTLED_NS = 20_000_000  # two changes of a folder may have one time that lies no further back
+
+
+class SessionGraphs(Part):
+    """Numbers the graphs of sessions; see the module."""
+
+    def __init__(self, journal: Journal, dumps: Dumps) -> None:
+        super().__init__()
+        self.graphs: List[List[Any]] = []
+        self._journal = journal
+        self._dumps = dumps
+        self._like: Dict[Any, List[Any]] = {}  # graphs by their ops when they first ran
+        self._lock = threading.Lock()
+        self._placing = threading.Lock()
+        self._running: Counter[int] = Counter()
+        self._active: Set[int] = set()  # that ran since the dumps were last looked at
+        self._looked_at: Optional[int] = None  # the folder's time by then
+        self._marker: Any = None
+
+    def install(self) -> None:
+        """Replace what runs and places graphs."""
+        base = importlib.import_module("tensorflow.python.client.session").BaseSession
+        made = base._Callable
+        for owner, name, session_of in (
+            (base, "_call_tf_sessionrun", lambda session, _: session),
+            (base, "_call_tf_sessionprun", lambda session, _: session),
+            (made, "__init__", lambda _, args: args[0]),
+            (made, "__call__", lambda its, _: its._session),
+        ):
+            self._patches.replace(owner, name, self._run(getattr(owner, name), session_of))
+        self._patches.replace(base, "_extend_graph", self._extend(base._extend_graph))
+
+    def finish(self) -> None:
+        """Find out whose the last dumps are."""
+        self._sort_dumps()
+
+    def _run(
+        self, original: Callable[..., Any], session_of: Callable[[Any, Tuple[Any, ...]], Any]
+    ) -> Callable[..., Any]:
+        began, ended = self._began, self._ended
+
+        def run(own: Any, *args: Any, **kwargs: Any) -> Any:
+            number = began(session_of, own, args)
+            try:
+                with unseen:
+                    return original(own, *args, **kwargs)
+            finally:
+                ended(number)
+
+        return run
+
+    def _began(self, session_of: Callable[..., Any], *given: Any) -> int:
+        """Note that a session is about to run; return the number of its graph."""
+        try:
+            number = self._number(session_of(*given).graph)
+            with self._lock:
+                self._running[number] += 1
+                if self._active - {number}:
+                    self._sort_dumps()
+                self._active.add(number)
+            if self._marker is None:
+                name = "tensorflow.python.profiler.internal._pywrap_traceme"
+                self._marker = loaded(name).TraceMe
+            self._marker(_MARKER, graph=number).Stop()
+        except Exception as error:
+            self._journal.failed("the graph of a session", error)
+            return -1
+        else:
+            return number
+
+    def _ended(self, number: int) -> None:
+        with self._lock:
+            self._running[number] -= 1
+
+    def _extend(self, original: Callable[[Any], None]) -> Callable[[Any], None]:
+        def extend(session: Any) -> None:
+            version = getattr(session.graph, "version", None)
+            if version is not None and getattr(session, _VERSION, None) == version:
+                with unseen:
+                    original(session)
+                return
+            # What a graph waits for here is TensorFlow's; still, no program may wait for us.
+            is_only_blocker = self._placing.acquire(timeout=_LONGEST_WAIT_S)
+            try:
+                before = self._dumps.placements()
+                with unseen:
+                    original(session)
+                self._placed(session, version, before)
+            finally:
+                if is_only_blocker:
+                    self._placing.release()
+
+        return extend
+
+    def _placed(self, session: Any, version: Any, before: Set[str]) -> None:
+        """Note that the graph of a session was placed."""
+        try:
+            setattr(session, _VERSION, version)
+            new = self._dumps.placements() - before
+            if new:
+                self._dumps.are_of_graph(new, self._number(session.graph))
+        except Exception as error:
+            self._journal.failed("whose a dumped graph is", error)
+
+    def _sort_dumps(self) -> None:
+        """Find out whose the dumps are of what ran since this was last done.
+
+        Where graphs ran at the same time it is not known, and those dumps are of no use.
+        """
+        changed = self._dumps.changed_ns()
+        if changed is None or changed != self._looked_at:
+            one = next(iter(self._active)) if len(self._active) == 1 else None
+            self._dumps.ran(one)
+            settled = changed is not None and time.time_ns() - changed > _UNSETTLED_NS
+            self._looked_at = changed if settled and self._dumps.changed_ns() == changed else None
+        self._active = {number for number, count in self._running.items() if count > 0}
+
+    def _number(self, graph: Any) -> int:
+        number = getattr(graph, _NUMBER, None)
+        if number is None:
+            with self._lock:
+                number = getattr(graph, _NUMBER, None)
+                if number is None:
+                    number = self._new_number(graph)
+                    setattr(graph, _NUMBER, number)
+        return int(number)
+
+    def _new_number(self, graph: Any) -> int:
+        """Number a graph; one that is like an earlier one, line by line, has its number."""
+        ops = graph.get_operations()
+        like = self._like.setdefault(tuple([(op.name, op.type, op.device) for op in ops]), [])
+        lines = _lines(graph, len(ops)) if like else []
+        alike = next((each for each in like if _lines(each, len(ops)) == lines), None)
+        if alike is not None or len(like) >= _MOST_LIKE:
+            number = int(getattr(like[-1] if alike is None else alike, _NUMBER))
+        else:
+            number = min(len(self.graphs), _MOST_GRAPHS - 1)
+            if number == len(self.graphs):
+                self.graphs.append([])
+            like.append(graph)
+        self.graphs[number].append(graph)
+        return number
+
+
+def _lines(graph: Any, count: int) -> List[Optional[Tuple[str, int]]]:
+    """Return the user's lines that made the first ops of a graph."""
+    return [line_of(op.traceback) for op in graph.get_operations()[:count]]

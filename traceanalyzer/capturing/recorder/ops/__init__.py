@@ -1,0 +1,1 @@
+"""Eager ops: which ones ran, on which lines, in which device scopes."""

@@ -1,0 +1,200 @@
+"""Which line of the user's own code led here, and which of a library that it called."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+from ..process.hooks import loaded
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+Frame = Tuple[str, int, str, int]  # file, line, name of the code, whether it is the user's
+
+_STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_RECORDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
+# Code without a file, such as the Python functions of a loaded op library (`tf.load_op_library`):
+# the line that calls it says more. Of `python -c` there is no other.
+_NO_FILE = "<string>"
+_IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
+_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_PLUMBING = tuple(
+    os.path.join("", "keras", "src", part, "") for part in ("backend", "ops", "utils")
+)
+_MOST_KNOWN = 10_000
+known_files: Dict[str, bool] = {}  # whether a file is the user's, of those asked for
+_known_libraries: Dict[str, bool] = {}
+_known_folders: Dict[str, bool] = {}  # whether a folder of Python's path holds installed packages
+
+
+def is_user_file(file: str) -> bool:
+    """Return whether a file is the user's: not Python's, not an installed package's, not ours.
+
+    A code object may also have a name in brackets, such as `<stdin>`.
+    """
+    known = known_files.get(file)
+    if known is None:
+        path = _absolute(file)
+        installed = (_STANDARD_LIBRARY, _RECORDER, _tensorflow_folder(), "<frozen ")
+        is_library = path.startswith(installed) or _is_of_package(path)
+        is_library = is_library or (file == _NO_FILE and not _IS_COMMAND)
+        known = known_files[file] = not is_library
+    return known
+
+
+def is_library_file(file: str) -> bool:
+    """Return whether a file is of an installed package that is neither TensorFlow nor ours."""
+    known = _known_libraries.get(file)
+    if known is None:
+        path = _absolute(file)
+        is_installed = _is_of_package(path) and not is_user_file(file)
+        known = is_installed and not path.startswith((_RECORDER, _tensorflow_folder()))
+        _known_libraries[file] = known
+    return known
+
+
+def _is_of_package(path: str) -> bool:
+    """Return whether a file is of an installed package: also one of `pip install --target`."""
+    return any(part in path for part in _PACKAGES) or any(
+        path.startswith(os.path.join(folder, "")) and _holds_packages(folder)
+        for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
+    )
+
+
+def _holds_packages(folder: str) -> bool:
+    """Return whether packages were installed into a folder, unless it is the script's own."""
+    known = _known_folders.get(folder)
+    if known is None:
+        own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
+        known = False
+        if folder not in own:
+            with suppress(OSError):
+                known = any(name.endswith(".dist-info") for name in os.listdir(folder))
+        _known_folders[folder] = known
+    return known
+
+
+def _absolute(file: str) -> str:
+    if file.startswith("<"):
+        return file
+    try:
+        return os.path.abspath(file)
+    except OSError:  # the working directory is gone
+        return file
+
+
+def _tensorflow_folder() -> str:
+    # It can be used from a build folder. Until it is imported: a path that nothing begins with.
+    module = sys.modules.get("tensorflow")
+    file = getattr(module, "__file__", None)
+    return os.path.dirname(os.path.abspath(file)) + os.sep if file else "\0"
+
+
+def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
+    """Return the innermost frame of the user's own code, from `frame` outwards."""
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def is_plumbing(file: str) -> bool:
+    """Return whether a library's file says little about its caller: which layer or metric it is."""
+    return any(part in file for part in _PLUMBING)
+
+
+def library_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
+    """Return the innermost frame of a library that the user's own code called, or None.
+
+    One that names a layer or metric comes before what these call within the library.
+    """
+    innermost = None
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        file = frame.f_code.co_filename
+        if is_library_file(file):
+            if not is_plumbing(file):
+                return frame
+            innermost = innermost or frame
+        frame = frame.f_back
+    return innermost
+
+
+def is_tracing() -> bool:
+    """Return whether TensorFlow traces a Python function in some thread now.
+
+    All that does so comes through `func_graph_from_py_func` of python/framework/func_graph.py.
+    """
+    for frame in sys._current_frames().values():
+        above: Optional[FrameType] = frame
+        while above is not None:
+            if above.f_code.co_name == "func_graph_from_py_func":
+                return True
+            above = above.f_back
+    return False
+
+
+def place(frame: Optional[FrameType]) -> Optional[Tuple[str, int, str]]:
+    """Return file, line and name of a running frame; of AutoGraph's code, those of its source.
+
+    A function that AutoGraph has converted runs from a generated file, also where it runs eagerly:
+    within `tf.init_scope`. Where its source is not known (in threads of a strategy), the place is
+    that of the user's frame around it.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if GENERATED not in code.co_filename:
+            return code.co_filename, frame.f_lineno, code.co_name
+        stacks = getattr(loaded("tensorflow.python.util.tf_stack"), "_source_mapper_stacks", {})
+        mappers = stacks.get(threading.get_ident())
+        sources = mappers[-1].get_effective_source_map() if mappers else {}
+        found = sources.get((code.co_filename, frame.f_lineno))
+        if found is not None:
+            file, line, name = found[:3]
+            return file, line, name or code.co_name  # a lambda has none there
+        frame = user_frame(frame.f_back)
+    return None
+
+
+class FramePool:
+    """Numbers frames, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: Dict[Frame, int] = {}
+        # By code, which is kept so that no other has its id, and instruction. Paths take longer.
+        self._known: Dict[Tuple[int, int], Tuple[int, CodeType]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def add(self, file: str, line: int, name: str) -> int:
+        """Return the number of a place in the code."""
+        key = (_absolute(file), line, name, int(is_user_file(file)))
+        return self._numbers.setdefault(key, len(self._numbers))
+
+    def add_frame(self, frame: Optional[FrameType]) -> int:
+        """Return the number of a running frame, -1 for none."""
+        if frame is None:
+            return -1
+        code = frame.f_code
+        known = self._known.get((id(code), frame.f_lasti))
+        if known is not None:
+            return known[0]
+        found = place(frame)
+        number = -1 if found is None else self.add(*found)
+        # Where AutoGraph's code comes from is looked up each time: it depends on what called it.
+        if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
+            self._known[id(code), frame.f_lasti] = number, code
+        return number
+
+    def frame(self, number: int) -> Optional[Frame]:
+        """Return the frame of a number; None where there is none."""
+        return next(itertools.islice(self._numbers, number, None), None) if number >= 0 else None
+
+    def to_list(self, start: int = 0) -> List[Frame]:
+        """Return the frames in the order of their numbers, from `start` on."""
+        return list(self._numbers)[start:]

@@ -1,0 +1,317 @@
+"""Whose device a requested device is.
+
+`tf.device(v.device)` asks for the device of `v`, which is another one on another machine. So while
+the recorder is in place, `.device` of tensors returns a text of its own for each owner: an ordinary
+`str` that differs from equal ones by identity, which survives until TensorFlow enters the scope.
+
+A tensor is where the op that made it ran. Which op that was is noted on the tensor itself, so that
+it lasts as long as the tensor. Of tensors that no op makes, constants are where the scope around
+them asks for, and `.cpu()` copies are on the CPU.
+
+`MirroredStrategy()` and the like take the GPUs there are, and the CPU where there is none: that is
+a device of the machine, not of the program. The devices that a program gives to a strategy, and the
+hosts of devices, are spelt out.
+"""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+from ..process.hooks import Part, hide_frame, unseen
+from .scopes import COPIED, locations
+
+if TYPE_CHECKING:
+    from .frames import Frame, FramePool
+    from .scopes import Scopes
+
+# Origins that are no resource's number; see `Scope` in capture_file/document.
+UNKNOWN = -1
+MACHINE = -2
+OP = -3  # less the number of a signature
+_MOST = 100_000  # distinct device texts kept
+_LINES_AROUND = 3  # in which a library's code that asks for the CPU has made the name
+_DISTRIBUTE = "tensorflow.python.distribute."
+_HOST_DTYPES = (3, 7)  # int32 and string, in types.proto: mostly in host memory, on a GPU too
+
+
+def origin_of_outputs(number: int, scopes: List[Any]) -> Optional[int]:
+    """Return whose device the tensors have that the op of a signature makes.
+
+    If the innermost scope asks for the device of something else, that is it: a loop that asks for
+    the device of its own results would have another origin each time.
+    """
+    around = scopes[0][2] if scopes else None
+    return OP - number if around is None else around
+
+
+def note(result: Any, origin: Optional[int], tensor_type: type) -> None:
+    """Note whose device the tensors have that an op or a call returned."""
+    for each in result if isinstance(result, (list, tuple)) else (result,):
+        if isinstance(each, tensor_type):
+            each._traceanalyzer_origin = origin  # type: ignore[attr-defined]
+
+
+def origin_of(tensor: Any, *, backing: bool) -> Optional[int]:
+    """Return whose device a tensor has, or, with `backing`, is in the memory of."""
+    found: Optional[int] = getattr(tensor, "_traceanalyzer_origin", UNKNOWN)
+    if not backing or found is None or tensor._datatype_enum() not in _HOST_DTYPES:
+        return found
+    return None if found == MACHINE else UNKNOWN
+
+
+class TensorOrigins(Part):
+    """Notes whose device tensors have that no op makes."""
+
+    def __init__(self, scopes: Scopes) -> None:
+        super().__init__()
+        self._scopes = scopes
+
+    def install(self) -> None:
+        """Replace what makes such tensors."""
+        constants = importlib.import_module("tensorflow.python.framework.constant_op")
+        tensor = importlib.import_module("tensorflow.python.framework.ops").EagerTensor
+        self._patches.replace(
+            constants,
+            "convert_to_eager_tensor",
+            self._noted(constants.convert_to_eager_tensor, self._of_scope),
+        )
+        self._patches.replace(tensor, "cpu", self._noted(tensor.cpu, lambda: None))
+
+    def _noted(
+        self, original: Callable[..., Any], origin: Callable[[], Optional[int]]
+    ) -> Callable[..., Any]:
+        def make(value: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(value, *args, **kwargs)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            if result is not value:
+                result._traceanalyzer_origin = origin()
+            return result
+
+        return make
+
+    def _of_scope(self) -> Optional[int]:
+        for requested, _, origin in self._scopes.opened():
+            if origin is not None or "cpu" in requested.lower():
+                return origin
+        return MACHINE
+
+
+class Origins(Part):
+    """Knows whose device is requested; see the module."""
+
+    def __init__(self, resource_of: Callable[[Any], int]) -> None:
+        """Prepare.
+
+        Args:
+            resource_of: Returns the number of the resource that a tensor is a handle of, or -1.
+        """
+        super().__init__()
+        self._resource_of = resource_of
+        self._texts: Dict[Tuple[str, Optional[int]], str] = {}
+        self._origins: Dict[int, Optional[int]] = {}  # by the id of a text, which is kept
+        self._by_line: Dict[int, Optional[int]] = {}  # by the number of a line
+
+    def install(self) -> None:
+        """Replace what TensorFlow's code reads a device from."""
+        ops = importlib.import_module("tensorflow.python.framework.ops")
+        tensor, operation = ops.EagerTensor, ops.Operation
+        for name, backing in (("device", False), ("backing_device", True)):
+            of_tensors = self._of_tensors(getattr(tensor, name), backing=backing)
+            self._patches.replace(tensor, name, of_tensors)
+        self._patches.replace(operation, "device", self._of_operations(operation.device))
+        symbolic = getattr(ops, "SymbolicTensor", None)  # from 2.14 on; it asks its op in C++
+        if symbolic is not None:
+            of_op = property(lambda tensor: tensor.op.device, doc=symbolic.device.__doc__)
+            self._patches.replace(symbolic, "device", of_op)
+        set_device = self._after_set_device(operation._set_device)
+        self._patches.replace(operation, "_set_device", set_device)
+        saving = importlib.import_module("tensorflow.python.training.saving.saveable_object_util")
+        self._patches.replace(saving, "set_cpu0", self._of_hosts(saving.set_cpu0))
+
+    def of(self, requested: Any, frames: FramePool, opened: int) -> Optional[int]:
+        """Return whose device a scope asks for.
+
+        Args:
+            requested: What it was given: the very object.
+            frames: Where lines have their numbers.
+            opened: The line that opened it, or -1.
+
+        Returns:
+            The number of a resource; `OP` less the number of the signature that made a tensor;
+            `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where a
+            program or a library spells the device out.
+        """
+        if self.is_known(requested):
+            return self.known(requested)
+        if not is_cpu_in_full(requested):
+            return None
+        if opened not in self._by_line:
+            try:
+                found = _of_line(frames.frame(opened))
+            except Exception:
+                found = UNKNOWN
+            self._by_line[opened] = found
+        return self._by_line[opened]
+
+    def is_known(self, name: Any) -> bool:
+        """Return whether a text is one that `named` returned: the very object."""
+        return id(name) in self._origins
+
+    def known(self, name: Any) -> Optional[int]:
+        """Return whose device such a text is, None for any other."""
+        return self._origins.get(id(name))
+
+    def named(self, name: str, origin: Optional[int]) -> str:
+        """Return the text for a device of this origin."""
+        found = self._texts.get((name, origin))
+        if found is None:
+            if len(self._texts) >= _MOST:
+                return name
+            found = "".join((name[:1], name[1:]))  # equal, and another object
+            found = self._texts.setdefault((name, origin), found)
+            self._origins[id(found)] = origin
+        return found
+
+    def _of_tensors(self, original: Any, *, backing: bool) -> property:
+        read, named, resource_of = original.__get__, self.named, self._resource_of
+
+        def device(tensor: Any) -> str:
+            with unseen:
+                name: str = read(tensor)
+            if not is_cpu_in_full(name):
+                return name
+            resource = resource_of(tensor)
+            return named(name, resource if resource >= 0 else origin_of(tensor, backing=backing))
+
+        return property(device, doc=original.__doc__)
+
+    def _of_operations(self, original: Any) -> property:
+        read, named = original.__get__, self.named
+
+        def device(operation: Any) -> str:
+            with unseen:
+                name: str = read(operation)
+            if not is_cpu_in_full(name):
+                return name
+            return named(name, _of_operation(operation))
+
+        return property(device, doc=original.__doc__)
+
+    def _after_set_device(self, original: Callable[..., None]) -> Callable[..., None]:
+        def set_device(operation: Any, device: Any) -> None:
+            with unseen:
+                original(operation, device)
+            if self.is_known(device):
+                setattr(operation, COPIED, (device, self.known(device)))
+
+        return set_device
+
+    def _of_hosts(self, original: Callable[..., str]) -> Callable[..., str]:
+        def host(*args: Any, **kwargs: Any) -> str:
+            with unseen:
+                return self.named(original(*args, **kwargs), None)
+
+        return host
+
+
+def is_cpu_in_full(name: Any) -> bool:
+    """Return whether a device is a CPU by its full name, as `.device` has it."""
+    return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
+
+
+def _of_operation(operation: Any) -> Optional[int]:
+    """Return whose device an op of a graph has: that of the innermost scope which names one."""
+    copied = getattr(operation, COPIED, None)
+    if copied is not None:
+        return copied[1]  # type: ignore[no-any-return]
+    requested = (origin for name, _, origin in locations(operation) if is_cpu_in_full(name))
+    return next(requested, UNKNOWN)
+
+
+def _of_line(opened: Optional[Frame]) -> Optional[int]:
+    """Return whose device a full name is that nobody is known to have read."""
+    if opened is None:
+        return UNKNOWN
+    file, line, _, is_user = opened
+    if is_user:
+        spelt = any("device:cpu" in text.lower() for text in linecache.getlines(file))
+    else:
+        texts = (linecache.getline(file, line + k) for k in range(-_LINES_AROUND, _LINES_AROUND))
+        spelt = "cpu" in "".join(texts).lower()
+    return None if spelt else UNKNOWN
+
+
+class StrategyDevices(Part):
+    """Has the texts of strategies' devices show whose they are."""
+
+    def __init__(self, origins: Origins) -> None:
+        super().__init__()
+        self._origins = origins
+
+    def install(self) -> None:
+        """Replace what strategies find their devices by."""
+        util = importlib.import_module(_DISTRIBUTE + "device_util")
+        mirrored = importlib.import_module(_DISTRIBUTE + "mirrored_strategy")
+        collective = importlib.import_module(_DISTRIBUTE + "collective_all_reduce_strategy")
+        extended = collective.CollectiveAllReduceExtended
+        for owner, name, wrap in (
+            (mirrored, "all_local_devices", self._logical),
+            (util, "local_devices_from_num_gpus", self._named),
+            (extended, "_initialize_local_devices", self._first_of_pair),
+            (util, "canonicalize", self._canonicalized),
+            (util, "get_host_for_device", self._host),
+        ):
+            self._patches.replace(owner, name, wrap(getattr(owner, name)))
+
+    def _logical(self, original: Callable[..., List[Any]]) -> Callable[..., List[Any]]:
+        def devices(*args: Any, **kwargs: Any) -> List[Any]:
+            with unseen:
+                found = original(*args, **kwargs)
+            return [d._replace(name=self._of_machine(d.name)) for d in found]
+
+        return devices
+
+    def _named(self, original: Callable[..., Tuple[str, ...]]) -> Callable[..., Tuple[str, ...]]:
+        def devices(*args: Any, **kwargs: Any) -> Tuple[str, ...]:
+            with unseen:
+                found = original(*args, **kwargs)
+            return tuple(map(self._of_machine, found))
+
+        return devices
+
+    def _first_of_pair(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def devices(*args: Any, **kwargs: Any) -> Any:
+            with unseen:
+                found, kind = original(*args, **kwargs)
+            return tuple(map(self._of_machine, found)), kind
+
+        return devices
+
+    def _of_machine(self, name: str) -> str:
+        return self._origins.named(name, MACHINE) if "CPU" in name else name
+
+    def _canonicalized(self, original: Callable[..., str]) -> Callable[..., str]:
+        """Keep whose a device is when its name is completed; a part of one is spelt out."""
+
+        def canonicalize(d: Any, *args: Any, **kwargs: Any) -> str:
+            with unseen:
+                found = original(d, *args, **kwargs)
+            given = getattr(d, "name", d)
+            is_known = self._origins.is_known(given) or not is_cpu_in_full(given)
+            if is_known and "cpu" in str(given).lower():
+                return self._origins.named(found, self._origins.known(given))
+            return found
+
+        return canonicalize
+
+    def _host(self, original: Callable[..., str]) -> Callable[..., str]:
+        def host(*args: Any, **kwargs: Any) -> str:
+            with unseen:
+                return self._origins.named(original(*args, **kwargs), None)
+
+        return host

@@ -1,0 +1,234 @@
+"""Which line of code opened the device scope that an op was made in.
+
+TensorFlow keeps the device of a scope, and for graphs also a place in the code; but that place is
+within TensorFlow itself (seen with 2.12 and 2.21: `tf.device` adds a frame it does not count). So
+the places are noted when scopes are entered.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
+
+from ..process.hooks import Part, hide_frame, loaded, unseen
+from .frames import GENERATED
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .frames import FramePool
+    from .origins import Origins
+
+_MARK = "_traceanalyzer_frame"
+_ORIGIN = "_traceanalyzer_origin"
+# On an op of a graph that has the device of what it is colocated with: that, and whose it is.
+COPIED = "_traceanalyzer_copied"
+# Between the `with` of the caller and the functions replaced here.
+_MACHINERY = tuple(
+    os.path.join(*parts)
+    for parts in (
+        ("tensorflow", "python", "framework", "ops.py"),
+        ("tensorflow", "python", "framework", "func_graph.py"),
+        ("tensorflow", "python", "eager", "context.py"),
+        ("tensorflow", "python", "util", "tf_contextlib.py"),
+        ("tensorflow", "python", "util", "tf_stack.py"),
+        ("contextlib.py",),
+        ("recorder", "ops", "scopes.py"),
+    )
+)
+
+
+_NO_SCOPE = 0
+_MOST_CHAINS = 10_000
+_MOST_TOLD = 10  # scopes around one op
+
+
+# The scope around, by number; the device requested; the line; whose device it is.
+_Chain = Tuple[int, str, int, Optional[int]]
+
+
+class _Local(threading.local):
+    frame = -1  # number of the line that opened the innermost eager scope, -1 for none
+    # Number of the eager scopes that are open, one within the other; a number below zero
+    # stands for the innermost alone.
+    chain = _NO_SCOPE
+
+    def __init__(self) -> None:
+        self.stack: List[Tuple[int, int]] = []  # the two of the scopes around
+
+
+class _Locations(List[Any]):
+    """TensorFlow's list of an op's scopes, with the lines that opened them, innermost first."""
+
+    frames: Tuple[Tuple[str, int, Optional[int]], ...] = ()
+
+
+def locations(op: Any) -> Tuple[Tuple[str, int, Optional[int]], ...]:
+    """Return the device scopes that an op of a graph was made in, innermost first.
+
+    Returns:
+        Of each, the device requested, the number of the frame that opened the scope, -1 where that
+        is not known, and whose device it is, see `Origins.of`.
+    """
+    copied = getattr(op, COPIED, None)
+    if copied is not None and copied[1] is not None:
+        return ((copied[0], -1, copied[1]),)
+    found = getattr(op, "_device_code_locations", None)
+    if isinstance(found, _Locations):
+        return found.frames
+    return tuple((str(place.obj), -1, None) for place in found or ())
+
+
+def _passed_on(frame: FrameType) -> int:
+    """Return the line of the scope of a graph that a frame reopens, -1 where it does not.
+
+    `init_scope` (python/framework/ops.py) leaves the graph that is being built, and opens the scope
+    that it was in again: a variable that is made there is in the scope of the program, not in one
+    of TensorFlow's.
+    """
+    if frame.f_code.co_name != "init_scope" or not frame.f_code.co_filename.endswith(_MACHINERY):
+        return -1
+    found = getattr(frame.f_locals.get("device_spec"), _MARK, -1)
+    return found if isinstance(found, int) else -1
+
+
+class Scopes(Part):
+    """Notes where device scopes are opened, eagerly and in graphs."""
+
+    def __init__(self, frames: FramePool, origins: Origins) -> None:
+        super().__init__()
+        self.local = _Local()
+        self._frames = frames
+        self._origins = origins
+        # Of each chain: the one around its innermost scope, and what that scope asks for, where,
+        # and whose device that is.
+        self._chains: List[_Chain] = [(-1, "", -1, None)]
+        self._number_of: Dict[_Chain, int] = {}
+        self._lock = threading.Lock()
+
+    def install(self) -> None:
+        """Replace the methods by which TensorFlow enters scopes."""
+        from tensorflow.python.eager import context
+        from tensorflow.python.framework import ops
+
+        eager = context._EagerDeviceContext
+        self._patches.replace(eager, "__enter__", self._enter(eager.__enter__))
+        self._patches.replace(eager, "__exit__", self._exit(eager.__exit__))
+        graph = ops.Graph
+        self._patches.replace(graph, "_add_device_to_stack", self._add(graph._add_device_to_stack))
+        name = "_snapshot_device_function_stack_metadata"
+        self._patches.replace(graph, name, self._snapshot(getattr(graph, name)))
+
+    def _enter(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        local, opened, chain, origin_of = self.local, self._opened, self._chain, self._origin_of
+
+        def enter(scope: Any) -> Any:
+            context = scope._ctx
+            before = context.device_name
+            try:  # rather than `with unseen`: each step of Keras opens several
+                result = original(scope)
+            except BaseException as error:
+                hide_frame(error)
+                raise
+            local.stack.append((local.frame, local.chain))
+            caller = sys._getframe(1)
+            passed_on = _passed_on(caller)
+            local.frame = opened(caller) if passed_on < 0 else passed_on
+            requested = scope._device_name
+            origin = origin_of(requested, local.frame)
+            if requested is not None and not before:
+                requested = (
+                    context.device_name
+                )  # with what TensorFlow adds to it, which may be a type
+            if requested != "":
+                local.chain = chain(local.chain, requested or "", local.frame, origin)
+            return result
+
+        return enter
+
+    def _exit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local = self.local
+
+        def leave(scope: Any, *error: Any) -> Any:
+            stack = local.stack
+            local.frame, local.chain = stack.pop() if stack else (-1, _NO_SCOPE)
+            try:
+                return original(scope, *error)
+            except BaseException as raised:
+                hide_frame(raised)
+                raise
+
+        return leave
+
+    def opened(self) -> List[Tuple[str, int, Optional[int]]]:
+        """Return the eager scopes that are open in this thread, innermost first.
+
+        Returns:
+            Each as `locations` has it, "" for a scope that lifts what is requested around it. None
+            where they are not known, or there are none.
+        """
+        found: List[Tuple[str, int, Optional[int]]] = []
+        at = self.local.chain
+        while at > _NO_SCOPE and len(found) < _MOST_TOLD:
+            at, requested, frame, origin = self._chains[at]
+            found.append((requested, frame, origin))
+        return found
+
+    def _origin_of(self, requested: Any, frame: int) -> Optional[int]:
+        return self._origins.of(requested, self._frames, frame)
+
+    def _chain(self, around: int, requested: str, frame: int, origin: Optional[int]) -> int:
+        key = (around, requested, frame, origin)
+        number = self._number_of.get(key)
+        if number is None and around >= _NO_SCOPE:
+            with self._lock:
+                if len(self._chains) < _MOST_CHAINS:
+                    number = self._number_of.setdefault(key, len(self._chains))
+                    if number == len(self._chains):
+                        self._chains.append(key)
+        return -2 - frame if number is None else number
+
+    def _add(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        opened = self._opened_in_graph
+
+        def add(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            with unseen:
+                result = original(graph, *args, **kwargs)
+            if result is not None:  # the specification that was put on the stack
+                frame = opened()
+                setattr(result, _MARK, frame)
+                requested = getattr(result, "_device_name_or_function", None)
+                setattr(result, _ORIGIN, self._origin_of(requested, frame))
+            return result
+
+        return add
+
+    def _snapshot(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def snapshot(graph: Any) -> Any:
+            found = original(graph)
+            if not found:
+                return found
+            result = _Locations(found)
+            result.frames = tuple(
+                (str(spec.display_name), getattr(spec, _MARK, -1), getattr(spec, _ORIGIN, None))
+                for spec in graph._device_function_stack.peek_objs()
+            )
+            return result
+
+        return snapshot
+
+    def _opened_in_graph(self) -> int:
+        # With the lines of AutoGraph's code mapped back to the source.
+        stack = loaded("tensorflow.python.util.tf_stack").extract_stack()
+        for k in range(len(stack) - 1, -1, -1):
+            frame = stack[k]
+            if GENERATED not in frame.filename and not frame.filename.endswith(_MACHINERY):
+                return self._frames.add(frame.filename, frame.lineno, frame.name)
+        return -1
+
+    def _opened(self, frame: Optional[FrameType]) -> int:
+        while frame is not None and frame.f_code.co_filename.endswith(_MACHINERY):
+            frame = frame.f_back
+        return self._frames.add_frame(frame)

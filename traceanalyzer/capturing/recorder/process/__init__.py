@@ -1,0 +1,1 @@
+"""The program's process: imports, forks, signals, its end, descriptors, memory."""

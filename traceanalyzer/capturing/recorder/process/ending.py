@@ -1,0 +1,236 @@
+"""Every way in which a program ends, or becomes another, leads past the recorder first."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from .hooks import unseen
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from .descriptors import OwnDescriptor
+
+# What ends a program politely and is not the user at the keyboard, who gets a KeyboardInterrupt.
+_FATAL = (signal.SIGTERM, signal.SIGHUP)
+_SHIELDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_PATIENCE_S = 0.5  # for the main thread to come back from what it is doing
+
+
+def watch_ending(finish: Callable[[str], None]) -> None:
+    """Have the recording finished before the program ends, however it does.
+
+    Call it before the program's first line: exit handlers run in the opposite order, so that ours
+    comes after all of the program's. `finish` is called once, with `exit`, `signal`, `os._exit` or
+    `os.exec`.
+    """
+    _Ending.current = _Ending(finish)
+    _Ending.current.install()
+
+
+def watch_signals() -> None:
+    """Have the recording finished when SIGTERM or SIGHUP end the program, however busy it is.
+
+    To be called when there is something to finish: before, these signals are left as they are.
+    Without a handler they end a program at once. Ours is a Python function, which waits for the
+    main thread to return from TensorFlow: from a loop in a graph, after an hour perhaps. So a
+    thread, asleep until a signal comes, takes over where the main thread does not react.
+    """
+    if _Ending.current is not None:
+        _Ending.current.listen()
+
+
+@contextlib.contextmanager
+def shielded(*, drop: bool = False) -> Iterator[None]:
+    """Keep signals from interrupting the recorder in the main thread; they are handled after.
+
+    With `drop`, Ctrl-C is forgotten: the program has ended already.
+    """
+    held: List[int] = []
+    handlers: Dict[signal.Signals, Any] = {}
+
+    def hold(number: int, frame: Optional[FrameType]) -> None:
+        del frame
+        held.append(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in _SHIELDED:
+            handler = signal.getsignal(number)
+            if callable(handler):
+                with contextlib.suppress(ValueError):
+                    signal.signal(number, hold)
+                    handlers[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for arrived in dict.fromkeys(held):
+            if not (drop and arrived == signal.SIGINT):
+                signal.raise_signal(arrived)
+
+
+class _Ending:
+    """What is in place in one process to see its end."""
+
+    current: Optional[_Ending] = None
+
+    def __init__(self, finish: Callable[[str], None]) -> None:
+        self._finish = finish
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._is_over = False
+        self._handled = threading.Event()
+        self._wakeup = -1
+        self._forget: Any = None  # kept, as long as Python may call it
+
+    def install(self) -> None:
+        atexit.register(self._at_exit)
+        os._exit = self._before(os._exit, "os._exit")
+        # The other members of the family call these two.
+        os.execv = self._before_exec(os.execv)
+        os.execve = self._before_exec(os.execve)
+        os.register_at_fork(after_in_child=self._in_child)
+
+    def run(self, reason: str) -> None:
+        """Finish, once; who comes second waits until it is done."""
+        if os.getpid() != self._process:
+            return
+        with shielded(drop=reason == "exit"), self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            with contextlib.suppress(Exception):
+                self._finish(reason)
+
+    def listen(self) -> None:
+        if self._wakeup >= 0 or self._is_over:
+            return
+        for number in _FATAL:
+            with contextlib.suppress(ValueError):  # not the main thread
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, self._on_signal)
+        try:
+            if signal.getsignal(signal.SIGTERM) != self._on_signal:
+                return
+            read, write = _pipe()
+            other = signal.set_wakeup_fd(write.number, warn_on_full_buffer=False)
+            if other != -1:  # the program's own
+                signal.set_wakeup_fd(other)
+                os.close(read.number)
+                os.close(write.number)
+                return
+        except (OSError, ValueError):
+            return
+        self._wakeup = write.number
+        threading.Thread(
+            target=self._take_over, args=(read,), name="traceanalyzer-signals", daemon=True
+        ).start()
+
+    def _at_exit(self) -> None:
+        self.run("exit")
+
+    def _before(self, original: Callable[..., Any], reason: str) -> Callable[..., Any]:
+        def replacement(*args: Any, **keywords: Any) -> Any:
+            self.run(reason)
+            with unseen:
+                return original(*args, **keywords)
+
+        return _named_as(original, replacement)
+
+    def _before_exec(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def replacement(path: Any, *args: Any) -> Any:
+            # execvp tries one folder after the other.
+            with contextlib.suppress(Exception):
+                if os.access(path, os.X_OK):
+                    self.run("os.exec")
+            with unseen:
+                return original(path, *args)
+
+        return _named_as(original, replacement)
+
+    def _on_signal(self, number: int, frame: Optional[FrameType]) -> None:
+        del frame
+        self._handled.set()
+        self.run("signal")
+        if os.getpid() == self._process:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def _take_over(self, read: OwnDescriptor) -> None:
+        while True:
+            numbers = b""
+            with contextlib.suppress(OSError):
+                if read.is_ours():
+                    numbers = os.read(read.number, 64)
+            if not numbers:  # the program has closed what it did not open
+                self._forget_wakeup()
+                return
+            for number in numbers:
+                if number in _FATAL and signal.getsignal(number) == self._on_signal:
+                    if self._handled.wait(_PATIENCE_S):
+                        continue
+                    self.run("signal")
+                    # `signal.signal` is for the main thread only.
+                    import ctypes
+
+                    ctypes.CDLL(None).signal(number, None)
+                    os.kill(os.getpid(), number)
+
+    def _forget_wakeup(self) -> None:
+        """Have Python write signals nowhere: the number may be one of the program's files."""
+        import ctypes
+
+        def forget(_: object) -> int:
+            self._unset_wakeup()
+            return 0
+
+        # The main thread calls this, which alone may set it.
+        self._forget = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(forget)
+        ctypes.pythonapi.Py_AddPendingCall(self._forget, None)
+
+    def _unset_wakeup(self) -> None:
+        other = signal.set_wakeup_fd(-1)
+        if other not in (-1, self._wakeup):  # the program's
+            signal.set_wakeup_fd(other)
+
+    def _in_child(self) -> None:
+        """Undo in a fork what would outlast it: it ends as if we were not there."""
+        atexit.unregister(self._at_exit)
+        with contextlib.suppress(ValueError, OSError):
+            for number in _FATAL:
+                if signal.getsignal(number) == self._on_signal:
+                    signal.signal(number, signal.SIG_DFL)
+            if self._wakeup >= 0:
+                self._unset_wakeup()  # signals of the child are none of the parent
+
+
+def _pipe() -> Tuple[OwnDescriptor, OwnDescriptor]:
+    """Return both ends of a pipe, the second of which never blocks.
+
+    Raises:
+        OSError: There can be no more descriptors.
+    """
+    from .descriptors import OwnDescriptor
+
+    ends = os.pipe()
+    try:
+        read, write = map(OwnDescriptor.duplicate, ends)
+    finally:
+        for end in ends:
+            os.close(end)
+    os.set_blocking(write.number, False)
+    return read, write
+
+
+def _named_as(original: Callable[..., Any], replacement: Callable[..., Any]) -> Callable[..., Any]:
+    replacement.__name__ = original.__name__
+    replacement.__qualname__ = original.__name__
+    replacement.__doc__ = original.__doc__
+    return replacement

@@ -1,0 +1,1 @@
+"""The trace: when TensorFlow's profiler records, and the steps marked in it."""

@@ -1,0 +1,369 @@
+"""The trace: begun and ended as the window wants, out of the way of the program's own profiler."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Optional
+
+from ..ops.frames import is_tracing
+from ..process.children import note_other_starts
+from ..process.ending import shielded, watch_signals
+from ..process.memory import HeapGrowth, free_share, give_back
+from .auto_window import window_of
+from .cooperation import ProgramWatch, ScriptSession
+from .profiler import Profiler, ProfilerError, native_profiler
+from .window import Action, Begin, End, Load
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from ..attach import Evidence
+    from ..journal import Journal
+    from ..settings import Settings
+
+_TRAINING = ("fit", "train_on_batch")  # methods of Keras' models
+_ENDS = {
+    "exit": "until the program ended",
+    "signal": "until a signal ended the program",
+    "os._exit": "until the program left by os._exit",
+    "os.exec": "until another program took this one's place",
+}
+
+
+class _Session(NamedTuple):
+    """A session of ours that is under way."""
+
+    reason: str
+    start_ns: int
+    heap: HeapGrowth
+
+
+class Recording:
+    """Records a program's sessions. No method raises, and none but `begin` costs when idle."""
+
+    def __init__(self, settings: Settings, journal: Journal, evidence: Evidence) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._evidence = evidence
+        self._window = window_of(settings.window, time.monotonic, _is_training)
+        self._watch = ProgramWatch()
+        self._profiler: Optional[Profiler] = None
+        # Guards what follows.
+        self._lock = threading.RLock()
+        self._session: Optional[_Session] = None
+        self._script: Optional[ScriptSession] = None
+        self._script_index = 0
+        self._scripts = 0
+        self._wanted: Optional[str] = None  # a session, as soon as it can be had
+        self._is_used = False
+        self._written = 0
+        self._linked_scripts = 0
+        self._index = 0  # of the next session in the journal
+        self._is_ending = False  # the program is, and not only the recording
+        self._looker: Optional[threading.Thread] = None
+        self._wake = threading.Event()
+        # Read without the lock, by every call of a function.
+        self._is_idle = False
+        self._is_writing = False
+
+    def begin(self) -> None:
+        """TensorFlow has been imported: record from its first use on, if the window says so."""
+        try:
+            self._begin()
+        except Exception as error:
+            self._is_idle = True
+            self._journal.failed("a trace", error)
+
+    def before_function_call(self, name: str) -> None:
+        """A function of that definition is about to be called eagerly."""
+        if self._is_idle or self._is_writing:
+            return
+        action = self._window.called(name)
+        if action is not None:
+            self._do(action)
+
+    def finish(self, reason: str) -> None:
+        """End what is under way and write it. Safe from any thread, any number of times.
+
+        `reason` is `exit`, `signal`, `os._exit`, `os.exec`, or words for the user.
+        """
+        with self._shielded():
+            was_over, self._is_idle = self._is_idle and self._window.over, True
+            self._window.over = True
+            self._is_ending = reason in _ENDS
+            self._wake.set()
+            self._wanted = None
+            if self._window.is_too_short():
+                self._drop_session("shorter than the one before")
+            else:
+                self._end_session(_ENDS.get(reason, reason))
+            self._end_script()
+            self._watch.undo()
+            self._tell_what_is_missing(was_over=was_over)
+
+    # ------------------------------------------------------------ what happens
+
+    def _begin(self) -> None:
+        self._profiler = Profiler(self._settings, self._journal, native_profiler())
+        self._watch.on_script_session(self._script_begins, self._script_ends)
+        self._watch.on_session_run(self.before_function_call)
+        if self._settings.window["kind"] == "steps":
+            self._watch.on_step(self._stepped)
+        os.register_at_fork(after_in_child=_weakly(self._is_fork))
+        watch_signals()
+        self._do(self._window.opened())
+        self._watch.on_first_use(self._used)
+
+    def _used(self) -> None:
+        with self._shielded():
+            self._is_used = True
+            if self._wanted is not None:
+                self._begin_session(self._wanted)
+            self._do(self._window.used())
+
+    def _stepped(self) -> None:
+        if not self._is_idle:
+            self._do(self._window.stepped())
+
+    def _do(self, action: Action) -> None:
+        with self._shielded():
+            if isinstance(action, Begin):
+                self._begin_session(action.reason)
+            elif isinstance(action, End):
+                self._wanted = None
+                again = self._window.written(self._end_session(action.reason))
+                if isinstance(again, Begin):
+                    self._begin_session(again.reason)
+            self._is_idle = self._window.over and not self._window.counts_on
+            self._evidence.count_eager_ops(on=self._window.awaits_eager_ops)
+            self._look_if_needed()
+
+    def _script_begins(self, script: ScriptSession) -> None:
+        """The program's own profiler is about to begin: there can be only one."""
+        with self._shielded():
+            self._scripts += 1
+            if self._session is not None:
+                self._end_session("until the program's own profiler began")
+                self._wanted = "from the end of the program's own profiler"
+            if self._script is None:
+                self._script = script
+                self._script_index = self._index
+                self._index += 1
+                self._evidence.session_started(self._script_index)
+
+    def _script_ends(self, script: ScriptSession) -> None:
+        with self._shielded():
+            self._scripts -= 1
+            if script is self._script:
+                self._end_script()
+            if not self._scripts and self._wanted is not None and not self._window.over:
+                self._begin_session(self._wanted)
+                self._look_if_needed()
+
+    def _is_fork(self) -> None:
+        """This is a child: it has our state, and none of our threads."""
+        self._is_idle = True
+        self._window.over = True
+        self._lock = threading.RLock()  # its holder is not here
+        self._session = self._script = self._wanted = None
+        with contextlib.suppress(Exception):
+            if self._profiler is not None:
+                self._profiler.abandon()
+            self._watch.undo()
+            self._evidence.uninstall()
+
+    # ---------------------------------------------------------------- sessions
+
+    def _begin_session(self, reason: str) -> None:
+        if self._session is not None:
+            self._drop_session("since it showed only the program's start")
+        if not self._is_used or self._scripts or self._profiler is None:
+            self._wanted = reason
+            return
+        self._wanted = None
+        start_ns = time.time_ns()
+        try:
+            self._profiler.start()
+        except ProfilerError as error:
+            self._journal.note(
+                "profiler_not_started", "warning", f"the profiler could not be started: {error}"
+            )
+            return
+        self._session = _Session(reason, start_ns, HeapGrowth())
+        self._evidence.session_started(self._index)
+        self._index += 1
+
+    def _end_session(self, reason: str) -> int:
+        """End the session, if one is under way, and return the size of its trace."""
+        session, self._session = self._session, None
+        if session is None or self._profiler is None:
+            return 0
+        written: Any = None
+        levels: Any = None
+        stop_ns = time.time_ns()
+        self._is_writing = True  # which takes seconds: the program's calls are not to wait for it
+        try:
+            written = self._profiler.stop(self._next_path())
+            self._written += 1
+            levels = written.effective
+        except ProfilerError as error:
+            self._journal.note(
+                "trace_not_written",
+                "warning",
+                f"the trace could not be written to {self._next_path()}: {error}",
+            )
+        finally:
+            self._is_writing = False
+        self._journal.write(
+            "session",
+            trace=written.path if written else None,
+            method=self._profiler.method,
+            requested=self._profiler.requested._asdict(),
+            effective=levels._asdict() if levels else None,
+            proof=written.proof if written else None,
+            start_ns=session.start_ns,
+            stop_ns=stop_ns,
+            reason=f"{session.reason}, {reason}",
+        )
+        self._evidence.session_stopped()
+        if not self._is_ending:
+            # Not in this thread, which may be the program's.
+            thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)
+            with contextlib.suppress(RuntimeError):  # there may be no more threads
+                thread.start()
+        return os.path.getsize(written.path) if written else 0
+
+    def _drop_session(self, why: str) -> None:
+        session, self._session = self._session, None
+        if session is None or self._profiler is None:
+            return
+        self._profiler.discard()
+        self._journal.write(
+            "session",
+            trace=None,
+            method=self._profiler.method,
+            requested=self._profiler.requested._asdict(),
+            effective=None,
+            proof=None,
+            start_ns=session.start_ns,
+            stop_ns=time.time_ns(),
+            reason=f"{session.reason}; dropped, {why}",
+        )
+        self._evidence.session_stopped()
+
+    def _end_script(self) -> None:
+        script, self._script = self._script, None
+        if script is None:
+            return
+        found = script.trace()
+        self._journal.write(
+            "session",
+            trace=self._linked(found) if found else None,
+            original=found,
+            method="script",
+            requested=None,
+            effective=None,
+            proof=None,
+            start_ns=script.start_ns,
+            stop_ns=time.time_ns(),
+            reason="the program's own profiler"
+            + ("" if found else ", which left no trace in a local folder"),
+        )
+        self._evidence.session_stopped()
+
+    def _linked(self, found: str) -> str:
+        """Give the program's trace a place among ours; return that, or where it is."""
+        self._linked_scripts += 1
+        place = self._path(f"{self._settings.run}-script-{self._linked_scripts}")
+        for link in (os.link, os.symlink):
+            try:
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                link(found, place)
+            except OSError:
+                continue
+            return place
+        return found
+
+    def _next_path(self) -> str:
+        suffix = f"-{self._written + 1}" if self._written else ""
+        return self._path(self._settings.run + suffix)
+
+    def _path(self, run: str) -> str:
+        name = f"{self._settings.host}.xplane.pb"
+        return os.path.join(self._settings.logdir, "plugins", "profile", run, name)
+
+    # ------------------------------------------------------------------ looking
+
+    def _look_if_needed(self) -> None:
+        """Have a thread look after the session, which needs none while nothing is under way."""
+        if self._window.over or self._looker is not None or self._window.next_look_s() is None:
+            return
+        self._looker = threading.Thread(target=self._look, name="traceanalyzer-window", daemon=True)
+        self._looker.start()
+
+    def _look(self) -> None:
+        while True:
+            with self._shielded():
+                wait_s = None if self._window.over else self._window.next_look_s()
+                if wait_s is None:
+                    self._looker = None
+                    return
+            self._wake.wait(wait_s)
+            with self._shielded():
+                self._do(self._window.looked(self._load()))
+
+    def _load(self) -> Load:
+        evidence = self._evidence
+        if self._session is None:
+            return Load(evidence.eager_ops)
+        heap_bytes = self._session.heap.bytes()
+        signatures = evidence.signatures
+        return Load(evidence.eager_ops, heap_bytes, free_share(), signatures, is_tracing())
+
+    # --------------------------------------------------------------------- notes
+
+    def _tell_what_is_missing(self, *, was_over: bool) -> None:
+        if not was_over and not self._index:
+            self._journal.note("no_trace", "warning", f"no trace: {self._window.why_nothing()}")
+        missed = self._window.missed()
+        if missed:
+            self._journal.note("work_after_the_recording", "warning", missed)
+        note_other_starts(self._journal)
+
+    @contextlib.contextmanager
+    def _shielded(self) -> Iterator[None]:
+        """Hold the lock, and let neither a signal in nor an exception out."""
+        with shielded(), self._lock:
+            try:
+                yield
+            except Exception as error:
+                self._is_idle = True
+                self._journal.failed("a part of the trace", error)
+
+
+def _is_training() -> bool:
+    """Return whether a `fit` of Keras is running in this thread."""
+    frame: Optional[FrameType] = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in _TRAINING and "keras" in code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _weakly(method: Callable[[], None]) -> Callable[[], None]:
+    """Return a call of a method that does not keep its object; hooks on forks are for ever."""
+    reference = weakref.WeakMethod(method)
+
+    def call() -> None:
+        found = reference()
+        if found is not None:
+            found()
+
+    return call

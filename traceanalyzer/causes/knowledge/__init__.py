@@ -1,0 +1,1 @@
+"""What causes know: library habits, substitutes, host work, and how to say it."""

@@ -1,0 +1,116 @@
+"""Reads messages of ResourceExhaustedError: what was to be allocated, and what held memory.
+
+The long report of TensorFlow's allocator goes to stderr and is not part of the message.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from traceanalyzer.format import size_text
+from traceanalyzer.placement.devices import device_text
+
+# `OpKernelContext::allocate_tensor` (op_kernel.cc).
+_TENSOR: Final = re.compile(
+    r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\]) and type (?P<type>\w+) on "
+    r"(?P<device>\S+) by allocator (?P<allocator>\S+)"
+)
+# XLA's programs (xla/pjrt and xla/service/gpu) name bytes: `8589934592 bytes`, or `8.00GiB`.
+_SOME_BYTES: Final = re.compile(
+    r"[Oo]ut of memory (?:while )?trying to allocate (?P<size>[\d.]+) ?(?P<unit>bytes|[KMGT]?i?B)"
+)
+# `ReportAllocsOnResourceExhausted` (step_stats_collector.cc), if the program requests it with
+# `RunOptions.report_tensor_allocations_upon_oom`; seen with TensorFlow 2.21.
+_USAGE: Final = re.compile(r"^Current usage from device: (?P<device>\S+), allocator: (?P<name>\S+)")
+_USED: Final = re.compile(r"^ +(?P<size>[\d.]+)(?P<unit>[KMGT]?i?B) from (?P<name>\S.*)$")
+# The same error reports full disks, too many open files, and messages that are too long.
+_NOT_MEMORY: Final = re.compile(
+    r"no space left on device|too many open files|larger than max|quota|disk", re.IGNORECASE
+)
+_UNITS: Final = {
+    "": 1, "bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
+    "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
+}  # fmt: skip
+_BYTES: Final = {
+    "half": 2, "bfloat16": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16,
+    "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8,
+    "uint64": 8, "bool": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhaustion:
+    """What could not be allocated; "" or None for what the message does not say."""
+
+    #: Whether memory ran out, and not a disk or the like.
+    is_of_memory: bool
+    #: The tensor, such as `float[8,8]`.
+    tensor: str = ""
+    bytes: int | None = None
+    device: str = ""
+    allocator: str = ""
+    #: The ops that held most of the device's memory, with bytes, the largest first; empty unless
+    #: the program requested this report.
+    largest: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether host memory ran out, not a GPU's."""
+        return "/device:CPU:" in self.device
+
+    @property
+    def attempt(self) -> str:
+        """What TensorFlow could not do, after "TensorFlow"."""
+        if not self.tensor and self.bytes is None:
+            return "could not allocate memory for an op"
+        size = "" if self.bytes is None else size_text(self.bytes)
+        tensor = f"{self.tensor} ({size})" if self.tensor and size else self.tensor or size
+        where = f" on {device_text(self.device)}" if self.device else ""
+        return f"could not allocate {tensor}{where}"
+
+
+def exhaustion(message: str) -> Exhaustion:
+    """Read the message of a ResourceExhaustedError."""
+    tensor = _TENSOR.search(message)
+    if tensor is not None:
+        return Exhaustion(
+            is_of_memory=True,
+            tensor=f"{tensor['type']}{tensor['shape']}",
+            bytes=_tensor_bytes(tensor["type"], tensor["shape"]),
+            device=tensor["device"],
+            allocator=tensor["allocator"],
+            largest=_largest(message, tensor["device"]),
+        )
+    some = _SOME_BYTES.search(message)
+    if some is not None:
+        return Exhaustion(is_of_memory=True, bytes=_size(some["size"], some["unit"]))
+    return Exhaustion(is_of_memory=_NOT_MEMORY.search(message) is None)
+
+
+def _tensor_bytes(dtype: str, shape: str) -> int | None:
+    size = _BYTES.get(dtype)
+    for extent in shape.strip("[]").split(","):
+        size = size * int(extent) if size is not None and extent else size
+    return size
+
+
+def _largest(message: str, device: str) -> tuple[tuple[str, int], ...]:
+    found: list[tuple[str, int]] = []
+    is_own = False
+    for line in message.splitlines():
+        usage, used = _USAGE.match(line), _USED.match(line)
+        if usage is not None:
+            is_own = usage["device"] == device
+        elif used is not None and is_own:
+            size = _size(used["size"], used["unit"])
+            found += [] if size is None else [(used["name"], size)]
+    return tuple(sorted(found, key=lambda each: -each[1]))
+
+
+def _size(figure: str, unit: str) -> int | None:
+    try:
+        return int(float(figure) * _UNITS[unit])
+    except (KeyError, ValueError):
+        return None

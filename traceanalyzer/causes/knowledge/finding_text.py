@@ -1,0 +1,250 @@
+"""Phrases that findings share: ops and their lines, devices, blockers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from traceanalyzer.capture_file.frames import (
+    is_below,
+    library_of,
+    line_text,
+    lines_text,
+    same_place,
+    shown_path,
+)
+from traceanalyzer.format import counted, listed
+from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
+from traceanalyzer.placement.blocker import BlockerKind
+from traceanalyzer.placement.dataset_calls import is_of_dataset
+from traceanalyzer.placement.devices import device_text
+from traceanalyzer.tables.functions import TF_DATA
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traceanalyzer.capture_file.document import Frame
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.model import Where
+    from traceanalyzer.placement.blocker import Blocker
+
+#: Ops that share a finding, each with the blocker that the cause matched.
+Members: TypeAlias = "Sequence[tuple[CpuOp, Blocker]]"
+
+COPIED: Final = "Inputs on the GPU are copied to the host, and results are copied back."
+FASTER_PIPELINE: Final = Fix(
+    text=(
+        "If the model waits for input, make the pipeline faster instead of moving it: parallel "
+        "calls, and a prefetch at its end."
+    ),
+    code=(
+        "dataset = dataset.map(fn, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)"
+    ),
+)
+
+_FUNCTION: Final = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
+_CALLS: Final = frozenset({"StatefulPartitionedCall", "PartitionedCall", "gradient_tape"})
+_FLOW: Final = frozenset({"while", "cond", "body", "case"})
+_LAYER: Final = re.compile(r"[a-z][a-z0-9_]*")  # names that programs and layers give
+_STRATEGIES: Final = ("tensorflow/python/distribute/", "keras/distribute/")
+
+
+def capitalized(text: str) -> str:
+    """Return a text that starts a sentence; the other letters stay."""
+    return text[:1].upper() + text[1:]
+
+
+def at_lines(cpu_ops: Iterable[CpuOp]) -> str:
+    """Return the lines of ops for the end of a title; "" if none is known."""
+    cpu_ops = list(cpu_ops)
+    lines = [(op.file, op.line) for op in cpu_ops if op.file is not None and op.line is not None]
+    lines = list(dict.fromkeys(lines))
+    if not lines:
+        return ""
+    file, line = lines[0]
+    more = f" and {counted(len(lines) - 1, 'more line')}" if len(lines) > 1 else ""
+    return f" at {_name(file)}:{line}{more}{_in_library(cpu_ops)}"
+
+
+def _in_library(cpu_ops: Sequence[CpuOp]) -> str:
+    """Return the library that makes all of these ops, for the end of a title."""
+    lines = [op.explanation.library for op in cpu_ops]
+    known = [line for line in lines if line is not None]
+    if len(known) < len(lines):
+        return ""
+    scopes = {scope for op in cpu_ops if (scope := name_scope(op.name))}
+    within = f" in {scopes.pop()}" if len(scopes) == 1 else ""
+    return f", inside {library_of(known[0])} ({lines_text(known)}{within})"
+
+
+def ops_text(members: Members) -> str:
+    """Return op types, with the line if all ops are made on one."""
+    cpu_ops = [cpu_op for cpu_op, _ in members]
+    types = list(dict.fromkeys(op.explanation.type for op in cpu_ops))
+    places = {(op.file, op.line) for op in cpu_ops}
+    file, line = places.pop() if len(places) == 1 else (None, None)
+    at = f" at {_name(file)}:{line}" if file and line is not None else ""
+    return f"{listed(types)}{at}"
+
+
+def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
+    """Return the line that makes an op, and the library line behind it; none if not recorded."""
+    if cpu_op.file is None or cpu_op.line is None:
+        return ()
+    op_type, library = cpu_op.explanation.type, cpu_op.explanation.library
+    where = SourceWhere(file=cpu_op.file, line=cpu_op.line)
+    if library is None:
+        text = f"this line creates {op_type}"
+        return (Evidence(kind="source_line", text=text, where=where),)
+    name, scope = library_of(library), name_scope(cpu_op.name)
+    within = f" in the name scope {scope}" if scope else ""
+    calls = f"this line calls {name}, which creates {op_type}"
+    makes = f"{name} creates {op_type} here, in `{library.code}`{within}"
+    return (
+        Evidence(kind="source_line", text=calls, where=where),
+        line_evidence("library_line", makes, library),
+    )
+
+
+def line_evidence(
+    kind: str, text: str, frame: Frame | None, where: Where | None = None
+) -> Evidence:
+    """Return evidence at a line of code; at `where` if the line is not known."""
+    if frame is not None:
+        where = SourceWhere(file=shown_path(frame), line=frame.line)
+    return Evidence(kind=kind, text=text, where=where)
+
+
+def name_scope(node: str) -> str:
+    """Return the name scope that a program or its layers opened around a node; "" for none."""
+    parts = [part for part in node.split("/")[:-1] if part not in _CALLS]
+    named = takewhile(lambda part: _LAYER.fullmatch(part) and part not in _FLOW, parts)
+    return "/".join(named)
+
+
+def library_made(members: Members) -> Frame | None:
+    """Return the library line that makes the first op, if libraries make all of them."""
+    lines = [cpu_op.explanation.library for cpu_op, _ in members]
+    return None if None in lines or not lines else lines[0]
+
+
+def fallback(members: Members) -> tuple[str, ...]:
+    """Return the modifier of findings about ops for which the program requested a GPU."""
+    requested = any("GPU" in (cpu_op.requested_device or "").upper() for cpu_op, _ in members)
+    return ("soft_placement_fallback",) if requested else ()
+
+
+def node_where(blocker: Blocker) -> CaptureFileWhere:
+    """Return where the capture file has the node or eager op of a blocker."""
+    if not blocker.name:
+        return CaptureFileWhere(sidecar=f"signatures/{blocker.type}")
+    return CaptureFileWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
+
+
+def is_of_strategy(blocker: Blocker) -> bool:
+    """Return whether a `tf.distribute` strategy requests the device, by the scope's line.
+
+    The scope of an eager op says nothing about the resource that it uses.
+    """
+    frame = blocker.scope_frame
+    if frame is None or blocker.kind not in _BY_SCOPE:
+        return False
+    if blocker.kind is not BlockerKind.REQUEST and blocker.scope is None:
+        return False
+    return any(is_below(frame, folder) for folder in _STRATEGIES)
+
+
+_BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
+
+
+def is_of_call(blocker: Blocker) -> bool:
+    """Return whether the request is the program's own scope around a call of the function."""
+    frame = blocker.scope_frame
+    return bool(blocker.called_in) and frame is not None and frame.is_user
+
+
+def function_text(cpu_op: CpuOp, blocker: Blocker) -> str:
+    """Return the function that was called, by its Python name."""
+    called = blocker.called_in if blocker.call is None else blocker.call.op
+    if not called:
+        return cpu_op.function or "the function"
+    match = _FUNCTION.fullmatch(called)
+    return match[1] if match else called
+
+
+def runs_for_dataset(cpu_op: CpuOp, blocker: Blocker) -> bool:
+    """Return whether tf.data calls the op's function for an input pipeline."""
+    if blocker.call is not None or blocker.for_step:
+        return False
+    return cpu_op.function == TF_DATA or is_of_dataset(blocker.function)
+
+
+def all_in_pipelines(members: Members) -> bool:
+    """Return whether all of these ops run in functions that input pipelines call."""
+    return all(runs_for_dataset(cpu_op, blocker) for cpu_op, blocker in members)
+
+
+def is_only_blocker(members: Members) -> bool:
+    """Return whether a replay proves that these ops move to a GPU without this blocker."""
+    return all(
+        op.explanation.blockers == (blocker,) and op.explanation.certainty == "certain"
+        for op, blocker in members
+    )
+
+
+def checked_if_sufficient(fixes: Iterable[Fix], members: Members) -> tuple[Fix, ...]:
+    """Return fixes, unchecked where another blocker remains or a replay still finds the CPU."""
+    is_enough = all(
+        len(op.explanation.blockers) <= 1
+        and (op.explanation.is_complete or op.explanation.basis != "replay")
+        for op, _ in members
+    )
+    return tuple(replace(fix, checked=fix.checked and is_enough) for fix in fixes)
+
+
+def blocker_scope(blocker: Blocker) -> str:
+    """Return what identifies another op's blocker when the program is recorded again."""
+    attributes = " ".join(f"{k}={v}" for k, v in sorted(blocker.attributes.items()))
+    return f"{blocker.type} {blocker.kind.value} {attributes} {same_place(blocker.scope_frame)}"
+
+
+def blocker_text(blocker: Blocker) -> str:
+    """Return a blocker as a clause: `StringJoin has no GPU kernel`."""
+    made = "" if blocker.frame is None else f" ({line_text(blocker.frame)})"
+    return f"{_clause(blocker)}{made}"
+
+
+def _clause(blocker: Blocker) -> str:
+    op_type, device = blocker.type, device_text(blocker.requested_device)
+    match blocker.kind:
+        case BlockerKind.ATTRIBUTES:
+            values = [
+                f"{k}={v}" if isinstance(v, str) else k for k, v in blocker.attributes.items()
+            ]
+            return f"no GPU kernel of {op_type} accepts {listed(values) or 'its attributes'}"
+        case BlockerKind.ASSIGNED | BlockerKind.RESOURCE:
+            named = blocker.resource is not None and blocker.resource.name
+            what = f"the resource {named}" if named else f"a resource of {op_type}"
+            return f"{what} is on {device or 'the CPU'}"
+        case BlockerKind.REQUEST:
+            at = "" if blocker.scope_frame is None else f" at {line_text(blocker.scope_frame)}"
+            return f"{device} is requested for {op_type}{at}"
+        case BlockerKind.DEFAULT_DEVICE:
+            return f"the function was called on {device}"
+        case kind:
+            return _CLAUSES[kind].format(op_type)
+
+
+_CLAUSES: Final = {
+    BlockerKind.NO_KERNEL: "{} has no GPU kernel",
+    BlockerKind.HOST_LIST: "{} uses a list that is always in host memory",
+    BlockerKind.PRIORITY: "TensorFlow prefers the CPU kernel of {}",
+    BlockerKind.SMALL_INPUTS: "{} has only small integer inputs",
+    BlockerKind.HOST_MEMORY: "the GPU kernel of {} keeps its data in host memory",
+}
+
+
+def _name(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]

@@ -1,0 +1,161 @@
+"""`traceanalyzer capture`: run a script under the recorder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from traceanalyzer.cli.parameters import duration, file_name, time, writable
+from traceanalyzer.cli.parameters import steps as steps_range
+from traceanalyzer.cli.terminal import tell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+PAGE = "traceanalyzer-report.html"
+_FOR_S = 10.0
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] [-m]"
+)
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@click.option("-m", "is_module", is_flag=True, help="SCRIPT is a module name, as for python -m.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Interpreter to run the script with, and its options. Default: this one.",
+)
+@click.option(
+    "--logdir",
+    type=file_name,
+    default="traceanalyzer-logs",
+    metavar="DIR",
+    help="Log directory, also for TensorBoard. Default: traceanalyzer-logs.",
+)
+@click.option(
+    "--run", "run_name", metavar="NAME", help="Name of the run. Default: the current time."
+)
+@click.option(
+    "--report",
+    "page",
+    type=file_name,
+    default=PAGE,
+    metavar="HTML",
+    help=f"Page to write. Default: {PAGE}.",
+)
+@click.option("--no-report", is_flag=True, help="Do not write a page.")
+@click.option(
+    "--steps",
+    type=steps_range,
+    metavar="A:B",
+    help="Record steps A to B, counted from 1, both included.",
+)
+@click.option(
+    "--after", type=time, metavar="TIME", help="Start to record after this time, e.g. 30s."
+)
+@click.option(
+    "--for", "for_s", type=duration, metavar="TIME", help="Record for this long. Default: 10s."
+)
+@click.option(
+    "--host-tracer-level",
+    type=click.IntRange(1, 3),
+    default=2,
+    metavar="LEVEL",
+    help="Level 3 adds shapes, cheap ops, and ops on GPUs, and takes up to 20% longer. Default: 2.",
+)
+@click.option(
+    "--python-tracer/--no-python-tracer", help="Record calls of Python functions. Default: off."
+)
+@click.option(
+    "--device-tracer/--no-device-tracer",
+    default=True,
+    help="Record what runs on GPUs. Default: on.",
+)
+@click.option(
+    "--source/--no-source",
+    default=True,
+    help="Keep the text of the lines that made ops, for reports to show. Default: on.",
+)
+def capture(  # noqa: PLR0913 - as many as it has options
+    *,
+    script: str,
+    arguments: tuple[str, ...],
+    is_module: bool,
+    python: str | None,
+    logdir: Path,
+    run_name: str | None,
+    page: Path,
+    no_report: bool,
+    steps: tuple[int, int] | None,
+    after: float | None,
+    for_s: float | None,
+    host_tracer_level: int,
+    python_tracer: bool,
+    device_tracer: bool,
+    source: bool,
+) -> int:
+    """Run a script under TensorFlow's profiler, and write a report on it.
+
+    SCRIPT and its ARGUMENTS are those of `python SCRIPT ARGUMENTS`. Its terminal, signals, output,
+    and exit code are as without the capture.
+
+    A script of less than 20 s is recorded whole. Of a longer one some seconds of its steps are
+    recorded: where a function is called repeatedly, `fit` of Keras trains, or eager ops repeat. The
+    report says how much that is. Choose another part with --steps, or with --after and --for.
+
+    The log directory gets the trace (HOST.xplane.pb) and beside it the capture file
+    (HOST.placement.json.gz): requested devices, dtypes, source lines, and the graphs that
+    TensorFlow placed. Arguments that look like secrets are masked in it.
+
+    Not recorded: processes that the script starts, and anything after it was killed. In code, use
+    `traceanalyzer.capture(logdir)` or `traceanalyzer.capture_callback(logdir)`.
+    """
+    from traceanalyzer.capturing.command import Program, interpreter
+    from traceanalyzer.capturing.orchestrate import Request, record
+    from traceanalyzer.capturing.supervise import end_like
+
+    program = Program(
+        interpreter=interpreter(python), target=script, is_module=is_module, arguments=arguments
+    )
+    request = Request(
+        program=program,
+        logdir=logdir,
+        run=run_name,
+        host_tracer_level=host_tracer_level,
+        python_tracer=python_tracer,
+        device_tracer=device_tracer,
+        window=_window(steps, after, for_s),
+        report=None if no_report else _not_over(writable(page), program.sources),
+        source=source,
+    )
+    return end_like(record(request, tell))
+
+
+def _window(
+    steps: tuple[int, int] | None, after: float | None, for_s: float | None
+) -> dict[str, object]:
+    """Return the part of a script to record, as the recorder's settings have it."""
+    if steps is not None and (after is not None or for_s is not None):
+        msg = "--steps cannot be combined with --after or --for; choose steps or times"
+        raise click.UsageError(msg)
+    if steps is not None:
+        return {"kind": "steps", "first": steps[0], "last": steps[1]}
+    if after is not None or for_s is not None:
+        return {
+            "kind": "time",
+            "after_s": 0.0 if after is None else after,
+            "for_s": _FOR_S if for_s is None else for_s,
+        }
+    return {"kind": "auto"}
+
+
+def _not_over(page: Path, sources: Iterable[Path]) -> Path:
+    """Refuse to write over the script."""
+    if page.exists() and any(page.samefile(source) for source in sources if source.exists()):
+        msg = f"{page}: this is the script; name another file for the page"
+        raise click.UsageError(msg)
+    return page

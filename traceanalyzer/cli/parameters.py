@@ -1,0 +1,107 @@
+"""The types of values on the command line, and the options that several commands share."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STDOUT = Path("-")
+_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def size(value: object) -> int:
+    """Return the bytes of a size such as 500M or 8GB."""
+    text = str(value).strip().lower().removesuffix("b").removesuffix("i")
+    number, unit = (text[:-1], text[-1]) if text and text[-1].isalpha() else (text, "")
+    try:
+        found = int(float(number) * _UNITS[unit])
+    except (KeyError, ValueError, OverflowError):
+        found = 0
+    if found <= 0:
+        msg = f"{value!r} is not a size; write e.g. 500M or 8G"
+        raise click.BadParameter(msg)
+    return found
+
+
+def time(value: object) -> float:
+    """Return the seconds of a time such as 500ms, 30s, or 2m."""
+    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)\s*(ms|s|m|min|h|)", str(value).strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else math.inf
+    if math.isinf(seconds):
+        msg = f"{value!r} is not a time; write e.g. 30s, 500ms, or 2m"
+        raise click.BadParameter(msg)
+    return seconds
+
+
+def duration(value: object) -> float:
+    """Return the seconds of a time above zero."""
+    seconds = time(value)
+    if seconds <= 0:
+        msg = f"{value!r} leaves nothing to record; write e.g. 10s"
+        raise click.BadParameter(msg)
+    return seconds
+
+
+def file_name(value: object) -> Path:
+    """Return the path of a file or folder to write; refuse "", as of an unset shell variable."""
+    text = str(value)
+    if not text.strip() or text == "-":
+        msg = f"{text!r} is not a file name; give one, or leave the option out"
+        raise click.BadParameter(msg)
+    return Path(text)
+
+
+def steps(value: object) -> tuple[int, int]:
+    """Return the first and the last step of a range such as 10:20."""
+    found = re.fullmatch(r"(\d{1,18}):(\d{1,18})", str(value))
+    first, last = (int(found[1]), int(found[2])) if found else (0, 0)
+    if not 1 <= first <= last:
+        msg = f"{value!r} is not a range of steps; write e.g. 10:20, counted from 1"
+        raise click.BadParameter(msg)
+    return first, last
+
+
+def regex(value: object) -> re.Pattern[str]:
+    """Compile a regular expression."""
+    try:
+        return re.compile(str(value))
+    except (re.error, OverflowError, RecursionError) as error:
+        hint = "use the syntax of Python's `re`; escape dots and brackets: \\. and \\("
+        msg = f"{value!r} is not a regular expression ({error}); {hint}"
+        raise click.BadParameter(msg) from error
+
+
+def reads_a_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the argument and the options of a command that reads a run."""
+    for add in (
+        click.option(
+            "--max-memory",
+            "max_memory_bytes",
+            type=size,
+            metavar="SIZE",
+            help="Refuse traces that need more memory than this, e.g. 8G. Default: 75% of RAM.",
+        ),
+        click.option("--run", "run_name", metavar="NAME", help="Run to read. Default: the newest."),
+        click.argument("path", type=click.Path(path_type=Path)),
+    ):
+        command = add(command)
+    return command
+
+
+def writable(file: Path) -> Path:
+    """Return a file that can be written; refuse others before the work begins."""
+    if file.is_dir():
+        msg = f"{file}: this is a folder; name a file to write"
+        raise click.UsageError(msg)
+    if not file.parent.is_dir():
+        msg = f"{file}: the folder {file.parent} does not exist; create it, or name another"
+        raise click.UsageError(msg)
+    return file

@@ -1,0 +1,88 @@
+"""Output of the command line: text on stdout, progress and complaints on stderr."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from rich.console import Console
+
+_PROGRESS_AFTER_S = 1.0
+_UNWRAPPED = 100_000  # columns: more than any printed line has
+
+
+def complain(message: str) -> None:
+    """Print one line on stderr."""
+    click.echo(f"traceanalyzer: {' '.join(message.split())}", err=True)
+
+
+def tell(line: str) -> None:
+    """Write a line to stderr, even if the script closed it."""
+    with suppress(OSError):
+        os.write(2, f"traceanalyzer: {line}\n".encode("utf-8", "replace"))
+
+
+def echo_json(data: object) -> None:
+    """Print JSON."""
+    click.echo(json.dumps(data, indent=2))
+
+
+@contextmanager
+def console() -> Iterator[Console]:
+    """Yield the console to print to. Lines are wrapped in a terminal, not in a pipe or file."""
+    from rich.console import Console
+
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        yield Console()
+        return
+    unwrapped = _Unwrapped()
+    yield Console(file=unwrapped, width=_UNWRAPPED)
+    # Rich pads the cells of a table to the width of their column.
+    for line in unwrapped.getvalue().removesuffix("\n").split("\n"):
+        sys.stdout.write(f"{line.rstrip()}\n")
+
+
+class _Unwrapped(io.StringIO):
+    """Text that will go to stdout, and has its encoding."""
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return sys.stdout.encoding
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Show the progress after one second, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task("starting", total=None)
+    timer = threading.Timer(_PROGRESS_AFTER_S, bar.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda text: bar.update(task, description=click.style(text).replace("[", "\\["))
+    finally:
+        timer.cancel()
+        timer.join()
+        bar.stop()

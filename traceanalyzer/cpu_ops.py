@@ -1,0 +1,239 @@
+"""The ops of a run that are on the CPU, or would be on a machine with GPUs, each with its case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+import pandas as pd
+
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.placement.by_registry import explanation_by_registry
+from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.devices import CPU, machine_of, parse_device, with_gpus
+from traceanalyzer.placement.explanations import (
+    PlacementExplanation,
+    ReplayedExplanations,
+    doubted,
+)
+from traceanalyzer.placement.failure import gpus_required
+from traceanalyzer.placement.free_choices import FreeChoices
+from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
+from traceanalyzer.placement.swapped_functions import SwappedFunctions
+from traceanalyzer.tables.functions import TF_DATA
+from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.vocabulary import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.placement.devices import Machine
+    from traceanalyzer.placement.program import ProgramPlacement
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.tables.joined import OpRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CpuOp:
+    """An op on the CPU.
+
+    Attributes:
+        case: What is known to keep it from a GPU.
+    """
+
+    op_id: str  #: its row of the op table
+    host: str
+    name: str
+    type: str  #: its type, as the trace has it
+    function: str  #: the function it ran in, "" for none
+    file: str | None  #: the user's file that made it, or None
+    line: int | None  #: the line in it, or None
+    host_self_ps: int  #: its time
+    requested_device: str | None  #: None if unknown
+    explanation: PlacementExplanation
+    #: The function that was instantiated, and its node; "" if not captured.
+    node: tuple[str, str] = ("", "")
+    is_eager: bool = False  #: whether it ran eagerly
+
+
+@dataclass(eq=False, kw_only=True)
+class Analysis:
+    """The ops of a run that are on the CPU, or would be on an assumed machine, in table order."""
+
+    machine: Machine | None = None  #: the assumed machine, or None for the run's own
+    cpu_ops: list[CpuOp] = field(default_factory=list)
+    #: Op ids of the input pipeline that are not on the CPU of that machine.
+    off_the_cpu: set[str] = field(default_factory=set)
+    #: Ops that the assumed machine has on a GPU and computes on the host.
+    on_host: list[CpuOp] = field(default_factory=list)
+    replayed: int = 0  #: how many ops were replayed on the assumed machine
+    #: Op ids of those that could not be, as their nodes were not recorded. If the kernel registry
+    #: settles that such an op is on the CPU, it is in `cpu_ops`.
+    not_replayed: set[str] = field(default_factory=set)
+    #: Ops that the program would not have on it, by id, with what it does instead.
+    replaced: dict[str, str] = field(default_factory=dict)
+    #: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
+    unsure: dict[str, str] = field(default_factory=dict)
+    #: What grappler would run instead of functions of the program, a sentence each.
+    swapped: dict[str, None] = field(default_factory=dict)
+
+
+_MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
+_NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
+# Of the runs that are still in use: several causes need the same analysis.
+_FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
+_ON_A_GPU: WeakKeyDictionary[Run, Analysis | None] = WeakKeyDictionary()
+
+
+def analyse(run: Run) -> Analysis:
+    """Find what keeps the ops of a run off its GPU; nothing if it had none."""
+    if run not in _FOUND:
+        hosts = run.hosts if run.gpu_used else ()
+        _FOUND[run] = Analysis(cpu_ops=[op for host in hosts for op in _on_cpu(run, host)])
+    return _FOUND[run]
+
+
+def analyse_on_a_gpu(run: Run) -> Analysis | None:
+    """Find what would keep the ops of a run off GPUs that its machine did not have.
+
+    One GPU is assumed, or as many as a program needs that failed without them.
+
+    Returns:
+        None if it had one, or nothing was captured beside the trace.
+    """
+    if run not in _ON_A_GPU:
+        captured = [host for host in run.hosts if host.capture_file is not None]
+        required = [gpus_required(h.capture_file) for h in captured if h.capture_file is not None]
+        gpus = max([1, *required])
+        found = None if run.gpu_used or not captured else Analysis()
+        for host in captured if found is not None else ():
+            if found is not None and host.capture_file is not None:
+                found.machine = with_gpus(machine_of(host.capture_file), gpus)
+                _add_host(found, run, host, host.capture_file)
+        _ON_A_GPU[run] = found
+    return _ON_A_GPU[run]
+
+
+def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFile) -> None:
+    """Sort the ops of a host by where they would be on the assumed machine."""
+    machine = analysis.machine
+    explanations = ReplayedExplanations(capture_file, machine)
+    choices = FreeChoices(capture_file)
+    unsure = None
+    if choices.is_any_unsure:
+        unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
+    swapped = SwappedFunctions(capture_file, explanations.program)
+    analysis.swapped |= dict.fromkeys(swapped.sentences())
+    analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
+    for row, record in _rows(host):
+        if row.role != Role.COMPUTE:
+            continue
+        explanation = None if record is None else explanations.of(str(row.type), record)
+        if record is None or (explanation is not None and explanation.basis == "none"):
+            _add_not_replayed(analysis, run, row, record)
+            continue
+        analysis.replayed += 1
+        gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
+        if gone:
+            analysis.replaced[row.op_id] = gone
+            continue
+        found = analysis.cpu_ops
+        if explanation is None:
+            found = analysis.on_host
+            on_cpu = None if unsure is None else unsure.of(str(row.type), record)
+            explanation = explanations.on_host(record)
+            if on_cpu is not None:
+                analysis.unsure[row.op_id] = choices.why_unsure(on_cpu)
+            elif explanation is None and _may_be_pinned(capture_file, row, record):
+                analysis.unsure[row.op_id] = _MAY_BE_PINNED
+        if explanation is not None:
+            doubt = swapped.doubt(record.function)
+            doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
+            explanation = doubted(choices.weighed(explanation), doubt)
+            found.append(_cpu_op(row, record, explanation))
+
+
+def _add_not_replayed(analysis: Analysis, run: Run, row: Any, record: OpRecord | None) -> None:  # noqa: ANN401
+    analysis.not_replayed.add(row.op_id)
+    explanation = _by_registry(run, row)
+    if explanation.blockers:
+        analysis.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+
+
+def _may_be_pinned(capture_file: CaptureFile, row: Any, record: OpRecord) -> bool:  # noqa: ANN401
+    """Return whether an optimizer that is on may move a node from a GPU to the host."""
+    if record.signatures:
+        return False
+    is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
+    return is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
+
+
+def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
+    """Walk the op ids of the input pipeline of which a node may be on another device than a CPU."""
+    nodes = {
+        placed.placement.nodes.graph.names[at]
+        for function in functions_of_datasets(capture_file)
+        for placed in program.functions.get(function, ())
+        for at, device in enumerate(placed.placement.devices)
+        if device and parse_device(device).type != CPU
+    }
+    ops = host.tables.ops
+    yield from ops.loc[(ops["function"] == TF_DATA) & ops["name"].isin(nodes), "op_id"]
+
+
+def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
+    replayed = None if host.capture_file is None else ReplayedExplanations(host.capture_file)
+    for row, record in _rows(host):
+        if row.placement != "cpu" or row.role != Role.COMPUTE:
+            continue
+        explanation: PlacementExplanation | None = None
+        if replayed is not None and record is not None:
+            explanation = replayed.of(str(row.type), record) or PlacementExplanation(
+                type=str(row.type),
+                contradiction="a replay of its placement does not put it on the CPU",
+            )
+        if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
+            explanation = _by_registry(run, row)
+        yield _cpu_op(row, record, explanation)
+
+
+def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - a row of the op table
+    version = None if run.version is None else run.version.value
+    return explanation_by_registry(str(row.type), _types(row.input_types), version)
+
+
+def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
+    ops, joined = host.tables.ops, host.tables.joined
+    records = (None,) * len(ops) if joined is None else joined.records
+    yield from zip(ops.itertuples(index=False), records, strict=True)
+
+
+def _types(text: object) -> list[str] | None:
+    if not isinstance(text, str):
+        return None
+    types = text.split(";") if text else []
+    return None if UNTOLD_TYPE in types else types
+
+
+def _cpu_op(
+    row: Any,  # noqa: ANN401 - a row of the op table
+    record: OpRecord | None,
+    explanation: PlacementExplanation,
+) -> CpuOp:
+    return CpuOp(
+        op_id=row.op_id,
+        host=str(row.host),
+        name=str(row.name),
+        type=str(row.type),
+        function=row.function if isinstance(row.function, str) else "",
+        file=row.source_file if isinstance(row.source_file, str) else None,
+        line=None if pd.isna(row.source_line) else int(row.source_line),
+        host_self_ps=int(row.host_self_ps),
+        requested_device=row.requested_device if isinstance(row.requested_device, str) else None,
+        explanation=explanation,
+        node=("", "") if record is None else (record.function, record.node),
+        is_eager=bool(row.is_eager),
+    )

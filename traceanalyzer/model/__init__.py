@@ -1,0 +1,277 @@
+"""The report: the document that page, JSON and terminal show.
+
+Field for field this is ``report.json``, schema version 1. Names carry their unit: ``_us`` is
+microseconds with three decimals, ``_share`` a fraction between 0 and 1, ``bytes`` whole bytes.
+``None`` means unknown, never zero.
+"""
+
+from typing import Final, Literal, TypeAlias
+
+from traceanalyzer.model._record import Cell as Cell
+from traceanalyzer.model._record import Certainty as Certainty
+from traceanalyzer.model._record import Count, Record, Share, Us
+from traceanalyzer.model._record import Direction as Direction
+from traceanalyzer.model._record import Gain as Gain
+from traceanalyzer.model._record import OpRef as OpRef
+from traceanalyzer.model._record import PackedTable as PackedTable
+from traceanalyzer.model._record import Table as Table
+from traceanalyzer.model._record import number_in as number_in
+from traceanalyzer.model.resources import InputPipeline, Memory
+from traceanalyzer.model.times import CriticalPath, EventTimeline, Scopes, Steps, Timeline
+from traceanalyzer.model.transfers import CopyGraph, Island
+
+SCHEMA_VERSION: Final = 1
+
+Harm: TypeAlias = Literal["harmful", "harmless", "by_design"]
+Severity: TypeAlias = Literal["info", "warning", "error"]
+RuleState: TypeAlias = Literal["fired", "silent", "not_applicable", "failed"]
+
+
+class ToolInfo(Record):
+    """The tool that made the report."""
+
+    name: str = "traceanalyzer"
+    version: str
+
+
+class TfVersion(Record):
+    """TensorFlow's version and how it is known."""
+
+    value: str | None
+    source: str | None  # "capture file", "trace", ...; None if unknown
+
+
+class DeviceInfo(Record):
+    """A device of the run and how busy it was."""
+
+    name: str
+    kind: str  # "cpu", "gpu", "tpu", ...
+    model: str | None = None
+    kernels: Count | None = None
+    busy_us: Us | None = None
+    busy_share: Share | None = None  # of the run's duration
+
+
+class RunInfo(Record):
+    """The profiled run."""
+
+    name: str
+    path_name: str  # the last part of the path: a report names no folder of its author
+    hosts: tuple[str, ...]
+    tf_version: TfVersion
+    duration_us: Us | None
+    steps: Count | None
+    devices: tuple[DeviceInfo, ...]
+    command: str | None = None  # that captured the run, or that reports a trace
+    recorded_at: str | None = None  # when the recording began, in UTC: 2026-01-31 12:00:00
+    host_tracer_level: int | None = None  # None if unknown
+
+
+class Health(Record):
+    """Something that limits what this trace shows."""
+
+    id: str
+    severity: Severity
+    message: str
+
+
+class ExplainedShares(Record):
+    """Shares of ``cpu_op_us`` whose cause is known, by certainty."""
+
+    certain: Share | None
+    likely: Share | None
+    possible: Share | None
+
+
+class StepTime(Record):
+    """Step time over the steps of the run."""
+
+    median: Us | None
+    p95: Us | None
+
+
+class Summary(Record):
+    """The first screen: one sentence and the figures behind it."""
+
+    verdict: str
+    cpu_ops: Count
+    cpu_op_us: Us
+    explained: ExplainedShares
+    explained_share: Share | None  # certain + likely; None if no GPU was visible
+    gpu_idle_share: Share | None  # of the regular steps, or of the recording without steps
+    step_us: StepTime | None
+    exposed_us_per_step: Us | None
+
+
+class Belief(Record):
+    """What many believe moves ops to the CPU, and what it did in this run."""
+
+    id: str  # "memory", "other_processes", "transfer_cost", "float64", "gpu_allocator"
+    question: str
+    answer: str  # with the run's figures
+
+
+class Where:
+    """A place that evidence points to: in the trace, in the source, or in the capture file."""
+
+
+class TraceWhere(Record, Where):
+    """A place in the trace: an event, or a whole line if offset and duration are None."""
+
+    host: str | None
+    plane: str
+    line: str | None
+    offset_ps: int | None = None  # XEvent.offset_ps, from the begin of its line
+    duration_ps: int | None = None
+
+
+class SourceWhere(Record, Where):
+    """A line of the user's source."""
+
+    file: str
+    line: int | None
+    source: str | None = None  # the text of that line
+
+
+class CaptureFileWhere(Record, Where):
+    """An entry of the capture file."""
+
+    sidecar: str
+
+
+class Evidence(Record):
+    """One observed fact."""
+
+    kind: str
+    text: str
+    where: Where | None = None  # None for facts outside the run, such as the registry
+
+
+class Blocker(Record):
+    """One thing that keeps an op off the GPU."""
+
+    cause: str
+    certainty: Certainty
+    sufficient: bool  # it alone keeps the op off the GPU
+    evidence: tuple[Evidence, ...] = ()
+
+
+class RuledOut(Record):
+    """A cause that was considered and excluded."""
+
+    cause: str
+    because: str
+
+
+class Cost(Record):
+    """What ops on the CPU took, and how long the GPU waited for them."""
+
+    host_us: Us | None
+    copy_us: Us | None
+    copy_bytes: Count | None
+    exposed_us_per_step: Us | None
+    host_us_per_step: Us | None = None  # host time within the regular steps
+
+
+class Fix(Record):
+    """Something to change."""
+
+    text: str
+    code: str | None = None
+    checked: bool = False  # a replay of the placer then puts the op on the GPU
+
+
+class Finding(Record):
+    """Why some ops ran on the CPU."""
+
+    id: str
+    cause: str
+    sub_reason: str | None = None
+    certainty: Certainty
+    harm: Harm
+    title: str
+    why: str
+    modifiers: tuple[str, ...] = ()
+    ops: tuple[OpRef, ...]
+    dragged_along: tuple[OpRef, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+    evidence: tuple[Evidence, ...]
+    ruled_out: tuple[RuledOut, ...] = ()
+    cost: Cost
+    gain_us_per_step: Gain | None = None
+    fixes: tuple[Fix, ...] = ()
+    path_us_per_step: Us | None = None  # time of its ops on the critical path
+    ops_total: Count | None = None  # before ``ops`` was cut
+
+
+class UnexplainedOp(OpRef):
+    """A CPU-placed op without a known cause."""
+
+    occurrences: Count | None = None
+    cost: Cost
+    candidates: tuple[str, ...] = ()  # causes that are still possible
+    settled_by: str | None = None  # how to get a definite answer
+
+
+class Unexplained(Record):
+    """The CPU-placed ops without a known cause."""
+
+    cpu_op_us: Us
+    ops: tuple[UnexplainedOp, ...]
+    ops_total: Count | None = None  # before ``ops`` was cut
+
+
+class RuleStatus(Record):
+    """Whether a cause was found in the run, and if not, why."""
+
+    cause: str
+    status: RuleState
+    reason: str | None = None
+    title: str | None = None  # what the cause is, in a few words
+
+
+class OnAGpu(Record):
+    """What would run on the CPU of a GPU machine, from a replay of the placer."""
+
+    assumed: str
+    findings: tuple[Finding, ...]
+    unexplained: Unexplained
+    program_differs: tuple[str, ...] = ()  # why the program may behave differently there
+    replayed: Count | None = None  # number of ops
+    not_replayed: Count | None = None  # ops whose node is not in the capture
+
+
+class Tables(Record):
+    """The tables of the run."""
+
+    ops: Table  # the most expensive CPU-placed ops, and the most expensive others
+    copies: Table
+    steps: Table
+    kernels: Table
+    all_ops: PackedTable | None = None  # as many as fit; see `traceanalyzer.report.ops`
+
+
+class Report(Record):
+    """The whole document."""
+
+    schema_version: Literal[1] = SCHEMA_VERSION
+    tool: ToolInfo
+    run: RunInfo
+    health: tuple[Health, ...]
+    summary: Summary
+    findings: tuple[Finding, ...]
+    unexplained: Unexplained
+    rules: tuple[RuleStatus, ...]
+    on_a_gpu: OnAGpu | None = None
+    steps: Steps | None = None
+    timeline: Timeline | None = None
+    scopes: Scopes | None = None
+    critical_path: tuple[CriticalPath, ...] = ()
+    copy_graph: CopyGraph | None = None
+    islands: tuple[Island, ...] = ()
+    islands_total: Count | None = None  # before ``islands`` was cut
+    memory: Memory | None = None
+    input_pipeline: InputPipeline | None = None
+    beliefs: tuple[Belief, ...] = ()
+    trace: EventTimeline | None = None  # what happened when
+    tables: Tables

@@ -1,0 +1,123 @@
+"""What all records of the document share: the unit of each figure, rounding, and tables."""
+
+import math
+import numbers
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal, TypeAlias, dataclass_transform
+
+from msgspec import Meta
+
+Us: TypeAlias = Annotated[float, Meta(ge=0, description="Microseconds, three decimals.")]
+Share: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="A fraction of one.")]
+Count: TypeAlias = Annotated[int, Meta(ge=0)]
+Rate: TypeAlias = Annotated[float, Meta(ge=0)]
+Cell: TypeAlias = str | int | float | bool | None
+
+Certainty: TypeAlias = Literal["certain", "likely", "possible"]
+Direction: TypeAlias = Literal["h2d", "d2h", "d2d", "p2p", "h2h", "unknown"]
+
+_US_DECIMALS = 3
+_SHARE_DECIMALS = 6
+# The last part of a name.
+_SHARES = frozenset({"certain", "likely", "possible", "share"})
+_WHOLE = frozenset({"bytes", "count", "kernels", "line", "occurrences", "rows"})
+_PLAIN = frozenset({str, int, bool, type(None)})
+# By name: this module is read where pandas is not, and pandas' missing values are no floats.
+_PANDAS_MISSING = frozenset({"NAType", "NaTType"})
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Record:
+    """A record of the document. Its values become plain and rounded as it is built."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, kw_only=True)(cls)
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]  # of a subclass
+            value = _settled(field.name, getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+
+
+class Table(Record):
+    """A table, cut or aggregated for reading; ``total_rows`` counts what it was cut from."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total_rows: Count
+
+    def __post_init__(self) -> None:
+        """Settle each cell under its column's name, so that units hold in tables too."""
+        columns = tuple(self.columns)
+        object.__setattr__(self, "columns", columns)
+        rows = tuple(
+            tuple(_settled(name, cell) for name, cell in zip(columns, tuple(row), strict=True))
+            for row in self.rows
+        )
+        object.__setattr__(self, "rows", rows)
+        object.__setattr__(self, "total_rows", int(self.total_rows))
+
+    def records(self) -> list[dict[str, Cell]]:
+        """Return the rows as dicts, column by column."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class PackedTable(Record):
+    """A table of too many rows to read one by one; `traceanalyzer.report.packed` opens it."""
+
+    columns: tuple[str, ...]
+    rows: Count
+    total_rows: Count
+    data: str  # base64 of what `traceanalyzer.report.packed` describes
+
+
+class OpRef(Record):
+    """An op: its stable key, its name, and its source line."""
+
+    op_id: str
+    name: str
+    type: str
+    host: str
+    placement: str
+    file: str | None = None
+    line: int | None = None
+    source: str | None = None  # the text of that line
+
+
+class Gain(Record):
+    """Bounds of what a fix gains, in microseconds per step."""
+
+    low: Us | None
+    high: Us | None
+    basis: str  # "exposed", "critical path" or "input wait"
+    note: str | None = None  # why the lower bound is lower
+
+
+def number_in(cell: Cell) -> float:
+    """Return the number in a cell; 0 if there is none."""
+    return float(cell) if isinstance(cell, int | float) else 0.0
+
+
+def _settled(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of any record
+    """Return a value as the document holds it: plain, rounded, ``None`` if unknown."""
+    if type(value) in _PLAIN or isinstance(value, str | bool):
+        return value
+    if isinstance(value, list | tuple):
+        return tuple(_settled(name, item) for item in value)
+    if type(value).__name__ in _PANDAS_MISSING:
+        return None
+    if hasattr(value, "item"):  # a scalar of numpy
+        value = value.item()
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
+        return _settled_float(name, float(value))
+    return value
+
+
+def _settled_float(name: str, value: float) -> float | int | None:
+    if not math.isfinite(value):
+        return None
+    unit = name.rsplit("_", 1)[-1]
+    if unit in _WHOLE and value.is_integer():
+        return int(value)  # pandas turns a column of integers with gaps into floats
+    rounded = round(value, _SHARE_DECIMALS if unit in _SHARES else _US_DECIMALS)
+    return rounded + 0.0  # -0.0 reads as a sign where there is none

@@ -1,0 +1,183 @@
+"""Copies between ops and devices, and the round trips they make."""
+
+from typing import Literal, TypeAlias
+
+from traceanalyzer.model._record import Certainty, Count, Direction, OpRef, Rate, Record, Us
+
+# Whose rate a link's is: of the bus, of the device's memory, or the best that copies reached.
+LinkSource: TypeAlias = Literal["pcie", "memory", "seen"]
+Reader: TypeAlias = Literal["python", "predicate", "host_argument", "cpu_op", "unknown"]
+
+
+class CopyNode(Record):
+    """An end of a copy: an op, or a device if the op is unknown (``host``, ``gpu:0``)."""
+
+    op_id: str
+    label: str
+    placement: str
+
+
+class DeviceCopies(Record):
+    """All copies of one direction between two devices."""
+
+    source: str
+    target: str
+    direction: Direction
+    bytes: Count | None
+    count: Count
+    total_us: Us | None
+    exposed_us: Us | None = None  # a device idled because of them
+    hidden_us: Us | None = None  # while a kernel of their device ran
+    bytes_per_s: Rate | None = None  # of those whose size and time are known
+    link_bytes_per_s: Rate | None = None  # what the link can carry
+    link_source: LinkSource | None = None
+    pageable_count: Count | None = None
+    pageable_bytes: Count | None = None
+    pinned_count: Count | None = None
+    pinned_bytes: Count | None = None
+    async_count: Count | None = None
+    sync_count: Count | None = None
+
+
+class CopyEdge(DeviceCopies):
+    """All copies of one direction between two nodes."""
+
+
+class StormEdge(Record):
+    """Small copies along an edge of the copy graph."""
+
+    source: str
+    target: str
+    count: Count
+
+
+class CopyStorm(Record):
+    """Many small copies per step, whose fixed cost is far above that of their bytes."""
+
+    source: str
+    target: str
+    direction: Direction
+    count: Count
+    count_per_step: Rate | None
+    bytes_each: Rate
+    each_us: Us
+    total_us: Us
+    carrying_us: Us | None  # what the bytes alone would take on their link
+    edges: tuple[StormEdge, ...]
+    edges_total: Count
+
+
+class ReadBack(Record):
+    """A scalar that is copied to the host each step. Times are totals of the run."""
+
+    host: str
+    device: str | None
+    reader: Reader
+    certainty: Certainty
+    source: str  # a node of the copy graph
+    source_name: str | None
+    consumer_name: str | None
+    count: Count
+    count_per_step: Rate | None
+    bytes_each: Rate | None
+    total_us: Us | None
+    wait_us: Us | None  # from the request of a copy to its end
+    idle_us: Us | None  # of the device, right after a copy
+
+
+class CopyGroup(Record):
+    """Ops at one end of copies, shown as one: of a name scope or of a type."""
+
+    #: ``memory`` stands for the unknown ops of a memory, ``others`` for groups that were cut.
+    kind: Literal["op", "scope", "type", "memory", "others"]
+    label: str
+    ops: Count
+    node: str  # its node of the copy graph with the most copies, and the name of that
+    name: str
+    islands: tuple[int, ...] = ()  # numbers, from 1, of the ``islands`` that have ops in it
+
+
+class GroupCopies(Record):
+    """All copies of one direction from a group of ops to another, between two memories."""
+
+    source: Count  # index into ``sources``
+    target: Count  # index into ``targets``
+    source_memory: str
+    target_memory: str
+    direction: Direction
+    bytes: Count | None  # of the copies of known size
+    unknown_bytes: Count  # number of copies of unknown size
+    count: Count
+    total_us: Us | None
+    exposed_us: Us | None
+
+
+class CopyGroups(Record):
+    """All copies by groups of ops; each copy is in one flow."""
+
+    sources: tuple[CopyGroup, ...]
+    targets: tuple[CopyGroup, ...]
+    flows: tuple[GroupCopies, ...]
+
+
+class CopyGraph(Record):
+    """Who copied what to whom: by op, and by device."""
+
+    nodes: tuple[CopyNode, ...]
+    edges: tuple[CopyEdge, ...]
+    devices: tuple[DeviceCopies, ...]
+    edges_total: Count | None = None  # before ``edges`` was cut
+    storms: tuple[CopyStorm, ...] = ()
+    read_backs: tuple[ReadBack, ...] = ()
+    read_backs_total: Count | None = None  # before ``read_backs`` was cut
+    groups: CopyGroups | None = None
+
+
+class IslandCopies(Record):
+    """The copies in one direction between an island and devices."""
+
+    count: Count | None
+    bytes: Count | None
+    total_us: Us | None
+    exposed_us: Us | None
+
+
+class MovedOp(Record):
+    """An op to move; without an ``op_id`` if the trace has no event of it."""
+
+    op_id: str | None
+    name: str
+    type: str
+
+
+class IslandMove(Record):
+    """The ops to move, in either direction, so that an island copies least.
+
+    Figures are of the whole trace, in bytes or, if no size is known, in copying time. They leave
+    out values of unknown cost.
+    """
+
+    to_gpu: tuple[MovedOp, ...]
+    to_cpu: tuple[MovedOp, ...]
+    saved_bytes: Count | None
+    stays_bytes: Count | None
+    saved_us: Us | None
+    stays_us: Us | None
+    unknown_before: Count  # values of unknown cost that are copied now
+    unknown_after: Count  # that would still be copied
+
+
+class Island(Record):
+    """A round trip: ops on the CPU that take values from a device and return some to it."""
+
+    host: str
+    function: str | None
+    certainty: Certainty
+    ops: tuple[OpRef, ...]
+    ops_total: Count
+    unseen: tuple[str, ...] = ()  # nodes without an event in the trace
+    between: tuple[OpRef, ...] = ()  # ops that may belong to it
+    arriving: IslandCopies
+    leaving: IslandCopies
+    move: IslandMove | None = None
+    is_weighed: bool = True  # False for too many ops to search for the cheapest move

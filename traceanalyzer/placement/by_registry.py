@@ -1,0 +1,161 @@
+"""What the kernel registry alone shows of ops, as far as their types are known.
+
+With a capture the placement is replayed, which shows more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from traceanalyzer.format import counted, listed, percent_text
+from traceanalyzer.placement.blocker import Blocker, BlockerKind
+from traceanalyzer.placement.devices import GPU
+from traceanalyzer.placement.explanations import PlacementExplanation
+from traceanalyzer.placement.kernels import DEFAULT, Kernel
+from traceanalyzer.placement.op_definitions import InputTypesError
+from traceanalyzer.placement.registry import nearest
+from traceanalyzer.placement.rewrites import RUNTIMES_OWN, original
+from traceanalyzer.placement.support import support_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+    from traceanalyzer.placement.registry import Nearest, Registry
+
+
+def explanation_by_registry(
+    op_type: str, input_types: Sequence[str] | None, version: str | None
+) -> PlacementExplanation:
+    """Explain an op that ran on the CPU by the kernel registry alone.
+
+    Args:
+        input_types: The types of its inputs; None if unknown.
+        version: TensorFlow's version, or None.
+    """
+    kernels = nearest(version)
+    rewritten = original(op_type)
+    types = rewritten.ops if rewritten is not None else (op_type,)
+    is_partial = rewritten is not None and not rewritten.is_complete
+    if is_partial or len(types) != 1 or op_type in RUNTIMES_OWN:
+        return PlacementExplanation(type=types[0] if types else op_type)
+    if rewritten is None:
+        return _by_registry(op_type, input_types, kernels)
+    explanation = _by_registry(types[0], None, kernels)
+    accepted = _types_accepted(kernels.registry, op_type)
+    missing = explanation.types_missing
+    return replace(
+        explanation,
+        types_missing=tuple(t for t in missing if t in accepted) if accepted else missing,
+    )
+
+
+def _types_accepted(registry: Registry, op_type: str) -> frozenset[str]:
+    """Return the types that kernels of a rewritten op name: it was made of data of these alone.
+
+    oneDNN and grappler rewrite what their own kernels can compute (`IsOpSupported` and the like,
+    mkl_layout_pass.cc; remapper.cc).
+    """
+    named = [kernel.constraints.get("T") for kernel in registry.kernels(op_type)]
+    if not all(named):
+        return frozenset()
+    return frozenset(str(t) for types in named for t in types or ())
+
+
+def _by_registry(
+    op_type: str, input_types: Sequence[str] | None, kernels: Nearest
+) -> PlacementExplanation:
+    registry = kernels.registry
+    on_gpu = [k for k in registry.kernels(op_type) if k.device_type in {GPU, DEFAULT}]
+    blocker: Blocker | None = None
+    if registry.kernels(op_type) and not on_gpu:
+        blocker = Blocker(kind=BlockerKind.NO_KERNEL, type=op_type)
+    elif on_gpu and input_types is not None:
+        blocker = _by_types(registry, op_type, input_types, on_gpu)
+    elif on_gpu:
+        missing = _without_gpu_kernel(registry, op_type)
+        return PlacementExplanation(type=op_type, types_missing=missing)
+    if blocker is None:
+        return PlacementExplanation(type=op_type)
+    return PlacementExplanation(
+        type=op_type, blockers=(blocker,), basis="registry", certainty=kernels.certainty
+    )
+
+
+def _by_types(
+    registry: Registry, op_type: str, input_types: Sequence[str], on_gpu: Sequence[Kernel]
+) -> Blocker | None:
+    """Return the types that no GPU kernel accepts; other attributes may have any value."""
+    definition = registry.definition(op_type)
+    try:
+        known = {} if definition is None else definition.attributes_of_inputs(input_types)
+    except InputTypesError:
+        return None
+    refusals = [[name for name in k.mismatches(known) if name in known] for k in on_gpu]
+    if not all(refusals):
+        return None
+    refused = {name: known[name] for name in min(refusals, key=len)}
+    return Blocker(kind=BlockerKind.ATTRIBUTES, type=op_type, attributes=refused)
+
+
+def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
+    """Return the types of data with which an op has only CPU kernels.
+
+    Where a kernel accepts any type (Cast on a CPU), those count that are named somewhere: it
+    accepts more than it computes.
+    """
+    support = support_of(registry, op_type)
+    if support is None:
+        return ()
+    found = {
+        dtype
+        for name in support.main
+        for dtype, extent in support.types[name].items()
+        if extent.gpu == "none" and extent.cpu != "none" and dtype in support.named[name]
+    }
+    return tuple(sorted(found))
+
+
+def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
+    """Say how many ops are of types that have a GPU kernel.
+
+    Args:
+        version: TensorFlow's version, or None. The kernels are those of the nearest that is known:
+            a kernel that it has may have been missing in another, so no more than likely is said.
+    """
+    kernels = nearest(version)
+    types = ops["type"].astype(str)
+    has = {op: _has_gpu_kernel(kernels.registry, op) for op in dict.fromkeys(types)}
+    able = types.map(has)
+    count = counted(len(ops), "op")
+    if not able.any():
+        return f"none of the {count} is of a type that has a GPU kernel {_of(kernels)}"
+    took = int(ops["host_self_ps"].sum())
+    without = list(dict.fromkeys(types[~able]))
+    if without:
+        share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
+        count = f"{int(able.sum()):,} of the {count} ({percent_text(share)} of their time)"
+    text = (
+        f"{count if without else f'all {count}'} are of types that have a GPU kernel "
+        f"{_of(kernels)}: with a GPU they would likely be placed there, as far as the types of "
+        "their data and the program's own requests allow"
+    )
+    return f"{text}; none has {listed(without)}" if without else text
+
+
+def _has_gpu_kernel(registry: Registry, op: str) -> bool:
+    """Return whether an op has one, or all have that a rewrite made it of."""
+    rewritten = original(op)
+    ops = rewritten.ops if rewritten is not None and rewritten.ops else (op,)
+    return all(bool(registry.gpu_kernels(each)) for each in ops)
+
+
+def _of(kernels: Nearest) -> str:
+    of = f"in TensorFlow {kernels.registry.version}"
+    if kernels.exact:
+        return of
+    if kernels.requested is None:
+        return f"{of} (the version of the run is not known)"
+    return f"{of}, the nearest to {kernels.requested} of which the kernels are known"
