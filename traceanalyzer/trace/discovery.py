@@ -1,9 +1,9 @@
 """Finds the runs of a profile, and the trace of each host in them, from any path a user may give.
 
-TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`, where Keras up to TF 2.6 puts
-`train/` before `plugins/`, and older versions write other files instead or beside. Any directory
-that holds trace files is taken for a run, so a log directory, one above several of them, a run, and
-a folder of traces that someone sent all work. Reads directories only; opens and writes nothing.
+TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`; Keras up to TF 2.6 puts `train/`
+before `plugins/`, and older versions write other files instead or in addition. Any directory with
+trace files counts as a run, so a log directory, one above several of them, a run, and a folder of
+traces all work. Reads directories only; opens and writes nothing.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ from traceanalyzer.trace.printable import encodable, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-
 # Formats, as `Trace.format` calls them; whether a file is gzipped is seen when it is opened.
 XPLANE: Final = "xplane"
 TRACE_JSON: Final = "trace.json"
 LOCAL_TRACE: Final = "local.trace"
-UNKNOWN: Final = "unknown"  # the name does not tell; the content will
+UNKNOWN: Final = "unknown"  # by the name; the content will show it
 
 # Log directories are a few levels deep and hold thousands of entries. Beyond these the user has
 # named a home directory or `/`, and an answer in seconds is worth more than a complete one.
@@ -60,65 +59,39 @@ _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
 
 @dataclass(frozen=True, kw_only=True)
 class HostFile:
-    """The trace of one host.
+    """The trace of one host."""
 
-    Attributes:
-        host: Name of the host, as the file's name has it; bytes that are no UTF-8 are escaped.
-        path: The file.
-        format: `xplane`, `trace.json`, `local.trace`, or `unknown` where the name does not tell.
-        note: What the user should know about the choice of this file, or empty.
-        capture_file: What `traceanalyzer capture` recorded beside it, or None.
-    """
-
-    host: str
+    host: str  #: from the file's name; bytes that are not UTF-8 are escaped
     path: Path
-    format: str
-    note: str = ""
-    capture_file: Path | None = None
+    format: str  #: `xplane`, `trace.json`, `local.trace`, or `unknown` (only the content shows it)
+    note: str = ""  #: for the user, about the choice of this file
+    capture_file: Path | None = None  #: beside it
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """The files of one run.
+    """The files of one run."""
 
-    Attributes:
-        name: Name of the run's directory; with the log directory before it (`train/2021_...`)
-            where several runs share that name.
-        path: The run's directory.
-        hosts: One file a host, by name of the host; none where only tool data was kept.
-        tool_files: Data that TensorFlow converted for TensorBoard's tools, by name.
-    """
-
-    name: str
+    name: str  #: of its directory; after the log directory (`train/2021_...`) if runs share it
     path: Path
-    hosts: tuple[HostFile, ...]
-    tool_files: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Found:
-    """A directory that holds files of a run, and when that run was recorded."""
-
-    run: RunFiles
-    recorded: float
+    hosts: tuple[HostFile, ...]  #: by name; none if only tool data was kept
+    tool_files: tuple[Path, ...] = ()  #: data that TensorFlow converted for TensorBoard's tools
+    recorded: float = 0.0  #: seconds since 1970, about
 
 
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path.
 
-    The newest run comes first. When a run was recorded is read from the name that TensorFlow gives
-    it (`2021_02_03_21_48_13`), otherwise from the modification time of its newest trace; runs of
-    the same time are in reverse order of name. Runs that hold no trace come after those that do.
+    The newest run comes first, by the time in the name that TensorFlow gives it
+    (`2021_02_03_21_48_13`) or else the modification time of its newest trace; runs of the same time
+    are in reverse order of name. Runs without a trace come last, and at least one has a trace.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
 
-    Returns:
-        At least one run that has a trace.
-
     Raises:
         TraceNotFoundError: There is no trace.
-        TraceFormatError: The path is a file that is no trace.
+        TraceFormatError: The path is a file that is not a trace.
     """
     root = Path(path)
     try:
@@ -132,48 +105,47 @@ def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
         return (_single(root),)
     if not stat.S_ISDIR(mode):
         msg = (
-            f"{printable(root)}: neither a file nor a directory (a device, a pipe or a socket); "
-            "give a trace file or a log directory"
+            f"{printable(root)}: is a device, a pipe, or a socket; give a trace file or a log "
+            "directory"
         )
         raise TraceFormatError(msg)
     walk = Walk()
     found = list(_walk_runs(root, walk))
     if walk.cut_short:
         _log.warning(
-            "%s: looked at %d entries and stopped; runs further down are not found",
+            "%s: stopped the search after %d entries; runs further down are not found",
             printable(root),
             walk.entries,
         )
-    if not any(f.run.hosts for f in found):
-        tool_files = (file for f in found for file in f.run.tool_files)
-        raise TraceNotFoundError(no_trace(root, walk, tool_files))
-    found.sort(key=lambda f: (bool(f.run.hosts), f.recorded, str(f.run.path)), reverse=True)
-    return _with_distinct_names(root, [f.run for f in found])
+    if not any(run.hosts for run in found):
+        raise TraceNotFoundError(no_trace(root, walk, (f for run in found for f in run.tool_files)))
+    found.sort(key=lambda run: (bool(run.hosts), run.recorded, str(run.path)), reverse=True)
+    return _with_distinct_names(root, found)
 
 
 def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
-    """Return the newest run that has a trace, or the one named.
+    """Return the newest run that has a trace, or the run of that name.
 
     Raises:
-        TraceNotFoundError: No run bears the name, or the one that does has no trace.
+        TraceNotFoundError: There is no such run, or it has no trace.
     """
     if name is None:
         chosen = next((r for r in runs if r.hosts), None)
-        wanted = "no run holds a trace"
+        problem = "no run has a trace"
     else:
         exact = [r for r in runs if r.name == name]
-        # The directory alone is enough where it names one run.
-        alike = exact or [r for r in runs if r.path.name == name]
-        chosen = alike[0] if len(alike) == 1 else None
-        wanted = (
-            f"{len(alike)} runs are named {printable(name)}"
-            if alike
+        # The directory alone is enough if only one run has it.
+        matches = exact or [r for r in runs if r.path.name == name]
+        chosen = matches[0] if len(matches) == 1 else None
+        problem = (
+            f"{len(matches)} runs are named {printable(name)}"
+            if matches
             else f"there is no run {printable(name)}"
         )
     if chosen is None:
         names = ", ".join(printable(r.name) for r in runs[:20]) or "none"
         more = f" and {len(runs) - 20} more" if len(runs) > 20 else ""  # noqa: PLR2004 - as above
-        msg = f"{wanted}; there are: {names}{more}; name one of these"
+        msg = f"{problem}; choose one of: {names}{more}"
         raise TraceNotFoundError(msg)
     if not chosen.hosts:
         msg = f"{printable(chosen.name)}: {only_tool_data(chosen.tool_files)}"
@@ -196,7 +168,7 @@ def time_in_name(run_name: str) -> float | None:
 
 
 def _single(file: Path) -> RunFiles:
-    """Return the run that a trace file given by itself makes up."""
+    """Return the run that consists of one trace file."""
     host, kind = _name_parts(file.name)
     if "tfevents" in file.name:
         msg = (
@@ -206,13 +178,13 @@ def _single(file: Path) -> RunFiles:
         raise TraceFormatError(msg)
     if TOOL_FILE.search(file.name):
         msg = (
-            f"{printable(file.name)}: data converted for one of TensorBoard's tools, not a trace; "
+            f"{printable(file.name)}: data for one of TensorBoard's tools, not a trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
     if file.name.endswith(CAPTURE_FILE):
         msg = (
-            f"{printable(file.name)}: what a capture recorded beside its trace, not the trace; "
+            f"{printable(file.name)}: a capture file, not a trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
@@ -235,7 +207,7 @@ def _single(file: Path) -> RunFiles:
 
 
 def _name_parts(name: str) -> tuple[str, str]:
-    """Split a file's name into host and format; the format is unknown where it is no trace."""
+    """Split a file's name into host and format."""
     if name == LOCAL_TRACE:
         return "local", LOCAL_TRACE
     for suffix, kind in _FORMATS:
@@ -244,8 +216,8 @@ def _name_parts(name: str) -> tuple[str, str]:
     return name.split(".", 1)[0] or name, UNKNOWN
 
 
-def _walk_runs(root: Path, walk: Walk) -> Iterator[_Found]:
-    """Visit directories breadth first, so that what is near is found before the limits."""
+def _walk_runs(root: Path, walk: Walk) -> Iterator[RunFiles]:
+    """Visit directories breadth first, so that near runs are found before the limits."""
     seen: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
     while queue:
@@ -287,8 +259,8 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _run_in(directory: Path, files: list[str], walk: Walk) -> _Found | None:
-    """Return the run whose files a directory holds, if it holds any."""
+def _run_in(directory: Path, files: list[str], walk: Walk) -> RunFiles | None:
+    """Return the run whose files are in a directory, if any."""
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
@@ -321,17 +293,18 @@ def _run_in(directory: Path, files: list[str], walk: Walk) -> _Found | None:
             replace(file, capture_file=directory / beside) if beside in capture_files else file
         )
         modified = max(modified, time)
-    run = RunFiles(
-        name=_directory_name(directory),
+    name = _directory_name(directory)
+    return RunFiles(
+        name=name,
         path=directory,
         hosts=tuple(hosts),
-        tool_files=tuple(directory / name for name in sorted(tools)),
+        tool_files=tuple(directory / tool for tool in sorted(tools)),
+        recorded=time_in_name(name) or modified,
     )
-    return _Found(run=run, recorded=time_in_name(run.name) or modified)
 
 
 def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
-    """Return the file with most in it of those a host has, and when it was last changed."""
+    """Return the most complete file of a host, and its modification time."""
     suffixes = [suffix for suffix, _ in _FORMATS]
 
     def rank(name: str) -> int:
@@ -343,7 +316,7 @@ def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float
     note = ""
     if chosen != ranked[0]:
         note = (
-            f"{printable(ranked[0])} is empty (the profiler leaves 0 bytes when a trace is over "
+            f"{printable(ranked[0])} is empty (the profiler writes 0 bytes when a trace is over "
             f"2 GiB); {printable(chosen)} was read instead"
         )
     _, kind = _name_parts(chosen)
@@ -373,7 +346,7 @@ def _directory_name(directory: Path) -> str:
 
 
 def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
-    """Put the log directory before the names that several runs share, as TensorBoard does."""
+    """Prefix names that several runs share with the log directory, as TensorBoard does."""
     shared = Counter(r.name for r in runs)
     longer = [replace(r, name=_name_below(root, r.path)) if shared[r.name] > 1 else r for r in runs]
     still_shared = Counter(r.name for r in longer)

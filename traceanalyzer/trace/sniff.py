@@ -68,7 +68,7 @@ def what_it_is(head: bytes) -> str | None:
             "plugins/profile"
         )
     if not head.strip(b"\x00"):
-        return "nothing but zero bytes: the copy or the disk failed; copy it again, or record anew"
+        return "nothing but zero bytes: the copy or the disk failed; copy it again, or record again"
     return _what_text(head) if _is_text(head) else None
 
 
