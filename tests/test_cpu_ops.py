@@ -95,6 +95,33 @@ def test_an_op_of_two_sessions_may_have_no_gpu_in_one_of_them(
     assert any("device_count" in said for said in differences(capture_file)) is hides_gpu
 
 
+@pytest.mark.parametrize(
+    ("is_on", "input_types", "is_unsure"),
+    [(True, "float", True), (True, "double", False), (False, "float", False)],
+)
+def test_what_an_optimizer_may_move_to_the_host_is_not_surely_on_a_gpu(
+    input_types: str, *, is_on: bool, is_unsure: bool
+) -> None:
+    book = Book()
+    book.function("__inference_f_1", node("x", "Relu", attributes=0))
+    relu = {"name": "x", "type": "Relu", "role": "compute", "input_types": input_types}
+    run = Example(
+        title="",
+        ops=(relu,),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        capture_file=book.capture_file(
+            devices={"optimizer_options": {"pin_to_host_optimization": is_on}},
+            attributes=({"T": input_types},),
+        ),
+        record=OpRecord(frame=None, requested_device=None, function="__inference_f_1", node="x"),
+    ).run()
+
+    found = analyse_on_a_gpu(run)
+
+    assert found is not None
+    assert (found.replayed, found.cpu_ops, bool(found.unsure)) == (1, [], is_unsure)
+
+
 @pytest.mark.parametrize("analysed", [analyse, analyse_on_a_gpu])
 def test_a_run_is_not_kept_for_that(analysed: Callable[[Run], Analysis]) -> None:
     facts = {} if analysed is analyse else {"gpu_used": False}
