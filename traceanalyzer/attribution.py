@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.causes.knowledge.device_arguments import argument_note
-from traceanalyzer.causes.knowledge.pinned import memory_note
+from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
 from traceanalyzer.model import Evidence, Fix

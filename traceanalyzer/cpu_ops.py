@@ -19,11 +19,15 @@ from traceanalyzer.placement.explanations import (
 )
 from traceanalyzer.placement.failure import gpus_required
 from traceanalyzer.placement.free_choices import FreeChoices
-from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.gpu_differences import (
+    doubt_on_a_gpu,
+    gone_on_a_gpu,
+    hidden_in_a_session,
+)
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.functions import TF_DATA
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -145,10 +149,10 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
             found = analysis.on_host
             on_cpu = None if unsure is None else unsure.of(str(row.type), record)
             explanation = explanations.on_host(record)
-            if on_cpu is not None:
-                analysis.unsure[row.op_id] = choices.why_unsure(on_cpu)
-            elif explanation is None and _may_be_pinned(capture_file, row, record):
-                analysis.unsure[row.op_id] = _MAY_BE_PINNED
+            why = "" if on_cpu is None else choices.why_unsure(on_cpu)
+            is_on_gpu = explanation is None
+            if why := why or _why_on_host(capture_file, row, record, is_on_gpu=is_on_gpu):
+                analysis.unsure[row.op_id] = why
         if explanation is not None:
             doubt = swapped.doubt(record.function)
             doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
@@ -163,12 +167,21 @@ def _add_not_replayed(analysis: Analysis, run: Run, row: Any, record: OpRecord |
         analysis.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
 
 
-def _may_be_pinned(capture_file: CaptureFile, row: Any, record: OpRecord) -> bool:  # noqa: ANN401
-    """Return whether an optimizer that is on may move a node from a GPU to the host."""
+def _why_on_host(
+    capture_file: CaptureFile,
+    row: Any,  # noqa: ANN401 - a row of the op table
+    record: OpRecord,
+    *,
+    is_on_gpu: bool,
+) -> str:
+    """Return why an op may be on the host that the placer puts on a GPU, or ""."""
     if record.signatures:
-        return False
+        return ""
+    if hidden := hidden_in_a_session(capture_file, record.function):
+        return hidden
     is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
-    return is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
+    may_be_pinned = is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
+    return _MAY_BE_PINNED if is_on_gpu and may_be_pinned else ""
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
@@ -215,7 +228,7 @@ def _types(text: object) -> list[str] | None:
     if not isinstance(text, str):
         return None
     types = text.split(";") if text else []
-    return None if UNTOLD_TYPE in types else types
+    return None if UNKNOWN_TYPE in types else types
 
 
 def _cpu_op(

@@ -77,7 +77,7 @@ class OnAGpu:
         gpus = sum(parse_device(device).type == GPU for device in self.machine.devices)
         hidden = " without the code that hides the GPU" if self.hides_gpus else ""
         machine = f"a machine with {counted(gpus, 'GPU')}"
-        return f"the same program{hidden}, on {machine} with enough memory"
+        return f"the same program{hidden}, on {machine} and enough memory"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.colocation import Candidates, Groups
@@ -58,9 +57,9 @@ class Setting:
     default_device: str = ""
     soft: bool = True
     #: Devices of the nodes that have one before the placer runs.
-    assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    assigned: Mapping[int, str] = field(default_factory=dict)
     #: Of these, the nodes whose device is a guess, and why: what follows them is in doubt.
-    guessed: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    guessed: Mapping[int, str] = field(default_factory=dict)
     #: Of the assigned nodes, those that the session placed in an earlier graph. Their device in the
     #: graph is still the requested one.
     kept: frozenset[int] = frozenset()
@@ -82,9 +81,9 @@ class Changes:
     #: the lists that they take.
     kernels: frozenset[int] = frozenset()
     #: Requested devices in place of those in the graph; "" for none.
-    requests: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    requests: Mapping[int, str] = field(default_factory=dict)
     #: Devices of nodes that have one before the placer runs, in place of the setting's.
-    assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    assigned: Mapping[int, str] = field(default_factory=dict)
     unbound: frozenset[int] = frozenset()  #: nodes whose `_class` is passed over
     default_device: str | None = None  #: in place of the setting's; None to leave it
 

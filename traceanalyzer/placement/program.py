@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import prod
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import is_session
@@ -71,9 +70,7 @@ class FunctionPlacement:
     doubt: str  #: why something about its call is unknown, or ""
     #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
     #: placement that gave it, and its node there.
-    kept: Mapping[int, tuple[FunctionPlacement, int]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    kept: Mapping[int, tuple[FunctionPlacement, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -35,12 +35,12 @@ class Target(NamedTuple):
 
 # See https://www.tensorflow.org/xla/known_issues, "tf.Variable on a different device".
 XLA_REFUSES: Final = (
-    " XLA takes variables from the GPU's memory only: a function with jit_compile=True that uses a "
-    "variable of int32 fails on a GPU with `Trying to access resource ... located in device CPU:0`."
+    " XLA uses only variables in GPU memory: on a GPU, a function with jit_compile=True that uses "
+    "an int32 variable fails with `Trying to access resource ... located in device CPU:0`."
 )
 _TO_2_24: Final = "exact for integers up to 2**24, rounded beyond"
 _TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
-_BELOW_2_31: Final = "right only if every value is below 2**31"
+_BELOW_2_31: Final = "correct only if every value is below 2**31"
 _DOUBLE: Final = Target("double", "the values are kept; slow on most GPUs")
 # Types that can store the values of a type, the best first, and what is lost.
 TARGETS: Final = {
@@ -69,9 +69,9 @@ TARGETS: Final = {
     "half": (Target("float"),),
     "bfloat16": (Target("float"),),
     "float": (_DOUBLE,),
-    "double": (Target("float", "some 7 digits rather than 16"),),
+    "double": (Target("float", "about 7 digits instead of 16"),),
     "complex64": (Target("complex128", "the values are kept; slow on most GPUs"),),
-    "complex128": (Target("complex64", "some 7 digits rather than 16"),),
+    "complex128": (Target("complex64", "about 7 digits instead of 16"),),
 }
 
 
@@ -104,16 +104,16 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
         new = python_name(target.dtype)
         return Fix(
             text=(
-                f"Make the variable of type {new}{target.in_brackets}, and what is assigned to it "
-                "or computed with it."
+                f"Create the variable as {new}{target.in_brackets}, and the values that are "
+                "assigned to it or combined with it."
             ),
             code=f"tf.Variable(value, dtype=tf.{new})",
             checked=types is not None,
         )
     return Fix(
         text=(
-            "No other type suits all ops that use the variable. Keep it on the CPU, and cast what "
-            "is read from it once in a step, before it is computed with."
+            "No other dtype suits all ops that use the variable. Keep it on the CPU, and cast its "
+            "value once per step, before you compute with it."
         )
     )
 
