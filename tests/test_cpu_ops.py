@@ -96,30 +96,37 @@ def test_an_op_of_two_sessions_may_have_no_gpu_in_one_of_them(
 
 
 @pytest.mark.parametrize(
-    ("is_on", "input_types", "is_unsure"),
-    [(True, "float", True), (True, "double", False), (False, "float", False)],
+    ("is_on", "op_type", "dtype", "is_unsure", "on_host"),
+    [
+        (True, "Relu", "float", True, False),
+        (True, "Relu", "double", False, False),
+        (False, "Relu", "float", False, False),
+        (True, "AddV2", "int32", True, True),  # computed on the host wherever it is
+        (False, "AddV2", "int32", False, True),
+    ],
 )
 def test_what_an_optimizer_may_move_to_the_host_is_not_surely_on_a_gpu(
-    input_types: str, *, is_on: bool, is_unsure: bool
+    op_type: str, dtype: str, *, is_on: bool, is_unsure: bool, on_host: bool
 ) -> None:
     book = Book()
-    book.function("__inference_f_1", node("x", "Relu", attributes=0))
-    relu = {"name": "x", "type": "Relu", "role": "compute", "input_types": input_types}
+    book.function("unknown_graph", node("x", op_type, attributes=0))
     run = Example(
         title="",
-        ops=(relu,),
+        ops=({"name": "x", "type": op_type, "role": "compute", "input_types": dtype},),
         facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
         capture_file=book.capture_file(
+            environment={"tensorflow": {"version": "2.21.0"}},
             devices={"optimizer_options": {"pin_to_host_optimization": is_on}},
-            attributes=({"T": input_types},),
+            attributes=({"T": dtype},),
         ),
-        record=OpRecord(frame=None, requested_device=None, function="__inference_f_1", node="x"),
+        record=OpRecord(frame=None, requested_device=None, function="unknown_graph", node="x"),
     ).run()
 
     found = analyse_on_a_gpu(run)
 
     assert found is not None
     assert (found.replayed, found.cpu_ops, bool(found.unsure)) == (1, [], is_unsure)
+    assert bool(found.on_host) is on_host
 
 
 @pytest.mark.parametrize("analysed", [analyse, analyse_on_a_gpu])

@@ -144,17 +144,17 @@ def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFil
         if gone:
             analysis.replaced[row.op_id] = gone
             continue
-        found = analysis.cpu_ops
+        found, on_host = analysis.cpu_ops, ""
         if explanation is None:
             found = analysis.on_host
             on_cpu = None if unsure is None else unsure.of(str(row.type), record)
             explanation = explanations.on_host(record)
             why = "" if on_cpu is None else choices.why_unsure(on_cpu)
-            is_on_gpu = explanation is None
-            if why := why or _why_on_host(capture_file, row, record, is_on_gpu=is_on_gpu):
+            on_host = _why_on_host(capture_file, row, record)
+            if why := why or on_host:
                 analysis.unsure[row.op_id] = why
         if explanation is not None:
-            doubt = swapped.doubt(record.function)
+            doubt = on_host or swapped.doubt(record.function)
             doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
             explanation = doubted(choices.weighed(explanation), doubt)
             found.append(_cpu_op(row, record, explanation))
@@ -167,13 +167,7 @@ def _add_not_replayed(analysis: Analysis, run: Run, row: Any, record: OpRecord |
         analysis.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
 
 
-def _why_on_host(
-    capture_file: CaptureFile,
-    row: Any,  # noqa: ANN401 - a row of the op table
-    record: OpRecord,
-    *,
-    is_on_gpu: bool,
-) -> str:
+def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
     """Return why an op may be on the host that the placer puts on a GPU, or ""."""
     if record.signatures:
         return ""
@@ -181,7 +175,7 @@ def _why_on_host(
         return hidden
     is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
     may_be_pinned = is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
-    return _MAY_BE_PINNED if is_on_gpu and may_be_pinned else ""
+    return _MAY_BE_PINNED if may_be_pinned else ""
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
