@@ -8,7 +8,7 @@ from hypothesis import settings
 
 # A slow machine must not fail an example. `.ci/run` runs the properties again with `thorough`.
 settings.register_profile("quick", deadline=None, max_examples=15)
-settings.register_profile("thorough", deadline=None, max_examples=300)
+settings.register_profile("thorough", deadline=None, max_examples=100)
 settings.load_profile("quick")
 
 # A process inherits ignored signals (nohup, some CI systems) but no handlers: what a test starts

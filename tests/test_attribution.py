@@ -10,7 +10,6 @@ from tests.capture_files import Book
 from tests.causes.examples import Example, blocker, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.causes import all_causes
-from traceanalyzer.cpu_ops import Analysis
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
@@ -33,7 +32,7 @@ def scoped(op_id: str, number: int) -> CpuOp:
 
 def findings_of(*cpu_ops: CpuOp) -> dict[tuple[str, ...], Finding]:
     run = Example(title="", ops=({"name": "Exp", "type": "Exp"},)).run()
-    found, failed = attribute(Analysis(run=run, machine=None, cpu_ops=cpu_ops), all_causes())
+    found, failed = attribute(run, cpu_ops, all_causes())
     assert not failed
     return {finding.op_ids: finding for finding in found}
 
@@ -55,8 +54,8 @@ def test_findings_of_several_scopes_keep_their_ids_when_lines_move() -> None:
     assert findings_of(scoped("early", 6))["early",].id == before["early",].id
 
 
-def doubly_held(first: Blocker) -> Finding:
-    """What is said of an op that a scope keeps on the CPU too."""
+def with_two_blockers(first: Blocker) -> Finding:
+    """The finding of an op that a scope keeps on the CPU, too."""
     asks = blocker(
         "request", first.type, requested_device="/device:CPU:0", scope="/CPU:0", scope_frame=line(3)
     )
@@ -72,7 +71,7 @@ def doubly_held(first: Blocker) -> Finding:
 
 
 def test_what_several_things_hold_moves_when_all_are_changed_and_that_is_said() -> None:
-    found = doubly_held(blocker("attributes", "MatMul", attributes={"T": "int32"}))
+    found = with_two_blockers(blocker("attributes", "MatMul", attributes={"T": "int32"}))
 
     needed, *each = found.fixes
     assert "all of them" in needed.text
@@ -82,7 +81,7 @@ def test_what_several_things_hold_moves_when_all_are_changed_and_that_is_said() 
 
 
 def test_no_scope_is_to_be_left_by_an_op_that_has_no_gpu_kernel() -> None:
-    found = doubly_held(blocker("no_kernel", "Eig"))
+    found = with_two_blockers(blocker("no_kernel", "Eig"))
 
     assert not any("tf.device" in (fix.code or "") for fix in found.fixes)
 
@@ -135,7 +134,8 @@ def test_the_argument_that_names_the_device_is_what_to_change() -> None:
     ).run()
 
     (found,), _ = attribute(
-        Analysis(run=run, machine=None, cpu_ops=(cpu_op("Exp", explanation=explanation),)),
+        run,
+        [cpu_op("Exp", explanation=explanation)],
         all_causes(),
     )
 

@@ -25,7 +25,7 @@ from tests.captured import PROGRAMS, Capture, Outcome, Program, mask, run_captur
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.capture_file.files import read
 from traceanalyzer.health import trace_health
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.trace.files import read_host
@@ -261,7 +261,7 @@ def test_what_level_3_shows_of_types_is_what_attributes_tell(
             continue
         shown, told = seen[op_id].split(";"), record.input_types.split(";")
         assert len(shown) == len(told), (record.node, shown, told)
-        agrees = [s in {"", UNTOLD_TYPE, t} for s, t in zip(shown, told, strict=True)]
+        agrees = [s in {"", UNKNOWN_TYPE, t} for s, t in zip(shown, told, strict=True)]
         assert all(agrees), (record.node, shown, told)
         compared += 1
     assert compared >= 10 or program.name == "pure_eager_optimisation"

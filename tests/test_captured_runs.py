@@ -151,7 +151,6 @@ class TestReading:
         health = told(run)["sidecar_unreadable"]
         assert health.severity == "warning"
         assert said in health.message
-        assert "from the trace alone" in health.message
 
     def test_of_several_sessions_that_of_the_trace_counts(self, captured: Captured) -> None:
         made = Book()
@@ -175,9 +174,8 @@ class TestHealth:
 
         health = told(run)["unjoined"]
         assert health.severity == "warning"
-        assert "75.0% of the self time" in health.message
-        assert "25.0% is of eager ops" in health.message
-        assert "25.0% has a record but no line" in health.message
+        shares = ("covers 75.0%", "25.0% is of eager ops", "25.0% has a record but no line")
+        assert all(share in health.message for share in shares)
 
     def test_what_the_capture_noted(self, captured: Captured) -> None:
         notes = (
@@ -195,7 +193,7 @@ class TestHealth:
 
         health = told(run)["tracer_level_ignored"]
         assert health.severity == "warning"
-        assert "host tracer level 3, in force was 2" in health.message
+        assert "host tracer level 2 instead of 3" in health.message
 
 
 class TestTheReport:

@@ -1,4 +1,4 @@
-"""What ops cost and what mending them can gain, of traces written by hand."""
+"""What ops cost and what fixes can save, for traces written by hand."""
 
 from __future__ import annotations
 

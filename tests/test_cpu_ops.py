@@ -10,7 +10,9 @@ import pytest
 
 from tests.capture_files import Book, node
 from tests.causes.examples import Example
+from traceanalyzer.capture_file.document import SESSION, SessionConfig
 from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
+from traceanalyzer.placement.gpu_differences import differences
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:
@@ -59,6 +61,72 @@ def test_what_was_not_replayed_is_predicted_only_where_its_kernels_settle_it() -
     assert found is not None
     assert [s.type for s in found.cpu_ops] == ["Eig"]
     assert len(found.not_replayed) == len(made)
+
+
+@pytest.mark.parametrize("device_counts", [({"GPU": 0}, {}), ({}, {})])
+def test_an_op_of_two_sessions_may_have_no_gpu_in_one_of_them(
+    device_counts: tuple[dict[str, int], ...],
+) -> None:
+    book = Book()
+    book.function(SESSION, node("y", "Tanh", attributes=0))
+    configs = tuple(
+        SessionConfig(is_own=True, is_local=True, soft_placement=True, device_count=count)
+        for count in device_counts
+    )
+    capture_file = book.capture_file(
+        environment={"tensorflow": {"version": "2.21.0"}},
+        attributes=({"T": "float"},),
+        session_configs=configs,
+    )
+    run = Example(
+        title="",
+        ops=({"name": "y", "type": "Tanh", "role": "compute"},),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        capture_file=capture_file,
+        record=OpRecord(frame=None, requested_device=None, function=SESSION, node="y"),
+    ).run()
+
+    found = analyse_on_a_gpu(run)
+
+    assert found is not None
+    assert not found.cpu_ops
+    hides_gpu = {"GPU": 0} in device_counts
+    assert bool(found.unsure) is hides_gpu
+    assert any("device_count" in said for said in differences(capture_file)) is hides_gpu
+
+
+@pytest.mark.parametrize(
+    ("is_on", "op_type", "dtype", "is_unsure", "on_host"),
+    [
+        (True, "Relu", "float", True, False),
+        (True, "Relu", "double", False, False),
+        (False, "Relu", "float", False, False),
+        (True, "AddV2", "int32", True, True),  # computed on the host wherever it is
+        (False, "AddV2", "int32", False, True),
+    ],
+)
+def test_what_an_optimizer_may_move_to_the_host_is_not_surely_on_a_gpu(
+    op_type: str, dtype: str, *, is_on: bool, is_unsure: bool, on_host: bool
+) -> None:
+    book = Book()
+    book.function("unknown_graph", node("x", op_type, attributes=0))
+    run = Example(
+        title="",
+        ops=({"name": "x", "type": op_type, "role": "compute", "input_types": dtype},),
+        facts={"gpu_used": False, "gpu_witness": "", "accelerators": {}},
+        capture_file=book.capture_file(
+            environment={"tensorflow": {"version": "2.21.0"}},
+            devices={"optimizer_options": {"pin_to_host_optimization": is_on}},
+            attributes=({"T": dtype},),
+        ),
+        record=OpRecord(frame=None, requested_device=None, function="unknown_graph", node="x"),
+    ).run()
+
+    found = analyse_on_a_gpu(run)
+
+    assert found is not None
+    assert (found.replayed, found.cpu_ops, bool(found.unsure)) == (1, [], is_unsure)
+    assert bool(found.on_host) is on_host
 
 
 @pytest.mark.parametrize("analysed", [analyse, analyse_on_a_gpu])

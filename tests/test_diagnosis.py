@@ -37,13 +37,7 @@ def rule_of(
     check: Callable[[Run], Iterable[Finding]],
     not_applicable: Callable[[Run], str | None] = lambda _: None,
 ) -> Cause:
-    return Cause(
-        id=name,
-        title=name,
-        documentation="",
-        check=check,
-        not_applicable=not_applicable,
-    )
+    return Cause(name, name, "", check=check, not_applicable=not_applicable)
 
 
 def finding(cause: str, *op_ids: str, certainty: Certainty = "likely", scope: str = "") -> Finding:
@@ -88,13 +82,13 @@ class TestRules:
             message = "oh dear"
             raise KeyError(message)
 
-        def half_way(run: Run) -> Iterator[Finding]:
+        def after_one_finding(run: Run) -> Iterator[Finding]:
             yield finding("bad", "op0")
             fails(run)
 
         bad = {
             "check": rule_of("bad", fails),
-            "half way": rule_of("bad", half_way),
+            "half way": rule_of("bad", after_one_finding),
             "not_applicable": rule_of("bad", finds(finding("bad", "op0")), fails),
         }[where]
 
@@ -190,7 +184,7 @@ def test_a_program_that_hides_the_gpu_has_every_op_on_the_cpu_of_a_gpu_machine_t
 
 @pytest.mark.parametrize(
     ("manner", "words"),
-    [("unless_set", "not set already"), ("condition", "condition"), ("computed", "computed")],
+    [("unless_set", "not set already"), ("condition", "condition"), ("computed", "computes")],
 )
 def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
     manner: str, words: str
@@ -210,14 +204,16 @@ def test_a_line_that_may_hide_no_gpu_where_there_is_one_is_no_cause(
     (there,) = report.on_a_gpu.findings
     assert there.certainty in {"likely", "possible"}
     assert words in there.why
-    assert "on a machine with a GPU as on this one" not in there.why
+    assert "on every machine" not in there.why
 
 
 def test_a_replay_that_keeps_nothing_on_the_cpu_says_so_and_of_how_many_ops() -> None:
     capture_file = CaptureFile(tool="", host="h", complete=True, devices={})
     report = assemble(diagnose(captured(run_of({}, **_NO_GPU), capture_file, (None,))))
-    assert "nothing is known" in nothing_on_the_cpu(report)
+    assert "is unknown" in nothing_on_the_cpu(report)
 
     assert report.on_a_gpu is not None
     replayed = replace(report, on_a_gpu=replace(report.on_a_gpu, replayed=7, not_replayed=2))
-    assert "No op would stay on the CPU; 7 ops replayed, 2" in nothing_on_the_cpu(replayed)
+    assert "No op would stay on the CPU (7 ops replayed); 2 could not" in nothing_on_the_cpu(
+        replayed
+    )

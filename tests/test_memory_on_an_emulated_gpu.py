@@ -62,7 +62,7 @@ def test_the_handler_and_its_scope_are_certain(report: Report) -> None:
     shown = {(e.kind, getattr(e.where, "line", None)) for e in found.evidence}
     assert {("error", 12), ("handler", 13), ("requested_device", 14)} <= shown
     figures = [e.text for e in found.evidence if e.kind == "allocator"]
-    assert "68.7 GB were asked for of GPU_0_bfc" in figures
+    assert "68.7 GB were requested from GPU_0_bfc" in figures
     limit = ", of the 4.19 MB that TensorFlow may use on it"
     assert any(f.startswith("GPU:0 had ") and f.endswith(limit) for f in figures)
 
@@ -74,7 +74,7 @@ def test_a_table_that_does_not_fit_is_likely_there_for_that(report: Report) -> N
     assert found.modifiers == ("memory_pressure",)
     text = " ".join(e.text for e in found.evidence)
     assert "table is 5.12 MB, GPU:0 has 4.19 MB for TensorFlow" in text
-    assert "it does not fit, and likely" in text
+    assert "it does not fit, which is likely" in text
 
 
 def test_of_a_small_one_memory_is_ruled_out(report: Report) -> None:
@@ -89,4 +89,4 @@ def test_what_the_memory_did_is_answered(report: Report) -> None:
     (told,) = [b.answer for b in report.beliefs if b.id == "memory"]
 
     assert told.startswith("GPU memory peaked at ")
-    assert told.endswith("TensorFlow raises ResourceExhausted instead, here once.")
+    assert told.endswith("TensorFlow raises ResourceExhausted (here once).")

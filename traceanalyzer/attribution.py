@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from traceanalyzer.causes.knowledge.device_arguments import argument_note
-from traceanalyzer.causes.knowledge.pinned import memory_note
+from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Blocker as ReportedBlocker
 from traceanalyzer.model import Evidence, Fix
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from traceanalyzer.causes import Cause, CauseMatch, FindingText
-    from traceanalyzer.cpu_ops import Analysis, CpuOp
+    from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.model import Certainty
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
@@ -72,7 +72,9 @@ _Members: TypeAlias = "Sequence[tuple[CpuOp, list[_Matched]]]"
 _OfBlocker: TypeAlias = "Sequence[tuple[CpuOp, _Matched]]"  # ops that share one blocker
 
 
-def attribute(analysis: Analysis, causes: Sequence[Cause]) -> tuple[list[Finding], dict[str, str]]:
+def attribute(
+    run: Run, cpu_ops: Sequence[CpuOp], causes: Sequence[Cause]
+) -> tuple[list[Finding], dict[str, str]]:
     """Make findings from the blockers of ops.
 
     Each op is in at most one finding: that of its first blocker's cause. Ops with the same blockers
@@ -84,7 +86,7 @@ def attribute(analysis: Analysis, causes: Sequence[Cause]) -> tuple[list[Finding
     """
     failed: dict[str, str] = {}
     groups: dict[_Keys, list[tuple[CpuOp, list[_Matched]]]] = {}
-    for cpu_op in analysis.cpu_ops:
+    for cpu_op in cpu_ops:
         if cpu_op.explanation.contradiction:
             continue
         known: list[_Matched] = []
@@ -97,14 +99,14 @@ def attribute(analysis: Analysis, causes: Sequence[Cause]) -> tuple[list[Finding
             if known:
                 known, keys = _led(known)
                 groups.setdefault(keys, []).append((cpu_op, known))
-    dragged = _dragged_along(analysis)
+    dragged = _dragged_along(cpu_ops)
     scopes = _scopes(groups)
     findings = []
     for keys, members in groups.items():
         try:
             finding = _finding(scopes[keys], members, dragged)
-            finding = _with_memory(finding, analysis.run, members)
-            findings.append(_with_argument(finding, analysis.run, members))
+            finding = _with_memory(finding, run, members)
+            findings.append(_with_argument(finding, run, members))
         except Exception as error:  # noqa: BLE001 - a failing cause must not affect the others
             failed[keys[0].cause] = _log_failure(keys[0].cause, error)
     return [f for f in findings if f.cause not in failed], failed
@@ -158,11 +160,11 @@ def _log_failure(cause: str, error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _dragged_along(analysis: Analysis) -> dict[str, list[str]]:
+def _dragged_along(cpu_ops: Sequence[CpuOp]) -> dict[str, list[str]]:
     """Return the ops that each op drags along, by colocation or as its neighbors."""
-    op_of_node = {op.node: op.op_id for op in analysis.cpu_ops if op.node[1]}
+    op_of_node = {op.node: op.op_id for op in cpu_ops if op.node[1]}
     found: dict[str, list[str]] = {}
-    for cpu_op in analysis.cpu_ops:
+    for cpu_op in cpu_ops:
         for blocker in cpu_op.explanation.blockers:
             blocked = op_of_node.get((blocker.function, blocker.name))
             if blocker.link in {"class", "follows"} and blocked is not None:

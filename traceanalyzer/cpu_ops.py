@@ -19,15 +19,19 @@ from traceanalyzer.placement.explanations import (
 )
 from traceanalyzer.placement.failure import gpus_required
 from traceanalyzer.placement.free_choices import FreeChoices
-from traceanalyzer.placement.gpu_differences import doubt_on_a_gpu, gone_on_a_gpu
+from traceanalyzer.placement.gpu_differences import (
+    doubt_on_a_gpu,
+    gone_on_a_gpu,
+    hidden_in_a_session,
+)
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.placement.swapped_functions import SwappedFunctions
 from traceanalyzer.tables.functions import TF_DATA
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.placement.devices import Machine
@@ -59,156 +63,119 @@ class CpuOp:
     is_eager: bool = False  #: whether it ran eagerly
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)
 class Analysis:
-    """The ops of a run on the CPU, and what keeps them from a GPU.
+    """The ops of a run that are on the CPU, or would be on an assumed machine, in table order."""
 
-    Attributes:
-        subjects: The ops, in the order of the op table.
-    """
-
-    run: Run
-    machine: Machine | None  #: the machine that was assumed, or None for the run's own
-    cpu_ops: tuple[CpuOp, ...]
+    machine: Machine | None = None  #: the assumed machine, or None for the run's own
+    cpu_ops: list[CpuOp] = field(default_factory=list)
     #: Op ids of the input pipeline that are not on the CPU of that machine.
-    off_the_cpu: frozenset[str] = frozenset()
-    #: Where a machine is assumed, ops that it has on a GPU and computes on the host.
-    on_host: tuple[CpuOp, ...] = ()
-    replayed: int = 0  #: how many ops were replayed on the machine that was assumed
-    #: Op ids of those that could not be, as nothing was recorded of their nodes. Where the kernel
-    #: registry settles that such an op is on the CPU, it is in `subjects`.
-    not_replayed: frozenset[str] = frozenset()
+    off_the_cpu: set[str] = field(default_factory=set)
+    #: Ops that the assumed machine has on a GPU and computes on the host.
+    on_host: list[CpuOp] = field(default_factory=list)
+    replayed: int = 0  #: how many ops were replayed on the assumed machine
+    #: Op ids of those that could not be, as their nodes were not recorded. If the kernel registry
+    #: settles that such an op is on the CPU, it is in `cpu_ops`.
+    not_replayed: set[str] = field(default_factory=set)
     #: Ops that the program would not have on it, by id, with what it does instead.
-    replaced: Mapping[str, str] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
     #: Ops that are expected on a GPU and may be on the CPU, by id, with the reason.
-    unsure: Mapping[str, str] = field(default_factory=dict)
+    unsure: dict[str, str] = field(default_factory=dict)
     #: What grappler would run instead of functions of the program, a sentence each.
-    swapped: tuple[str, ...] = ()
+    swapped: dict[str, None] = field(default_factory=dict)
 
 
 _MAY_BE_PINNED: Final = f"{OPTION} is on, and moves ops with small tensors to the host"
 _NOT_REPLAYED: Final = "its node is not among those that were recorded, so it was not replayed"
-# What was found of the runs that are still in use.
-_FOUND: WeakKeyDictionary[Run, tuple[CpuOp, ...]] = WeakKeyDictionary()
-# The fields of an analysis but for the run, which would keep itself in use.
-_ON_A_GPU: WeakKeyDictionary[Run, dict[str, Any] | None] = WeakKeyDictionary()
+# Of the runs that are still in use: several causes need the same analysis.
+_FOUND: WeakKeyDictionary[Run, Analysis] = WeakKeyDictionary()
+_ON_A_GPU: WeakKeyDictionary[Run, Analysis | None] = WeakKeyDictionary()
 
 
 def analyse(run: Run) -> Analysis:
-    """Find what keeps the ops of a run from its GPU; nothing where it had none.
-
-    The result is kept: causes ask for it too.
-    """
-    cpu_ops = _FOUND.get(run)
-    if cpu_ops is None:
+    """Find what keeps the ops of a run off its GPU; nothing if it had none."""
+    if run not in _FOUND:
         hosts = run.hosts if run.gpu_used else ()
-        cpu_ops = _FOUND[run] = tuple(s for host in hosts for s in _on_cpu(run, host))
-    return Analysis(run=run, machine=None, cpu_ops=cpu_ops)
+        _FOUND[run] = Analysis(cpu_ops=[op for host in hosts for op in _on_cpu(run, host)])
+    return _FOUND[run]
 
 
 def analyse_on_a_gpu(run: Run) -> Analysis | None:
-    """Find what would keep the ops of a run from GPUs that its machine did not have.
+    """Find what would keep the ops of a run off GPUs that its machine did not have.
 
-    One GPU is assumed, or as many as a program needs that failed for want of one.
+    One GPU is assumed, or as many as a program needs that failed without them.
 
     Returns:
-        None where it had one, or nothing was captured beside the trace.
+        None if it had one, or nothing was captured beside the trace.
     """
     if run not in _ON_A_GPU:
-        required = [gpus_required(h.capture_file) for h in run.hosts if h.capture_file is not None]
+        captured = [host for host in run.hosts if host.capture_file is not None]
+        required = [gpus_required(h.capture_file) for h in captured if h.capture_file is not None]
         gpus = max([1, *required])
-        _ON_A_GPU[run] = None if run.gpu_used else _replayed_on_a_gpu(run, gpus)
-    found = _ON_A_GPU[run]
-    return None if found is None else Analysis(run=run, **found)
+        found = None if run.gpu_used or not captured else Analysis()
+        for host in captured if found is not None else ():
+            if found is not None and host.capture_file is not None:
+                found.machine = with_gpus(machine_of(host.capture_file), gpus)
+                _add_host(found, run, host, host.capture_file)
+        _ON_A_GPU[run] = found
+    return _ON_A_GPU[run]
 
 
-@dataclass
-class _Replayed:
-    """The fields of an analysis of a machine that is assumed, while hosts are added."""
-
-    cpu_ops: list[CpuOp] = field(default_factory=list)
-    off_the_cpu: list[str] = field(default_factory=list)
-    on_host: list[CpuOp] = field(default_factory=list)
-    replaced: dict[str, str] = field(default_factory=dict)
-    swapped: list[str] = field(default_factory=list)
-    replayed: int = 0
-    not_replayed: list[str] = field(default_factory=list)
-    unsure: dict[str, str] = field(default_factory=dict)
-
-    def add(
-        self, host: Host, capture_file: CaptureFile, machine: Machine, version: str | None
-    ) -> None:
-        """Sort the ops of a host by where they would be."""
-        explanations, choices = (
-            ReplayedExplanations(capture_file, machine),
-            FreeChoices(capture_file),
-        )
-        unsure = None
-        if choices.is_any_unsure:
-            unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
-        swapped = SwappedFunctions(capture_file, explanations.program)
-        self.swapped += swapped.sentences()
-        self.off_the_cpu += _off_the_cpu(host, capture_file, explanations.program)
-        for row, record in _rows(host):
-            if row.role != Role.COMPUTE:
-                continue
-            explanation = None if record is None else explanations.of(str(row.type), record)
-            if record is None or (explanation is not None and explanation.basis == "none"):
-                self._add_by_registry(row, record, version)
-                continue
-            self.replayed += 1
-            gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
-            if gone:
-                self.replaced[row.op_id] = gone
-                continue
-            found = self.cpu_ops if explanation is not None else self.on_host
-            if explanation is None and unsure is not None:
-                on_cpu = unsure.of(str(row.type), record)
-                if on_cpu is not None:
-                    self.unsure[row.op_id] = choices.why_unsure(on_cpu)
-            explanation = explanation or explanations.on_host(record)
-            if explanation is None and _may_be_pinned(capture_file, row, record):
-                self.unsure.setdefault(row.op_id, _MAY_BE_PINNED)
-            if explanation is not None:
-                doubt = swapped.doubt(record.function)
-                doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
-                explanation = doubted(choices.weighed(explanation), doubt)
-                found.append(_cpu_op(row, record, explanation))
-
-    def _add_by_registry(self, row: Any, record: OpRecord | None, version: str | None) -> None:  # noqa: ANN401
-        self.not_replayed.append(row.op_id)
-        explanation = explanation_by_registry(str(row.type), _types(row.input_types), version)
-        if explanation.blockers:
-            self.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+def _add_host(analysis: Analysis, run: Run, host: Host, capture_file: CaptureFile) -> None:
+    """Sort the ops of a host by where they would be on the assumed machine."""
+    machine = analysis.machine
+    explanations = ReplayedExplanations(capture_file, machine)
+    choices = FreeChoices(capture_file)
+    unsure = None
+    if choices.is_any_unsure:
+        unsure = ReplayedExplanations(capture_file, machine, unsure_as_recorded=True)
+    swapped = SwappedFunctions(capture_file, explanations.program)
+    analysis.swapped |= dict.fromkeys(swapped.sentences())
+    analysis.off_the_cpu.update(_off_the_cpu(host, capture_file, explanations.program))
+    for row, record in _rows(host):
+        if row.role != Role.COMPUTE:
+            continue
+        explanation = None if record is None else explanations.of(str(row.type), record)
+        if record is None or (explanation is not None and explanation.basis == "none"):
+            _add_not_replayed(analysis, run, row, record)
+            continue
+        analysis.replayed += 1
+        gone = swapped.gone(record.function) or gone_on_a_gpu(capture_file, record.node)
+        if gone:
+            analysis.replaced[row.op_id] = gone
+            continue
+        found, on_host = analysis.cpu_ops, ""
+        if explanation is None:
+            found = analysis.on_host
+            on_cpu = None if unsure is None else unsure.of(str(row.type), record)
+            explanation = explanations.on_host(record)
+            why = "" if on_cpu is None else choices.why_unsure(on_cpu)
+            on_host = _why_on_host(capture_file, row, record)
+            if why := why or on_host:
+                analysis.unsure[row.op_id] = why
+        if explanation is not None:
+            doubt = on_host or swapped.doubt(record.function)
+            doubt = doubt or doubt_on_a_gpu(capture_file, record.function, record.node)
+            explanation = doubted(choices.weighed(explanation), doubt)
+            found.append(_cpu_op(row, record, explanation))
 
 
-def _may_be_pinned(capture_file: CaptureFile, row: Any, record: OpRecord) -> bool:  # noqa: ANN401
-    """Return whether an optimizer that is on may move a node from a GPU to the host."""
+def _add_not_replayed(analysis: Analysis, run: Run, row: Any, record: OpRecord | None) -> None:  # noqa: ANN401
+    analysis.not_replayed.add(row.op_id)
+    explanation = _by_registry(run, row)
+    if explanation.blockers:
+        analysis.cpu_ops.append(_cpu_op(row, record, doubted(explanation, _NOT_REPLAYED)))
+
+
+def _why_on_host(capture_file: CaptureFile, row: Any, record: OpRecord) -> str:  # noqa: ANN401
+    """Return why an op may be on the host that the placer puts on a GPU, or ""."""
     if record.signatures:
-        return False
+        return ""
+    if hidden := hidden_in_a_session(capture_file, record.function):
+        return hidden
     is_on = pinned_by(capture_file, is_of_session=is_session(record.function)) is not None
-    return is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
-
-
-def _replayed_on_a_gpu(run: Run, gpus: int) -> dict[str, Any] | None:
-    found = _Replayed()
-    machine: Machine | None = None
-    version = None if run.version is None else run.version.value
-    for host in run.hosts:
-        if host.capture_file is not None:
-            machine = with_gpus(machine_of(host.capture_file), gpus)
-            found.add(host, host.capture_file, machine, version)
-    if machine is None:
-        return None
-    return {
-        **vars(found),
-        "machine": machine,
-        "cpu_ops": tuple(found.cpu_ops),
-        "off_the_cpu": frozenset(found.off_the_cpu),
-        "on_host": tuple(found.on_host),
-        "not_replayed": frozenset(found.not_replayed),
-        "swapped": tuple(dict.fromkeys(found.swapped)),
-    }
+    may_be_pinned = is_on and set(_types(row.input_types) or ()) <= MOVED_IF_SMALL
+    return _MAY_BE_PINNED if may_be_pinned else ""
 
 
 def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacement) -> Iterator[str]:
@@ -226,7 +193,6 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
 
 def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
     replayed = None if host.capture_file is None else ReplayedExplanations(host.capture_file)
-    version = None if run.version is None else run.version.value
     for row, record in _rows(host):
         if row.placement != "cpu" or row.role != Role.COMPUTE:
             continue
@@ -237,8 +203,13 @@ def _on_cpu(run: Run, host: Host) -> Iterator[CpuOp]:
                 contradiction="a replay of its placement does not put it on the CPU",
             )
         if explanation is None or (explanation.basis == "none" and not explanation.contradiction):
-            explanation = explanation_by_registry(str(row.type), _types(row.input_types), version)
+            explanation = _by_registry(run, row)
         yield _cpu_op(row, record, explanation)
+
+
+def _by_registry(run: Run, row: Any) -> PlacementExplanation:  # noqa: ANN401 - a row of the op table
+    version = None if run.version is None else run.version.value
+    return explanation_by_registry(str(row.type), _types(row.input_types), version)
 
 
 def _rows(host: Host) -> Iterator[tuple[Any, OpRecord | None]]:
@@ -251,7 +222,7 @@ def _types(text: object) -> list[str] | None:
     if not isinstance(text, str):
         return None
     types = text.split(";") if text else []
-    return None if UNTOLD_TYPE in types else types
+    return None if UNKNOWN_TYPE in types else types
 
 
 def _cpu_op(

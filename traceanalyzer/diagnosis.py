@@ -77,7 +77,7 @@ class OnAGpu:
         gpus = sum(parse_device(device).type == GPU for device in self.machine.devices)
         hidden = " without the code that hides the GPU" if self.hides_gpus else ""
         machine = f"a machine with {counted(gpus, 'GPU')}"
-        return f"the same program{hidden}, on {machine} with enough memory"
+        return f"the same program{hidden}, on {machine} and enough memory"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -127,8 +127,8 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
         findings += found
     named = {op_id for finding in findings for op_id in finding.op_ids}
     analysis = analyse(run)
-    rest = replace(analysis, cpu_ops=tuple(op for op in analysis.cpu_ops if op.op_id not in named))
-    attributed, failed = attribute(rest, applied)
+    rest = [op for op in analysis.cpu_ops if op.op_id not in named]
+    attributed, failed = attribute(run, rest, applied)
     rare = _rare(run)
     findings += (_without_harm(finding, rare) for finding in attributed)
     findings = [_redirected(finding, run) for finding in findings]
@@ -176,7 +176,7 @@ def _on_a_gpu(
     if analysis is None or analysis.machine is None:
         return None
     every = (*analysis.cpu_ops, *analysis.on_host)
-    findings, _ = attribute(replace(analysis, cpu_ops=every), causes)
+    findings, _ = attribute(run, every, causes)
     explained = {op_id for finding in findings for op_id in finding.op_ids}
     capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
     hidden = hidden_there(tuple(cpu_ops(run)["op_id"]), capture_files)
@@ -190,7 +190,7 @@ def _on_a_gpu(
         machine=analysis.machine,
         findings=ordered,
         replayed=analysis.replayed,
-        not_replayed=analysis.not_replayed,
+        not_replayed=frozenset(analysis.not_replayed),
         hides_gpus=hides_gpus,
         unexplained=tuple(op.op_id for op in analysis.cpu_ops if op.op_id not in explained),
         program_differs=tuple(dict.fromkeys((*differs, *analysis.swapped))),

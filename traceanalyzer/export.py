@@ -27,11 +27,11 @@ def write_tables(run: Run, folder: Path, *, with_events: bool = False) -> Path:
 
     Args:
         run: The run.
-        folder: Where its folder is made; made itself if need be.
-        with_events: Whether to write every event too, as Parquet.
+        folder: Where the run's folder is created; it is created itself if it does not exist.
+        with_events: Whether to write every event, too, as Parquet.
 
     Returns:
-        The run's folder; what stood there under the same names is replaced.
+        The run's folder. Existing files of the same names are replaced.
 
     Raises:
         OSError: They cannot be written; the error names the run's folder.
@@ -62,7 +62,7 @@ def _write_all(run: Run, target: Path, *, with_events: bool) -> None:
 
 
 def _folder_name(run_name: str) -> str:
-    """Return a name that is safe as a folder's, and no other run's: `train/a` gives `train%2Fa`."""
+    """Return a safe folder name that no other run has: `train/a` gives `train%2Fa`."""
     quoted = quote(run_name, safe=" ")
     return quoted if quoted.strip(". ") else f"run{quoted}"
 
@@ -85,7 +85,7 @@ def _map_columns(
 
 
 def _as_text_where_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give a column without a value the type it has elsewhere: only text is ever unknown so."""
+    """Give a column without any value the type text, as only text columns are ever so."""
     if pa.types.is_null(column.type):
         return column.cast(pa.string())
     if pa.types.is_dictionary(column.type) and pa.types.is_null(column.type.value_type):

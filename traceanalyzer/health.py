@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.recorded_part import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
@@ -11,7 +12,7 @@ from traceanalyzer.model import Health
 from traceanalyzer.placement.failure import failure
 from traceanalyzer.placement.keras_models import what_keras_compiled, without_cudnn
 from traceanalyzer.tables.step_kinds import eager_loop
-from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.timeline.phase import Phase
 from traceanalyzer.trace.clock import LONGEST_PS
 
@@ -23,196 +24,164 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.joined import OpRecord
     from traceanalyzer.tables.tracer import TracerFacts
 
-
-_OP_LEVEL, _EVERY_OP_LEVEL = 2, 3
+_SEVERITIES: Final = ("error", "warning", "info")
+_OP_LEVEL: Final = 2
 _MANY, _LONG = 20, 2000
-_LONGEST_HOURS = 24  # no profile is a day long
-_NEARLY_ALL = 0.99  # joined with the capture file: what is left is not worth a warning
-_SHOWN = 0.0005  # a share that is not rounded to 0.0 %
+_LONGEST_HOURS: Final = 24  # no profile is a day long
+_PS_PER_HOUR: Final = 3.6e15
+_NEARLY_ALL: Final = 0.99  # covered by the capture file: the rest is not worth a warning
+_SHOWN: Final = 0.0005  # a share that is not rounded to 0.0 %
+_MARK_STEPS: Final = (
+    "to mark a step, wrap it in tf.profiler.experimental.Trace('train', step_num=i, _r=1)"
+)
+_CAPTURE: Final = "`traceanalyzer capture script.py`"
 
 
 def trace_health(run: Run) -> tuple[Health, ...]:
-    """Return what limits the traces of a run, the gravest first."""
-    order = ("error", "warning", "info")
-    found = [*_of_run(run), *(h for host in run.hosts for h in _of_host(host))]
-    return tuple(sorted(found, key=lambda h: order.index(h.severity)))
+    """Return what limits the traces of a run, the most severe first."""
+    found = [*_of_run(run), *_placements(run)]
+    for host in run.hosts:
+        of_host = [*_of_file(host), *_tracers(host), *_devices(host), *_capture(host)]
+        found += [replace(h, message=f"{host.name}: {h.message}") for h in of_host]
+    return tuple(sorted(found, key=lambda h: _SEVERITIES.index(h.severity)))
+
+
+def _error(health_id: str, message: str) -> Health:
+    return Health(id=health_id, severity="error", message=message)
+
+
+def _warning(health_id: str, message: str) -> Health:
+    return Health(id=health_id, severity="warning", message=message)
+
+
+def _info(health_id: str, message: str) -> Health:
+    return Health(id=health_id, severity="info", message=message)
 
 
 def _of_run(run: Run) -> Iterator[Health]:
-    for unread in run.failures:
-        if unread.is_duplicate:
-            yield Health(
-                id="duplicate_host", severity="warning", message=f"{unread.host}: {unread.reason}"
-            )
+    for left_out in run.failures:
+        if left_out.is_duplicate:
+            yield _warning("duplicate_host", f"{left_out.host}: {left_out.reason}")
         else:
-            yield Health(
-                id="unreadable_host",
-                severity="error",
-                message=f"the trace of {unread.host} could not be read: {unread.reason}",
+            yield _error(
+                "unreadable_host",
+                f"{left_out.host}: the trace could not be read: {left_out.reason}",
             )
     if run.other_runs:
-        yield Health(
-            id="other_runs",
-            severity="info",
-            message=f"this is the run {run.name}; also there: {listed(run.other_runs)}",
-        )
+        others = listed(run.other_runs)
+        yield _info("other_runs", f"this is the run {run.name}; `--run` selects another: {others}")
     if run.steps.empty and not run.ops.empty:
-        yield Health(
-            id="steps_missing",
-            severity="warning",
-            message=(
-                "nothing in the trace marks steps, so there are no figures per step; "
-                "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
-            ),
+        yield _warning(
+            "steps_missing",
+            f"the trace marks no steps, so there are no figures per step; {_MARK_STEPS}",
         )
     elif len(run.steps) and run.steps["is_inferred"].all():
-        yield Health(
-            id="steps_inferred",
-            severity="info",
-            message=(
-                "nothing in the trace marks steps; they are inferred from what it repeats; "
-                "tf.profiler.experimental.Trace('train', step_num=i, _r=1) around a step marks it"
-            ),
+        yield _info(
+            "steps_inferred",
+            f"the trace marks no steps, so they are inferred from what repeats; {_MARK_STEPS}",
         )
     loop = eager_loop(run.ops, run.steps)
     if loop is not None:
         place = f" ({loop.place})" if loop.place else ""
-        yield Health(
-            id="eager_loop",
-            severity="info",
-            message=(
-                f"each step runs {counted(loop.ops, 'op')} one by one from Python{place} and takes "
-                f"{duration_text(loop.step_ps)}; in a function decorated with @tf.function, "
-                "TensorFlow runs a step as one graph, without Python between its ops; that saves "
-                "time, but rarely changes the device of an op"
-            ),
+        yield _info(
+            "eager_loop",
+            f"each step runs {counted(loop.ops, 'op')} one by one from Python{place} and takes "
+            f"{duration_text(loop.step_ps)}; in a function decorated with @tf.function, TensorFlow "
+            "runs a step as one graph, which saves the time of Python between the ops, but rarely "
+            "changes the device of an op",
         )
     if run.version is None:
-        yield Health(
-            id="tf_version_unknown",
-            severity="info",
-            message=(
-                "the version of TensorFlow is not known: no event file with a graph lies beside "
-                "the profile"
-            ),
+        yield _info(
+            "tf_version_unknown",
+            "the version of TensorFlow is unknown, as no event file with a graph is beside the "
+            f"profile; {_CAPTURE} records it",
         )
-    yield from _placements(run)
 
 
 def _placements(run: Run) -> Iterator[Health]:
     ops = run.ops
     unknown = ops[(ops["placement"] == "unknown") & (ops["role"] == Role.COMPUTE)]
     if len(unknown):
-        took = duration_text(int(unknown["host_self_ps"].sum()))
-        waited_ps = _waited_for_unplaced_ps(run)
-        waited = f"; devices waited {duration_text(waited_ps)} for them, which is counted apart"
-        yield Health(
-            id="placement_unknown",
-            severity="warning",
-            message=(
-                f"for {counted(len(unknown), 'op')} ({took} on host threads) the trace "
-                "does not tell where they ran; they are not counted as CPU-placed"
-                + (waited if waited_ps else "")
-            ),
+        self_time = duration_text(int(unknown["host_self_ps"].sum()))
+        waited_ps = _wait_for_unplaced_ps(run)
+        waited = f"; devices waited {duration_text(waited_ps)} for them, counted separately"
+        yield _warning(
+            "placement_unknown",
+            f"the trace does not show where {counted(len(unknown), 'op')} ran ({self_time} on host "
+            "threads), so they are not counted as CPU ops" + (waited if waited_ps else ""),
         )
     kernels = run.kernels
     total_ps = int(kernels["duration_ps"].sum())
     linked_ps = int(kernels.loc[kernels["op_id"].notna(), "duration_ps"].sum())
     if 0 <= linked_ps < total_ps:
-        yield Health(
-            id="unlinked_kernels",
-            severity="info",
-            message=(
-                f"{1 - linked_ps / total_ps:.1%} of kernel time belongs to kernels that name no op "
-                "and were launched outside of any"
-            ),
+        yield _info(
+            "unlinked_kernels",
+            f"{1 - linked_ps / total_ps:.1%} of kernel time is attributed to no op: these kernels "
+            "name none and were launched outside of any",
         )
 
 
-def _waited_for_unplaced_ps(run: Run) -> float:
+def _wait_for_unplaced_ps(run: Run) -> float:
     """Return how long devices waited for ops of unknown placement, the mean over devices."""
     every = [device.parts for host in run.hosts for device in host.timeline.devices]
     waited = [int(p.duration_ps[p.phase == Phase.UNPLACED].sum()) for p in every]
     return sum(waited) / len(waited) if waited else 0.0
 
 
-def _of_host(host: Host) -> Iterator[Health]:
-    said = f"{host.name}: the profiler reported: "
+def _of_file(host: Host) -> Iterator[Health]:
     for text in _first(host.errors):
-        yield Health(id="xspace_error", severity="error", message=said + text)
+        yield _error("xspace_error", f"the profiler reported: {text}")
     for text in _first(host.warnings):
-        yield Health(id="xspace_warning", severity="warning", message=said + text)
+        yield _warning("xspace_warning", f"the profiler reported: {text}")
     if host.damage is not None:
-        yield Health(
-            id="damaged",
-            severity="error",
-            message=(
-                f"{host.name}: the file is damaged in {counted(host.damage.places, 'place')}; "
-                f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
-                f"{counted(host.damage.events_kept, 'event')} could"
-            ),
+        yield _error(
+            "damaged",
+            f"the file is damaged in {counted(host.damage.places, 'place')}: "
+            f"{counted(host.damage.bytes_lost, 'byte')} could not be read, "
+            f"{counted(host.damage.events_kept, 'event')} could; record again for a complete trace",
         )
     if host.impossible_events:
-        yield Health(
-            id="impossible_times",
-            severity="error",
-            message=(
-                f"{host.name}: {counted(host.impossible_events, 'event')} left out of all figures: "
-                f"negative durations, or times more than {LONGEST_PS / 3.6e15:.0f} hours away "
-                "from the rest of the trace. The file is damaged or its writer has a bug; "
-                "record again"
-            ),
+        yield _error(
+            "impossible_times",
+            f"{counted(host.impossible_events, 'event')} left out, as their durations are negative "
+            f"or their times more than {LONGEST_PS / _PS_PER_HOUR:.0f} hours away from the rest of "
+            "the trace; the file is damaged or its writer has a bug, so record again",
         )
     unnamed = [(host.unnamed_events, "event"), (host.unnamed_stats, "stat")]
-    lacking = " and ".join(counted(number, what) for number, what in unnamed if number)
+    lacking = " and ".join(counted(number, noun) for number, noun in unnamed if number)
     if lacking:
-        yield Health(
-            id="unknown_metadata",
-            severity="warning",
-            message=(
-                f"{host.name}: {lacking} without a name in the file. Kernels without a name belong "
-                "to no op, and host events and stats without one are ignored, so figures of ops "
-                "can be too low"
-            ),
+        yield _warning(
+            "unknown_metadata",
+            f"{lacking} without a name in the file, so figures of ops can be too low: kernels "
+            "without a name belong to no op, and host events and stats without one are ignored",
         )
-    hours = (host.end_ps - host.start_ps) / 3.6e15
+    hours = (host.end_ps - host.start_ps) / _PS_PER_HOUR
     if hours > _LONGEST_HOURS:
-        yield Health(
-            id="implausible_times",
-            severity="warning",
-            message=(
-                f"{host.name}: by its events the trace spans {hours:,.0f} hours: their "
-                "times are damaged, or a clock was set; believe no duration"
-            ),
+        yield _warning(
+            "implausible_times",
+            f"by its events the trace spans {hours:,.0f} hours, so its times are damaged or a "
+            "clock was set meanwhile; do not trust any duration",
         )
     shifted = {d: ps for d, ps in host.timeline.shifts_ps.items() if ps}
     if shifted:
-        later = [f"of {device} as {duration_text(ps)} later" for device, ps in shifted.items()]
-        yield Health(
-            id="clock_skew",
-            severity="info",
-            message=(
-                f"{host.name}: by the trace's clocks devices began work before it was launched; "
-                f"times count {listed(later)}"
-            ),
+        later = [f"{device} by {duration_text(ps)}" for device, ps in shifted.items()]
+        yield _info(
+            "clock_skew",
+            "the clocks of devices are early: work begins before its launch; their times are moved "
+            f"later: {listed(later)}",
         )
     if host.file is not None and host.file.note:
-        yield Health(id="file_note", severity="warning", message=f"{host.name}: {host.file.note}")
+        yield _warning("file_note", host.file.note)
     if host.format != "xplane":
-        yield Health(
-            id="reduced_format",
-            severity="warning",
-            message=(
-                f"{host.name}: read from {host.format}, which lacks allocations, launch details "
-                "and everything else without a duration; figures can be lower than they were"
-            ),
+        yield _warning(
+            "reduced_format",
+            f"read from {host.format}, which lacks allocations, launch details and all events "
+            "without a duration, so figures can be too low; an .xplane.pb file has everything",
         )
-    yield from _tracers(host)
-    yield from _capture(host)
 
 
 def _first(texts: tuple[str, ...]) -> list[str]:
-    """Return the distinct texts, each once; of very many or very long ones only the beginning."""
+    """Return the distinct texts; of very many or very long ones only the beginning."""
     distinct = list(dict.fromkeys(texts))
     shown = [text if len(text) <= _LONG else f"{text[:_LONG]} ..." for text in distinct[:_MANY]]
     if len(distinct) > _MANY:
@@ -220,126 +189,87 @@ def _first(texts: tuple[str, ...]) -> list[str]:
     return shown
 
 
-def _ran_nothing(facts: TracerFacts) -> bool:
-    """Return whether a trace holds no events although host threads were recorded."""
-    is_known = facts.host_level_source != "assumed" and facts.host_level >= _OP_LEVEL
-    has_events = facts.has_host_plane or any(facts.accelerators.values())
-    return is_known and not has_events
-
-
 def _tracers(host: Host) -> Iterator[Health]:
     facts = host.tables.facts
     if facts.unread_planes:
-        yield Health(
-            id="planes_left_out",
-            severity="warning",
-            message=f"{host.name}: not read, as no table has a place for it: "
-            + listed(facts.unread_planes),
+        yield _warning(
+            "planes_left_out", f"not analyzed, as no table covers it: {listed(facts.unread_planes)}"
         )
-    if _ran_nothing(facts):
-        yield Health(
-            id="no_host_events",
-            severity="info",
-            message=f"{host.name}: no op ran while the trace was recorded",
-        )
-    elif not facts.has_host_plane:
-        yield Health(
-            id="no_host_plane",
-            severity="warning",
-            message=f"{host.name}: host threads were not recorded, so no CPU op can be seen",
-        )
-    elif facts.host_level < _OP_LEVEL:
-        yield Health(
-            id="tracer_level",
-            severity="warning",
-            message=(
-                f"{host.name}: host tracer level {facts.host_level} ({facts.host_level_source}) "
-                "records no ops, so no CPU op can be seen; `traceanalyzer capture script.py` "
-                "records at a level that does"
-            ),
-        )
-    elif facts.host_level >= _EVERY_OP_LEVEL:
-        yield Health(
-            id="tracer_level",
-            severity="info",
-            message=(
-                f"{host.name}: host tracer level {facts.host_level} ({facts.host_level_source}): "
-                "ops on any device leave host events, so one without a kernel need not have run "
-                "on the CPU"
-            ),
-        )
-    else:
-        assumed = facts.host_level_source == "assumed"
-        yield Health(
-            id="tracer_level",
-            severity="info",
-            message=(
-                f"{host.name}: host tracer level {facts.host_level}"
-                + (", as nothing shows another" if assumed else f" ({facts.host_level_source})")
-                + ": cheap ops on the CPU leave no event, so counts are lower bounds, and "
-                + (
-                    "the trace holds no dtypes"
-                    if host.capture_file is None
-                    else "the trace holds no shapes; dtypes are those that the capture recorded"
-                )
-            ),
-        )
+    yield _host_tracer(facts, has_capture_file=host.capture_file is not None)
     if facts.handed_over:
-        named = facts.handed_over_is_named
-        yield Health(
-            id="eager_ops_handed_over",
-            severity="warning",
-            message=(
-                f"{host.name}: eager ops ran asynchronously, on a thread of TensorFlow's own"
-                + ("" if named else " whose events name none")
-                + f": {counted(facts.handed_over, 'time')} the program handed one over, and "
-                + (
-                    "such an op is seen twice, handed over and run; its host time is that of both"
-                    if named
-                    else "the op's host time is that of handing it over, and of waiting there"
-                )
-                + "; tf.config.experimental.set_synchronous_execution(True) shows what each takes"
-            ),
+        yield _warning(
+            "eager_ops_handed_over",
+            f"TensorFlow ran {counted(facts.handed_over, 'eager op')} asynchronously, so "
+            + (
+                "these ops are seen twice, handed over and run, and their host time is the sum"
+                if facts.handed_over_is_named
+                else "their host time is that of handing them over and of waiting there"
+            )
+            + "; tf.config.experimental.set_synchronous_execution(True) shows how long each takes",
         )
-    options = facts.options
-    if options is not None and options.device_tracer_level == 0:
-        yield Health(
-            id="device_tracer_off",
-            severity="warning",
-            message=f"{host.name}: the device tracer was off: GPU work is not in the trace",
+    if facts.options is not None and facts.options.device_tracer_level == 0:
+        yield _warning(
+            "device_tracer_off",
+            "the device tracer was off, so GPU work is not in the trace; record again with "
+            "device_tracer_level=1",
         )
-    yield from _devices(host)
+
+
+def _host_tracer(facts: TracerFacts, *, has_capture_file: bool) -> Health:
+    level, is_assumed = facts.host_level, facts.host_level_source == "assumed"
+    has_events = facts.has_host_plane or any(facts.accelerators.values())
+    if not has_events and level >= _OP_LEVEL and not is_assumed:
+        return _info("no_host_events", "no op ran while the trace was recorded")
+    if not facts.has_host_plane:
+        return _warning(
+            "no_host_plane",
+            f"host threads were not recorded, so CPU ops are missing; {_CAPTURE} records them",
+        )
+    known = "assumed, as nothing shows another" if is_assumed else facts.host_level_source
+    tracer = f"host tracer level {level} ({known})"
+    if level < _OP_LEVEL:
+        return _warning(
+            "tracer_level",
+            f"{tracer} records no ops, so CPU ops are missing; {_CAPTURE} records them",
+        )
+    if level >= EVERY_OP_LEVEL:
+        return _info(
+            "tracer_level",
+            f"{tracer} records ops on any device, so an op without a kernel need not have run on "
+            "the CPU",
+        )
+    types = (
+        "the trace has no shapes; dtypes are those that the capture recorded"
+        if has_capture_file
+        else "the trace has no dtypes"
+    )
+    return _info(
+        "tracer_level",
+        f"{tracer} leaves out cheap ops on the CPU, so counts are lower bounds, and {types}",
+    )
 
 
 def _devices(host: Host) -> Iterator[Health]:
     facts = host.tables.facts
     idle = [name for name, events in facts.accelerators.items() if not events]
     if facts.pluggable_used:
-        yield Health(
-            id="pluggable_device",
-            severity="warning",
-            message=(
-                f"{host.name}: a pluggable device (such as Metal) was used; its kernels are not in "
-                "the trace, only what the host sent to it"
-            ),
+        yield _warning(
+            "pluggable_device",
+            "a pluggable device (such as Metal) was used; its kernels are not in the trace, only "
+            "what the host sent to it",
+        )
+    elif not facts.accelerators and facts.gpu_used:
+        yield _warning(
+            "no_device_plane",
+            f"the trace has no GPU plane, although there are {facts.gpu_witness}, so GPU work is "
+            "missing",
         )
     elif not facts.accelerators:
-        used = f", although there are {facts.gpu_witness}" if facts.gpu_used else ""
-        yield Health(
-            id="no_device_plane",
-            severity="warning" if facts.gpu_used else "info",
-            message=f"{host.name}: the trace has no GPU plane{used}",
-        )
+        yield _info("no_device_plane", "the trace has no GPU plane")
     elif idle:
-        some = len(idle) < len(facts.accelerators)
-        yield Health(
-            id="idle_devices" if some else "device_plane_empty",
-            severity="warning",
-            message=(
-                f"{host.name}: nothing ran on {listed(idle)}"
-                if some
-                else f"{host.name}: {listed(idle)} described, but nothing ran there"
-            ),
+        is_every = len(idle) == len(facts.accelerators)
+        yield _warning(
+            "device_plane_empty" if is_every else "idle_devices", f"nothing ran on {listed(idle)}"
         )
 
 
@@ -347,134 +277,99 @@ def _capture(host: Host) -> Iterator[Health]:
     if host.capture_file_problem:
         is_foreign = host.capture_file_is_foreign
         why = "belongs to another recording" if is_foreign else "could not be read"
-        yield Health(
-            id="sidecar_foreign" if is_foreign else "sidecar_unreadable",
-            severity="warning",
-            message=(
-                f"{host.name}: the capture file beside the trace {why}, so this is reported "
-                f"from the trace alone: {host.capture_file_problem}"
-            ),
+        yield _warning(
+            "sidecar_foreign" if is_foreign else "sidecar_unreadable",
+            f"the capture file beside the trace {why}, so only the trace is analyzed: "
+            f"{host.capture_file_problem}",
         )
     capture_file = host.capture_file
     if capture_file is None:
         return
     if failed := failure(capture_file):
         at = f" at {failed.at}" if failed.at else ""
-        yield Health(
-            id="program_failed",
-            severity="warning",
-            message=(
-                f"{host.name}: the program ended with {failed.error.type}{at}: {failed.said} "
-                "(what follows covers what ran before)"
-            ),
+        yield _warning(
+            "program_failed",
+            f"the program ended with {failed.error.type}{at}, so only what ran before is analyzed: "
+            f"{failed.said}",
         )
-    yield from _window(host, capture_file)
-    yield from _levels(host, capture_file)
+    yield from _sessions(host, capture_file)
     for note in capture_file.notes:
-        yield Health(
-            id=note.id,
-            severity="warning" if note.severity == "warning" else "info",
-            message=f"{host.name}: {note.message}",
-        )
+        is_warning = note.severity == "warning"
+        yield _warning(note.id, note.message) if is_warning else _info(note.id, note.message)
     for text in what_keras_compiled(capture_file):
-        yield Health(id="keras_xla", severity="info", message=f"{host.name}: {text}")
+        yield _info("keras_xla", text)
     for text in without_cudnn(capture_file):
-        yield Health(id="keras_without_cudnn", severity="warning", message=f"{host.name}: {text}")
-    yield from _joined_share(host)
+        yield _warning("keras_without_cudnn", text)
+    yield from _covered_share(host)
 
 
-def _window(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
-    """Say which part of the program was recorded."""
+def _sessions(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
+    """Say which part of the program was recorded, and whether at the requested levels."""
     if host.session is None:
         return
     session = capture_file.sessions[host.session]
     others = len([s for s in capture_file.sessions if s.trace]) - bool(session.trace)
     part = recorded_part(capture_file, host.session)
     more = f"; other runs hold {counted(others, 'other part')} of it" if others > 0 else ""
-    yield Health(
-        id="capture_window",
-        severity="info",
-        message=(
-            f"{host.name}: the capture recorded {part or 'a part'} of the program: "
-            f"{session.reason}{more}"
-        ),
+    yield _info(
+        "capture_window",
+        f"the capture recorded {part or 'a part'} of the program: {session.reason}{more}",
     )
-
-
-def _levels(host: Host, capture_file: CaptureFile) -> Iterator[Health]:
-    """Compare the tracer levels that were asked for with those that were in force."""
-    session = None if host.session is None else capture_file.sessions[host.session]
-    if session is None or session.requested is None:
+    requested, effective = session.requested, session.effective
+    if requested is None:
         return
-    asked = session.requested
-    if session.effective is not None:
-        differing = [
-            f"{tracer} tracer level {wanted}, in force was {was}"
-            for tracer, wanted, was in (
-                ("host", asked.host_tracer_level, session.effective.host_tracer_level),
-                ("device", asked.device_tracer_level, session.effective.device_tracer_level),
-                ("python", asked.python_tracer_level, session.effective.python_tracer_level),
-            )
-            if wanted != was
-        ]
-    else:  # TensorFlow before 2.19 does not say; events of level 3 show that it was
+    if effective is None:  # TensorFlow before 2.19; events of level 3 show that it was used
         level = host.tables.facts.host_level
-        differing = (
-            [f"host tracer level {asked.host_tracer_level}, the trace shows no more than {level}"]
-            if asked.host_tracer_level > level
-            else []
-        )
-    if differing:
-        yield Health(
-            id="tracer_level_ignored",
-            severity="warning",
-            message=f"{host.name}: asked for was {listed(differing)}",
-        )
+        pairs = [("host", requested.host_tracer_level, min(level, requested.host_tracer_level))]
+    else:
+        pairs = [
+            ("host", requested.host_tracer_level, effective.host_tracer_level),
+            ("device", requested.device_tracer_level, effective.device_tracer_level),
+            ("python", requested.python_tracer_level, effective.python_tracer_level),
+        ]
+    ignored = [
+        f"{tracer} tracer level {used} instead of {wanted}"
+        for tracer, wanted, used in pairs
+        if used != wanted
+    ]
+    if ignored:
+        yield _warning("tracer_level_ignored", f"the profiler used {listed(ignored)}")
 
 
-def _joined_share(host: Host) -> Iterator[Health]:
+def _covered_share(host: Host) -> Iterator[Health]:
     """Say how much of the CPU ops' time has a record, and what the rest is."""
-    joined = host.tables.joined
-    ops = host.tables.ops
-    counts = ((ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)).tolist()
-    if joined is None or not any(counts):
+    joined, ops = host.tables.joined, host.tables.ops
+    if joined is None:
         return
-    took: Counter[str] = Counter()
-    for record, function, is_eager, self_ps, is_counted in zip(
-        joined.records,
-        ops["function"].astype(object).where(ops["function"].notna(), None),
-        ops["is_eager"],
-        ops["host_self_ps"],
-        counts,
-        strict=True,
+    is_counted = (ops["placement"] == "cpu") & (ops["role"] == Role.COMPUTE)
+    functions = ops["function"].astype(object).where(ops["function"].notna(), None)
+    self_ps: Counter[str] = Counter()
+    for record, function, is_eager, own_ps, counts in zip(
+        joined.records, functions, ops["is_eager"], ops["host_self_ps"], is_counted, strict=True
     ):
-        if is_counted:
-            took[_how_joined(record, function, is_eager=bool(is_eager))] += int(self_ps)
-    total = sum(took.values())
+        if counts:
+            self_ps[_covered(record, function, is_eager=bool(is_eager))] += int(own_ps)
+    total = sum(self_ps.values())
     if not total:
         return
-    with_line, without_line = took.pop(_WITH_LINE, 0), took.pop(_WITHOUT_LINE, 0)
+    with_line, without_line = self_ps.pop(_WITH_LINE, 0), self_ps.pop(_WITHOUT_LINE, 0)
     share = (with_line + without_line) / total
-    rest = [*took.most_common(), ("has a record but no line of the program", without_line)]
+    rest = [*self_ps.most_common(), (_WITHOUT_LINE, without_line)]
     parts = [f"{part / total:.1%} {what}" for what, part in rest if part / total >= _SHOWN]
-    yield Health(
-        id="unjoined",
-        severity="info" if share >= _NEARLY_ALL else "warning",
-        message=(
-            f"{host.name}: {share:.1%} of the self time of CPU-placed compute ops was joined with "
-            "what the capture recorded" + (f"; {', '.join(parts)}" if parts else "")
-        ),
-    )
+    message = f"the capture file covers {share:.1%} of the self time of CPU ops"
+    message = "; ".join([message, *([", ".join(parts)] if parts else [])])
+    yield _info("unjoined", message) if share >= _NEARLY_ALL else _warning("unjoined", message)
 
 
-_WITH_LINE, _WITHOUT_LINE = "with a line", "without a line"
+_WITH_LINE: Final = "has a record with a line of the program"
+_WITHOUT_LINE: Final = "has a record but no line of the program"
 
 
-def _how_joined(record: OpRecord | None, function: str | None, *, is_eager: bool) -> str:
+def _covered(record: OpRecord | None, function: str | None, *, is_eager: bool) -> str:
     if record is not None:
         return _WITHOUT_LINE if record.frame is None else _WITH_LINE
     if is_eager:
-        return "is of eager ops whose line is not certain, or that TensorFlow ran by itself"
+        return "is of eager ops whose line is uncertain, or that TensorFlow ran by itself"
     if function is None:
-        return "is of ops whose function the trace does not tell"
+        return "is of ops whose function is unknown"
     return "is of nodes that the recorded graphs do not hold, or hold differently"

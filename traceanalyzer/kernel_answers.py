@@ -189,7 +189,6 @@ def _table(tf: str | None) -> Nearest:
 
 
 def _data_type(dtype: str) -> str:
-    """Return a type's name as DataType has it, however it was spelt."""
     plain = dtype.strip().removeprefix("tf.").removeprefix("DT_").lower()
     name = _DATA_TYPES.get(plain, plain)
     if name not in known_types():

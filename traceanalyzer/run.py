@@ -72,7 +72,7 @@ class Host:
     #: What the profiler reported as errors.
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
-    #: What of the file could not be read.
+    #: The parts of the file that could not be read.
     damage: Damage | None
     #: Start of its first event.
     start_ps: int

@@ -77,6 +77,13 @@ def test_lists_the_modules() -> None:
     assert set(named) == there - {"__init__", "__main__"}
 
 
+def test_the_path_of_an_op_is_short_and_leads_along_modules_that_exist() -> None:
+    section = CONTRIBUTING.partition("## Follow one op")[2].partition("\n## ")[0]
+    modules = re.findall(r"`(\w+(?:/\w+)*)`", section.partition("| --- |")[2])
+    assert 15 <= len(modules) <= 25
+    assert not [m for m in modules if not (ROOT / "traceanalyzer" / f"{m}.py").exists()]
+
+
 def test_runs_as_a_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "sample_traces" / "tf_function" / "logs", tmp_path / "logs")
     monkeypatch.chdir(tmp_path)

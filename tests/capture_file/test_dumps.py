@@ -10,10 +10,12 @@ import pytest
 from tests.capture_file.capture_files import CPU, GPU
 from tests.capture_file.graph_proto import GraphDef
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.dumps import Dumped, read_dumps
+from traceanalyzer.capture_file.dumps import read_dumps
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from traceanalyzer.capture_file.document import Function, Note
 
 CPU_IN_NAME = "_job:localhost_replica:0_task:0_device:CPU:0"
 GPU_IN_NAME = "_job:localhost_replica:0_task:0_device:GPU:0"
@@ -48,7 +50,7 @@ class Folder:
             name = f"{function}_partition_{device}.{own:04}.main.{PARTITION}.pb"
             self.dump(name, full, full, nodes=device[-5])
 
-    def read(self, *definitions: str) -> Dumped:
+    def read(self, *definitions: str) -> tuple[list[Function], list[Note]]:
         return read_dumps(self._path, AttributePool(), definitions)
 
 
@@ -61,7 +63,7 @@ def test_a_function_is_read_with_its_answer_and_partitions(folder: Folder) -> No
     folder.instance("__inference_f_9", 5, partitions={CPU_IN_NAME: 3, GPU_IN_NAME: 3})
     folder.dump("__inference_f_9.0010.main.after_graph_optimization.pb", "", "")
 
-    (function,) = folder.read().functions
+    (function,), _ = folder.read()
     (instance,) = function.instances
 
     assert function.name == "__inference_f_9"
@@ -75,13 +77,13 @@ def test_an_answer_with_other_nodes_is_matched_by_name(folder: Folder) -> None:
     folder.dump(f"f.0005.main.{INPUT}.pb", "", "", nodes="ab")
     folder.dump(f"f.0006.main.{ASSIGNED}.pb", CPU, GPU, nodes="bc")
 
-    assert folder.read().functions[0].instances[0].assigned == ("", CPU)
+    assert folder.read()[0][0].instances[0].assigned == ("", CPU)
 
 
 def test_names_that_files_cannot_bear_come_from_the_definitions(folder: Folder) -> None:
     folder.instance("__inference_a_b_c____7", 5, partitions={})
 
-    assert folder.read("__inference_a/b[c]*?_7").functions[0].name == "__inference_a/b[c]*?_7"
+    assert folder.read("__inference_a/b[c]*?_7")[0][0].name == "__inference_a/b[c]*?_7"
 
 
 def test_the_placers_own_dumps_of_an_old_tensorflow(folder: Folder) -> None:
@@ -90,7 +92,7 @@ def test_the_placers_own_dumps_of_an_old_tensorflow(folder: Folder) -> None:
     folder.dump("__inference_f_9placer_input_1.pb", "", "")
     folder.dump("__inference_f_9placer_output_1.pb", GPU, GPU)
 
-    (function,) = folder.read().functions
+    (function,), _ = folder.read()
 
     assert function.name == "__inference_f_9"
     assert [i.assigned for i in function.instances] == [(GPU, CPU), (GPU, GPU)]
@@ -104,7 +106,7 @@ def test_a_dump_that_was_cut_short_is_told(folder: Folder, data: bytes) -> None:
 
     found = folder.read()
 
-    assert [f.name for f in found.functions] == ["f"]
-    assert [(note.id, note.message.split(",")[0]) for note in found.notes] == [
+    assert [f.name for f in found[0]] == ["f"]
+    assert [(note.id, note.message.split(",")[0]) for note in found[1]] == [
         ("graphs_damaged", "1 dumped graph is cut short or damaged")
     ]

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.capture_file.document import (
+from traceanalyzer.capture_file.document import NO_SOURCE, Frame
+from traceanalyzer.capture_file.outright import (
     COMPUTED,
     CONDITION,
-    NO_SOURCE,
     OUTRIGHT,
     UNLESS_SET,
-    Frame,
+    manner_of,
 )
-from traceanalyzer.capture_file.outright import manner_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -70,10 +70,10 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def capture_file(dumps: Path) -> CaptureFile:
     pool = AttributePool()
-    found = read_dumps(dumps, pool, [])
-    assert found.notes == ()
+    functions, notes = read_dumps(dumps, pool, [])
+    assert not notes
     return CaptureFile(
-        tool="", host="", complete=True, functions=found.functions, attributes=tuple(pool.sets)
+        tool="", host="", complete=True, functions=tuple(functions), attributes=tuple(pool.sets)
     )
 
 

@@ -26,8 +26,8 @@ _LOGICAL = [{"name": "/device:CPU:0", "type": "CPU"}]
 
 
 def config(**more: Any) -> SessionConfig:  # noqa: ANN401 - any field
-    told = {"is_own": True, "is_local": True, "device_count": {"GPU": 0}, **more}
-    return SessionConfig(soft_placement=False, **told)
+    fields = {"is_own": True, "is_local": True, "device_count": {"GPU": 0}, **more}
+    return SessionConfig(soft_placement=False, **fields)
 
 
 def capture_file(
@@ -53,7 +53,7 @@ def capture_file(
     )
 
 
-def test_sessions_that_are_told_to_have_no_gpu_have_none() -> None:
+def test_sessions_configured_without_a_gpu_have_none() -> None:
     found = capture_file(config(), config(memory_fraction=0.5))
 
     assert saw_no_gpu(found)

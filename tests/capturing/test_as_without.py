@@ -240,15 +240,6 @@ def test_a_script_that_ended_early_might_have_imported_tensorflow(folder: Path, 
     assert done.ours == [ENDED_EARLY]
 
 
-def test_a_script_that_was_killed_in_the_import_of_tensorflow(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "slow" / "tensorflow").mkdir(parents=True)
-    code = "import os; os.kill(os.getpid(), 9)"
-    script(tmp_path / "slow" / "tensorflow", code, "__init__.py")
-    name = script(folder, "import tensorflow")
-    done = captured([name], folder, PYTHONPATH=str(tmp_path / "slow"))
-    assert (done.code, done.ours) == (-9, [ENDED_EARLY])
-
-
 def test_tells_that_there_is_no_tensorflow(folder: Path, tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(bare)], check=True)
@@ -286,10 +277,7 @@ def test_a_tensorflow_that_is_too_old_is_none(folder: Path, tmp_path: Path) -> N
         (["--logdir", "", "script.py"], "Invalid value for '--logdir': ''"),
         (["--run", "..", "script.py"], "--run '..':"),
         (["--run", "old", "script.py"], "--run old:"),
-        (
-            ["--steps", "0:1", "script.py"],
-            "Invalid value for '--steps': '0:1'",
-        ),
+        (["--steps", "0:1", "script.py"], "Invalid value for '--steps': '0:1'"),
         (["--steps", f"1:{'9' * 5000}", "script.py"], "Invalid value for '--steps': '1:999"),
         (["--for", "0s", "script.py"], "Invalid value for '--for': '0s'"),
         (["--after", "-1", "script.py"], "Invalid value for '--after': '-1'"),

@@ -145,8 +145,7 @@ def fit(steps: in_code._StepsCapture, batches: int, *, fails: bool = False) -> N
 
 
 @pytest.mark.parametrize(
-    ("batches", "told"),
-    [(9, []), (15, ["begin", "end"]), (30, ["begin", "end"])],
+    ("batches", "told"), [(9, []), (15, ["begin", "end"]), (30, ["begin", "end"])]
 )
 def test_the_steps_are_counted_from_one(batches: int, told: list[str]) -> None:
     ours = Told()

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from traceanalyzer.capture_file.journal import Journal
 from traceanalyzer.capturing import no_gpu
 from traceanalyzer.capturing.supervise import holding_signals
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from traceanalyzer.capture_file.document import Json
 
 LINE = "I0000 00:00:1795266933.490061   28888 cudart_stub.cc:31] Could not find cuda drivers"
 OLDER = "2026-11-21 12:26:08.510075: I tensorflow/tsl/cuda/cudart_stub.cc:28] no cuda drivers"
@@ -50,16 +53,25 @@ def test_a_failure_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         lines(fake_tensorflow(tmp_path, "import time; time.sleep(60)"))
 
 
+CPU, GPU = {"name": "/physical_device:CPU:0", "type": "CPU"}, {"type": "GPU"}
+
+
 @pytest.mark.parametrize(
-    ("devices", "is_so"),
+    ("physical", "of_session", "is_so"),
     [
-        (None, False),
-        ({"context_made": False}, False),
-        ({"physical": [{"name": "/physical_device:CPU:0", "type": "CPU"}]}, True),
-        ({"physical": [{"type": "CPU"}, {"type": "GPU"}]}, False),
+        (None, None, False),
+        ([CPU], None, True),
+        ([CPU, GPU], None, False),
+        (None, ["CPU"], True),
+        (None, ["CPU", "GPU"], False),
     ],
 )
 def test_no_gpu_is_only_stated_where_devices_were_listed(
-    devices: dict[str, object] | None, *, is_so: bool
+    physical: list[Json] | None, of_session: list[Json] | None, *, is_so: bool
 ) -> None:
-    assert no_gpu.saw_no_gpu(devices) == is_so
+    journal = Journal()
+    if physical:
+        journal.last["devices"] = {"physical": physical}
+    if of_session:
+        journal.many["session_config"].append({"device_types": of_session})
+    assert no_gpu.saw_no_gpu(journal) == is_so

@@ -5,13 +5,16 @@
     op = { type = "MatMul" }     # an op of train.py:7; what it leaves out is filled in
     blocker = { kind = "attributes", type = "MatMul", attributes = { T = "int32" } }
     is_match = true              # whether it belongs to this cause
+    finding = { harm = "harmful", title = "int32", code = "..." }  # optional: what is said about it
 
     [[run]]                      # the op table of a run, for causes that look at whole runs
     title = "a GPU in use"
     ops = [{ name = "StringJoin", type = "StringJoin" }]
     finds = []                   # the names of the ops that the cause must name
 
-The value "?" stands for one that was not recorded.
+The value "?" stands for one that was not recorded. Of a finding, `title`, `why` and `fix` (the text
+of the first fix) are parts that it must contain; `harm`, `certainty`, `sub_reason`, `modifiers`,
+`code` and `checked` (of the first fix) are the values themselves.
 """
 
 from __future__ import annotations
@@ -134,10 +137,11 @@ class BlockerExample:
     cpu_op: CpuOp
     blocker: Blocker
     fires: bool
+    finding: dict[str, Any] = field(default_factory=dict)
 
 
 def cpu_op(op_type: str, **fields: Any) -> CpuOp:  # noqa: ANN401 - any field of the op
-    """An op of `train.py:7` on the CPU, of which nothing else is known."""
+    """An op of `train.py:7` on the CPU, about which nothing else is known."""
     plain: dict[str, Any] = {
         "op_id": "op0",
         "host": "h",
@@ -159,13 +163,15 @@ def blocker(kind: str, op_type: str, link: Link = "own", **fields: Any) -> Block
     return Blocker(kind=BlockerKind(kind), link=link, type=op_type, **fields)
 
 
-def line(number: int, *, is_user: bool = True, file: str = "train.py") -> Frame:
+def line(
+    number: int, *, is_user: bool = True, file: str = "train.py", code: str = "train_step"
+) -> Frame:
     """A line of the user's program, or of a library's."""
-    return Frame(file=file, line=number, code="train_step", is_user=is_user)
+    return Frame(file=file, line=number, code=code, is_user=is_user)
 
 
 def resource(name: str, dtype: str = "float", device: str = "/device:CPU:0") -> Resource:
-    """A variable of which nothing else is known."""
+    """A variable about which nothing else is known."""
     return Resource(signature=-1, name=name, dtype=dtype, shape=None, bytes=None, device=device)
 
 
@@ -319,13 +325,15 @@ def _blocker(entry: dict[str, Any]) -> BlockerExample:
     op, fields = dict(entry["op"]), dict(entry["blocker"])
     if not op.pop("has_line", True):
         op |= {"file": None, "line": None}
-    if certainty := op.pop("certainty", None):
-        op["explanation"] = PlacementExplanation(
-            type=op["type"], basis="replay", certainty=certainty
-        )
+    explained = {name: op.pop(name) for name in ("certainty", "library") if name in op}
+    if explained:
+        if "library" in explained:
+            explained["library"] = _line(explained["library"])
+        op["explanation"] = PlacementExplanation(type=op["type"], basis="replay", **explained)
     if "scope_line" in fields:
-        where = dict(fields.pop("scope_line"))
-        fields["scope_frame"] = line(where.pop("line"), **where)
+        fields["scope_frame"] = _line(fields.pop("scope_line"))
+    if "types" in fields:
+        fields["types"] = tuple(fields["types"])
     if "resource" in fields:
         fields["resource"] = resource(**fields["resource"])
     if "call" in fields:
@@ -337,7 +345,13 @@ def _blocker(entry: dict[str, Any]) -> BlockerExample:
         cpu_op=cpu_op(op.pop("type"), **op),
         blocker=blocker(fields.pop("kind"), fields.pop("type"), **fields),
         fires=entry["is_match"],
+        finding=entry.get("finding", {}),
     )
+
+
+def _line(where: dict[str, Any]) -> Frame:
+    fields = dict(where)
+    return line(fields.pop("line"), **fields)
 
 
 def _known(fields: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from tests.causes.examples import FOLDER, examples_of
 from traceanalyzer.causes import Cause, CauseMatch, FindingText, all_causes
 from traceanalyzer.findings import Finding
+from traceanalyzer.model import Fix
 
 if TYPE_CHECKING:
     from tests.causes.examples import BlockerExample, Example
@@ -80,7 +81,7 @@ def test_its_match_is_whole_and_has_evidence(cause: Cause, example: BlockerExamp
 
 @every_matching_blocker
 def test_its_scope_stays_when_lines_move(cause: Cause, example: BlockerExample) -> None:
-    """Lines above an op come and go; a function is numbered anew with each trace of it."""
+    """Lines above an op come and go; each trace of a function gives it another number."""
     moved = replace(
         example,
         cpu_op=replace(example.cpu_op, op_id="op9", line=example.cpu_op.line and 1234),
@@ -114,6 +115,31 @@ def test_its_text_is_whole(cause: Cause, example: BlockerExample) -> None:
         assert fix.code is None or fix.code.strip()
     if found.harm == "harmful":
         assert found.fixes, "what does harm needs something to do about it"
+
+
+@pytest.mark.parametrize(
+    ("cause", "example"),
+    [(cause, example) for cause, example in MATCHING if example.finding],
+    ids=[f"{cause.id}: {example.title}" for cause, example in MATCHING if example.finding],
+)
+def test_its_finding_says_what_the_example_expects(cause: Cause, example: BlockerExample) -> None:
+    matched, found = match(cause, example), text(cause, example)
+    fix = found.fixes[0] if found.fixes else Fix(text="")
+    values = {
+        "harm": found.harm,
+        "certainty": matched.certainty,
+        "sub_reason": matched.sub_reason,
+        "modifiers": list(found.modifiers),
+        "code": fix.code or "",
+        "checked": fix.checked,
+    }
+    texts = {"title": found.title, "why": found.why, "fix": fix.text}
+
+    for name, expected in example.finding.items():
+        if name in texts:
+            assert expected in texts[name]
+        else:
+            assert values[name] == expected, name
 
 
 @every_cause

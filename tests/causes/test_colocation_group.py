@@ -1,4 +1,4 @@
-"""What is said of a colocation: how to take it away only where a line of the program asks."""
+"""Colocation can be removed only if a line of the program requests it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def said(cpu_op: CpuOp, blocker: Blocker) -> FindingText:
     return CAUSE.describe([(cpu_op, blocker)])
 
 
-def test_nobody_is_told_to_change_what_an_optimizer_asks_for(tmp_path: Path) -> None:
+def test_an_optimizers_own_colocation_is_nothing_to_change(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text("train = optimizer.minimize(loss, colocate_gradients_with_ops=True)\n")
     update = cpu_op("Mul", name="Adam/update_emb/mul", file=str(program), line=1)
@@ -31,7 +31,7 @@ def test_nobody_is_told_to_change_what_an_optimizer_asks_for(tmp_path: Path) -> 
     assert fix.code is None
 
 
-def test_the_line_that_asks_is_named(tmp_path: Path) -> None:
+def test_the_line_that_requests_it_is_named(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text("with tf.compat.v1.colocate_with(text):\n    y = tf.exp(x)\n")
     exp = cpu_op("Exp", file=str(program), line=2)

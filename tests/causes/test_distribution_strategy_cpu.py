@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import traceanalyzer as ta
-from tests.causes.examples import blocker, cpu_op, line
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.distribution_strategy_cpu import CAUSE
 
@@ -80,16 +79,3 @@ def test_a_replica_on_the_cpu_is_there_by_the_devices_that_were_named() -> None:
     replica = next(f for (line, _), f in found.items() if line == 9)
     assert replica.certainty == "certain"
     assert "devices it was created with" in replica.why
-
-
-def test_replicas_that_several_strategies_call_alike_are_laid_to_none_by_name() -> None:
-    file = "/lib/site-packages/tensorflow/python/distribute/mirrored_run.py"
-    frame = line(382, is_user=False, file=file)
-    found = blocker(
-        "request", "MatMul", requested_device="/device:CPU:0", scope="CPU", scope_frame=frame
-    )
-    assert CAUSE.describe is not None
-
-    title = CAUSE.describe([(cpu_op("MatMul"), found)]).title
-
-    assert title == "A strategy of tf.distribute puts MatMul at train.py:7 on /device:CPU:0"

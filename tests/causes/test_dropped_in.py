@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -57,12 +57,7 @@ def _check(run):
         )
 
 
-CAUSE = Cause(
-    id="{id}",
-    title="Ops named zap",
-    documentation=__doc__,
-    check=_check,
-)
+CAUSE = Cause(__name__, "Ops named zap", __doc__, check=_check)
 '''
 RAISING = '''\
 """A cause that raises."""
@@ -74,7 +69,7 @@ def _raise(*_):
     raise ZeroDivisionError("of a cause")
 
 
-CAUSE = Cause(id="{id}", title="It raises", documentation=__doc__, {part}=_raise)
+CAUSE = Cause(__name__, "It raises", __doc__, {part}=_raise)
 '''
 
 
@@ -90,8 +85,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
             monkeypatch.delattr(causes, name.rpartition(".")[2], raising=False)
 
 
-def drop(folder: Path, text: str, name: str, **fields: Any) -> None:  # noqa: ANN401 - texts
-    (folder / f"{name}.py").write_text(text.format(id=name, **fields))
+def drop(folder: Path, text: str, name: str) -> None:
+    (folder / f"{name}.py").write_text(text)
 
 
 def test_it_is_found_and_applied(folder: Path) -> None:
@@ -107,7 +102,7 @@ def test_it_is_found_and_applied(folder: Path) -> None:
 @pytest.mark.parametrize("part", ["check", "match", "not_applicable"])
 def test_one_that_raises_fails_alone(folder: Path, part: str) -> None:
     drop(folder, DROPPED, "zap")
-    drop(folder, RAISING, "broken", part=part)
+    drop(folder, RAISING.format(part=part), "broken")
     # The second one is explained by what a trace alone tells.
     ops = ({"name": "zap", "type": "MatMul"}, {"name": "shuffle", "type": "RandomShuffle"})
 

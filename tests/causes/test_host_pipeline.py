@@ -65,7 +65,7 @@ def epochs(number: int, filling: int) -> Any:  # noqa: ANN401 - words of the lan
     )
 
 
-def test_a_shuffle_that_fills_its_buffer_in_each_epoch_is_told_what_spares_that(
+def test_a_shuffle_that_refills_its_buffer_in_each_epoch_gets_a_fix(
     tmp_path: Path,
 ) -> None:
     found = within(tmp_path, epochs(3, 4_000))
@@ -75,7 +75,7 @@ def test_a_shuffle_that_fills_its_buffer_in_each_epoch_is_told_what_spares_that(
         assert part in str(fix.code)
 
 
-def test_nothing_is_said_of_a_buffer_that_is_filled_once_or_quickly(tmp_path: Path) -> None:
+def test_a_buffer_that_is_filled_once_or_quickly_needs_no_fix(tmp_path: Path) -> None:
     for number, filling in ((1, 4_000), (3, 100)):
         assert within(tmp_path / str(number), epochs(number, filling)).fixes == ()
 

@@ -1,4 +1,4 @@
-"""What is said of library code is so in the sources of the TensorFlow and Keras installed here."""
+"""What is known about library code agrees with the installed TensorFlow and Keras."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_library_opens_a_scope_for_the_cpu_there(file: str) -> None:
 def test_an_embedding_layer_opens_none() -> None:
     code = code_of(installed(_EMBEDDINGS))
 
-    # What stands in the docstring of some versions is an example for the reader.
+    # Docstrings of some versions contain an example.
     assert not _SCOPE.search(re.sub(r'"""[\s\S]*?"""', "", code))
 
 

@@ -1,4 +1,4 @@
-"""What is said where a capture tells what hid the GPU."""
+"""Why no GPU was visible, if a capture recorded it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from traceanalyzer.causes.no_gpu_visible import CAUSE
 _NO_GPU = {"gpu_used": False, "gpu_witness": "", "accelerators": {}}
 
 
-def test_a_session_that_is_told_to_have_no_gpu_is_certain() -> None:
+def test_a_session_configured_without_a_gpu_is_certain() -> None:
     capture_file = CaptureFile(
         tool="",
         host="h",
@@ -30,7 +30,7 @@ def test_a_session_that_is_told_to_have_no_gpu_is_certain() -> None:
     assert "device_count" in finding.fixes[0].text
 
 
-def test_of_a_program_that_listed_its_devices_that_is_said() -> None:
+def test_devices_that_the_program_listed_are_evidence() -> None:
     devices = {"context_made": True, "logical": [{"name": "/device:CPU:0", "type": "CPU"}]}
     capture_file = CaptureFile(tool="", host="h", complete=True, devices=devices)
     example = Example(title="", ops=({"name": "RFFT", "type": "RFFT"},), facts=_NO_GPU)

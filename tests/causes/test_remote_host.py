@@ -1,4 +1,4 @@
-"""Which task a program was: what its environment says, and what its ops bear out."""
+"""Which task a program was: by its environment, and by its ops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ AS_WORKER = CaptureFile(
 @pytest.mark.parametrize(
     ("task", "certainty"), [("worker/replica:0/task:1", "certain"), ("worker/task:0", "likely")]
 )
-def test_a_task_that_no_op_bears_out_makes_nothing_certain(task: str, certainty: str) -> None:
+def test_a_task_that_no_op_confirms_makes_nothing_certain(task: str, certainty: str) -> None:
     """`TF_CONFIG` says worker 1; a program may have taken another task all the same."""
     own = {"name": "join", "type": "StringJoin", "device": f"/job:{task}/device:CPU:0"}
     away = {"name": "read", "type": "ReadVariableOp", "device": SERVER}
@@ -58,7 +58,7 @@ def placed_on(*devices: str) -> CaptureFile:
     ("placed", "away"),
     [
         ([WORKER.format(1, "GPU"), SERVER], ["read", "write"]),
-        # Where that does not tell, it is the task of most devices that the trace has.
+        # If that is ambiguous, it is the task with most devices in the trace.
         ([WORKER.format(1, "GPU"), WORKER.format(2, "GPU")], ["join"]),
         ([WORKER.format(1, "CPU"), SERVER], ["join"]),
     ],

@@ -131,7 +131,7 @@ def diagnosed(program: str, gpus: int, flags: str = "") -> Diagnosis:
     return diagnose(captured(program, gpus, flags))
 
 
-def said(program: str, gpus: int) -> dict[str, Finding]:
+def findings_by_function(program: str, gpus: int) -> dict[str, Finding]:
     """The findings of the rule, by the functions that their titles name."""
     findings = [f for f in diagnosed(program, gpus).findings if f.cause == CAUSE.id]
     by_function = {
@@ -157,7 +157,7 @@ def lines(finding: Finding) -> list[int | None]:
 
 @pytest.mark.parametrize("gpus", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_each_function_that_xla_refuses_is_said_once_with_the_op_and_its_line(gpus: int) -> None:
-    found = said(REFUSED, gpus)
+    found = findings_by_function(REFUSED, gpus)
 
     assert {*found} == {"lengths", "either", "texts"}
     assert "no kernel for AsString (train.py:10)" in found["lengths"].title
@@ -186,8 +186,8 @@ def test_ops_that_xla_compiled_are_no_ops_on_the_cpu() -> None:
 
 
 @pytest.mark.slow
-def test_an_error_within_another_functions_call_is_told_as_well() -> None:
-    (found,) = said(NESTED, 0).values()
+def test_an_error_inside_another_functions_call_is_reported() -> None:
+    (found,) = findings_by_function(NESTED, 0).values()
 
     assert "AsString (train.py:5)" in found.title
     assert found.op_ids == ()
@@ -221,7 +221,7 @@ def test_what_a_cluster_leaves_outside_is_placed_as_usual_and_nothing_is_refused
     "message",
     ["", "Detected unsupported operations when trying to compile graph", "when trying to compile"],
 )
-def test_an_error_that_is_worded_otherwise_is_told_as_it_is(message: str) -> None:
+def test_an_error_with_another_wording_is_reported_as_it_is(message: str) -> None:
     (found,) = CAUSE.check(with_error(message=message))
 
     assert found.title.startswith("XLA cannot compile a function; then the program put MatMul")

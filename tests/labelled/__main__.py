@@ -50,8 +50,8 @@ def _score(programs: Sequence[LabelledProgram]) -> bool:
         "a prediction for a GPU machine": map(score_on_a_gpu, programs),
     }.items():
         total = sum(scores, start=Score())
-        print(*total.misses, sep="\n")
-        print(f"{name}: {total.right} of {total.ops}; certain and wrong: {total.wrong_certain}")
+        figures = f"{total.right} of {total.ops}; certain and wrong: {total.wrong_certain}"
+        print(*total.misses, f"{name}: {figures}", sep="\n")
     alarms = [alarm for program in programs if program.is_clean for alarm in clean_alarms(program)]
     print("false alarms on clean programs:", *(alarms or ["none"]), sep="\n    ")
     return True

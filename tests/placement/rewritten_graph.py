@@ -6,7 +6,7 @@ The GPU need not be there: grappler is told that it is.
 from __future__ import annotations
 
 import tensorflow as tf
-from tensorflow.core.protobuf import config_pb2, device_properties_pb2, rewriter_config_pb2
+from tensorflow.core.protobuf import config_pb2, device_properties_pb2
 from tensorflow.python.framework import meta_graph
 from tensorflow.python.grappler import cluster, tf_optimizer
 
@@ -22,8 +22,8 @@ def device(kind: str) -> device_properties_pb2.NamedDevice:
     return device_properties_pb2.NamedDevice(name=name, properties=properties)
 
 
-def rewritten(*, is_mixed: bool) -> list[tuple[str, str, dict[str, list[str]]]]:
-    """Return op, name and texts of list attributes of each node that is left."""
+def rewritten() -> list[tuple[str, dict[str, list[str]]]]:
+    """Return op and texts of list attributes of each node that is left."""
     with tf.Graph().as_default() as graph:
         image = tf.compat.v1.placeholder(tf.float32, [8, 16, 16, 3])
         weights = tf.compat.v1.placeholder(tf.float32, [3, 3, 3, 4])
@@ -35,26 +35,16 @@ def rewritten(*, is_mixed: bool) -> list[tuple[str, str, dict[str, list[str]]]]:
             dense = tf.matmul(tf.reshape(composed, [-1, 4]), flat)
             fused = tf.nn.relu(tf.nn.bias_add(dense, tf.reshape(weights[..., 0], [27])))
             hashed = tf.strings.to_hash_bucket_fast(tf.as_string(tf.cast(composed, tf.int32)), 9)
-            divided = composed / tf.constant(3.0)
-            summed = composed + divided + convolved
-        for result in (fused, hashed, divided, summed):
+        for result in (fused, hashed):
             tf.compat.v1.add_to_collection("train_op", tf.identity(result))
     config = config_pb2.ConfigProto()
-    options = config.graph_options.rewrite_options
-    options.min_graph_nodes = -1
-    if is_mixed:
-        options.auto_mixed_precision = rewriter_config_pb2.RewriterConfig.ON
+    config.graph_options.rewrite_options.min_graph_nodes = -1
     left = tf_optimizer.OptimizeGraph(
         config,
         meta_graph.create_meta_graph_def(graph=graph),
         cluster=cluster.Cluster(devices=[device("CPU"), device("GPU")]),
     )
     return [
-        (n.op, n.name, {k: [s.decode() for s in n.attr[k].list.s] for k in KEPT if k in n.attr})
+        (n.op, {k: [s.decode() for s in n.attr[k].list.s] for k in KEPT if k in n.attr})
         for n in left.node
     ]
-
-
-def both() -> list[tuple[str, str, dict[str, list[str]]]]:
-    """Rewrite the graph without and with automatic mixed precision."""
-    return [*rewritten(is_mixed=False), *rewritten(is_mixed=True)]

@@ -67,9 +67,8 @@ def test_each_op_runs_where_tensorflow_runs_it() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_each_op_runs_there_in_all_its_types(seed: int) -> None:
-    assert not differing(compared_all(sweep(most=16, seed=seed)))
+def test_each_op_runs_there_in_all_its_types() -> None:
+    assert not differing(compared_all(sweep(most=16, seed=1)))
 
 
 @settings(

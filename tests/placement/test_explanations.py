@@ -1,4 +1,4 @@
-"""What of all that holds an op is told of as its own cause."""
+"""How placements are explained: which blockers count, and how certain that is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def eager_record(*signatures: int) -> OpRecord:
     return OpRecord(frame=None, requested_device="", signatures=signatures)
 
 
-def test_an_eager_op_whose_calls_are_held_alike_is_certain() -> None:
+def test_an_eager_op_whose_calls_have_equal_blockers_is_certain() -> None:
     program = Program()
     made = (tensor("float"),)
     calls = [
@@ -44,7 +44,7 @@ def test_an_eager_op_whose_calls_are_held_alike_is_certain() -> None:
     assert (explanation.certainty, explanation.doubt) == ("certain", "")
 
 
-def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
+def test_an_eager_op_whose_calls_have_other_blockers_is_likely() -> None:
     """One by its scope, one by its type: neither is what keeps all of them."""
     program = Program()
     floats, bools = (tensor("float"),), (tensor("int8"),)
@@ -60,7 +60,7 @@ def test_an_eager_op_whose_calls_are_held_differently_is_likely() -> None:
 
 
 @pytest.mark.parametrize(("second", "certainty"), [("/device:CPU:0", "certain"), ("", "likely")])
-def test_a_node_that_not_every_call_holds_alike_is_likely(second: str, certainty: str) -> None:
+def test_a_node_whose_calls_have_other_blockers_is_likely(second: str, certainty: str) -> None:
     program = Program()
     program.eager("__f")
     for asked in ("/device:CPU:0", second):
@@ -88,14 +88,14 @@ def test_an_int32_op_on_a_gpu_is_computed_on_the_host() -> None:
     explanation = _on_host(program, eager_record(number))
 
     assert explanation is not None
-    (held_by,) = explanation.blockers
-    assert (held_by.kind, held_by.attributes, explanation.certainty) == (
+    (blocker_,) = explanation.blockers
+    assert (blocker_.kind, blocker_.attributes, explanation.certainty) == (
         BlockerKind.HOST_MEMORY,
         {"T": "int32"},
         "certain",
     )
-    assert held_by.kernel is not None
-    assert held_by.kernel.host_memory_args == ("x", "y", "z")
+    assert blocker_.kernel is not None
+    assert blocker_.kernel.host_memory_args == ("x", "y", "z")
     assert (
         ReplayedExplanations(program.capture_file(), ONE_GPU).of("AddV2", eager_record(number))
         is None

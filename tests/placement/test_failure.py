@@ -74,6 +74,19 @@ def test_what_tensorflow_says_of_a_missing_gpu_is_known(message: str) -> None:
     assert not failure(replace(ended(message), errors=()))
 
 
+def test_of_a_failed_function_the_error_is_said_and_not_where_its_node_was_made() -> None:
+    """As TensorFlow writes it since 2.9."""
+    found = failure(
+        ended(
+            "Graph execution error:\n\nDetected at node MatrixInverse defined at (most recent call "
+            'last):\n  File "/project/train.py", line 7, in f\n\nInput is not invertible.\n'
+            "\t [[{{node MatrixInverse}}]] [Op:__inference_f_67]"
+        )
+    )
+    assert found is not None
+    assert found.said == "Input is not invertible."
+
+
 @pytest.mark.parametrize(
     ("message", "there"),
     [
@@ -112,7 +125,7 @@ def test_a_report_leads_with_the_missing_gpu(ops: tuple[dict[str, Any], ...]) ->
     assert "program_failed" in {health.id for health in trace_health(run)}
 
 
-def test_a_session_that_fails_for_want_of_a_gpu_is_told_its_own_switch() -> None:
+def test_a_session_that_fails_without_a_gpu_gets_its_own_option() -> None:
     config = SessionConfig(is_own=True, is_local=True, soft_placement=False)
     capture_file = replace(
         ended(_EAGER), devices={"context_made": False}, session_configs=(config,), functions=()
@@ -153,9 +166,11 @@ def test_a_trace_without_events_is_not_one_without_host_threads(source: str, sai
 def test_a_machine_with_the_gpus_that_were_missing_is_assumed(
     message: str, scopes: tuple[str, ...], gpus: int
 ) -> None:
-    asked = tuple(Scope(device=device, frame=-1) for device in scopes)
+    requested = tuple(Scope(device=device, frame=-1) for device in scopes)
     run = captured(
-        Example(title="", ops=(), facts=_NO_GPU).run(), replace(ended(message), scopes=asked), ()
+        Example(title="", ops=(), facts=_NO_GPU).run(),
+        replace(ended(message), scopes=requested),
+        (),
     )
     found = diagnose(run).on_a_gpu
     assert found is not None

@@ -100,3 +100,17 @@ def test_why_an_op_may_stay_on_the_cpu_is_said(origin: int, words: str) -> None:
     why = choices.why_unsure(explanation())
     assert "train.py:6" in why
     assert words in why
+
+
+@pytest.mark.parametrize(
+    ("file", "is_unsure"), [("framework/importer.py", True), ("ops/variables.py", False)]
+)
+def test_an_imported_graph_may_have_been_built_without_a_gpu(file: str, *, is_unsure: bool) -> None:
+    """It names the CPU in full, as `tf.device(x.device)` does on a machine without a GPU."""
+    copies = line(85, is_user=False, file=f"/site-packages/tensorflow/python/{file}")
+    captured = replace(
+        CAPTURED,
+        frames=(copies,),
+        scopes=(Scope(device="/job:localhost/device:CPU:0", frame=0, origin=OF_ANOTHER),),
+    )
+    assert FreeChoices(captured).is_any_unsure is is_unsure

@@ -76,7 +76,7 @@ def test_a_loop_of_unknown_options_is_doubtful_by_its_name() -> None:
     assert not doubt_in_a_loop((), "model/rnn/while/body/_3/add")
 
 
-@pytest.mark.parametrize("told", [None, "x", [1, None], [{}], [{"name": 3, "dropout": "a"}]])
-def test_a_damaged_record_is_no_error(told: Any) -> None:  # noqa: ANN401 - JSON
-    for layer in recurrent_layers({"recurrent": told}, "None"):
+@pytest.mark.parametrize("recorded", [None, "x", [1, None], [{}], [{"name": 3, "dropout": "a"}]])
+def test_a_damaged_record_is_no_error(recorded: Any) -> None:  # noqa: ANN401 - JSON
+    for layer in recurrent_layers({"recurrent": recorded}, "None"):
         replaced_loop([layer], _LOOP)

@@ -1,4 +1,4 @@
-"""What a capture file tells of what holds a node: the scope that asks for its device."""
+"""What a capture file knows of blockers: the scopes that request the device."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def capture_file_in_scopes(*around: int) -> CaptureFile:
             for at in range(len(_SCOPES))
         ),
     )
-    told = [replace(s, scopes=around, scope_frame=4) for s in capture_file.signatures]
-    return replace(capture_file, signatures=tuple(told))
+    scoped = [replace(s, scopes=around, scope_frame=4) for s in capture_file.signatures]
+    return replace(capture_file, signatures=tuple(scoped))
 
 
 scopes_and_lines = pytest.mark.parametrize(
@@ -76,7 +76,7 @@ scopes_and_lines = pytest.mark.parametrize(
 
 
 @scopes_and_lines
-def test_each_scope_around_a_call_holds(around: tuple[int, ...], lines: list[int]) -> None:
+def test_each_scope_around_a_call_blocks(around: tuple[int, ...], lines: list[int]) -> None:
     capture_file = capture_file_in_scopes(*around)
     program = place_program(capture_file)
     way = only(program, "__f")
@@ -98,7 +98,7 @@ def made_in_scopes(*around: int) -> tuple[CaptureFile, Resource]:
 
 
 @scopes_and_lines
-def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
+def test_each_scope_that_a_resource_was_made_in_blocks_its_users(
     around: tuple[int, ...], lines: list[int]
 ) -> None:
     capture_file, made = made_in_scopes(*around)
@@ -128,7 +128,7 @@ def test_each_scope_that_a_resource_was_made_in_holds_what_uses_it(
         ((3, 1), [""]),  # tf.device(None)
     ],
 )
-def test_each_scope_that_asks_by_itself_holds(own: tuple[int, ...], asking: list[str]) -> None:
+def test_each_scope_that_requests_the_cpu_blocks(own: tuple[int, ...], asking: list[str]) -> None:
     capture_file = capture_file_of_an_inlined_call("call", *own)
     program = place_program(capture_file)
     way = only(program, "__outer")

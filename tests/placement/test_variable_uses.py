@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.placement.graphs import node
 from tests.placement.test_program import ONE_GPU, Program, arg
 from traceanalyzer.placement.explanations import ReplayedExplanations
-from traceanalyzer.placement.variable_uses import VariableUses
+from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.tables.joined import OpRecord
 
 

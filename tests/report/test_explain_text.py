@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 RULES = all_causes()
 CAUSE = Cause(
-    id="some_cause",
-    title="Some cause",
-    documentation=(
+    "some_cause",
+    "Some cause",
+    (
         "Some cause.\n\n## What it detects\n\nOps that\ndo so.\n\n- one\n  thing\n- another\n\n"
         "## Why it happens\n\nFirst.\n\nSecond:\n\n    with tf.device(x):\n        y = 1\n"
     ),

@@ -1,4 +1,4 @@
-"""Allocations: what the allocators told of."""
+"""Allocations: what the allocators recorded."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ def test_words_for_nothing_are_null(nothing: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "name"),
+    ("recorded", "name"),
     [("3", "int32"), (101, "float_ref"), (77, "dtype77")],
 )
-def test_types_are_told_by_name(told: int | str, name: str) -> None:
-    tables = tables_of(host(line("a")(event("MemoryAllocation", us(0), data_type=told))))
+def test_types_are_recorded_by_name(recorded: int | str, name: str) -> None:
+    tables = tables_of(host(line("a")(event("MemoryAllocation", us(0), data_type=recorded))))
 
     assert rows(tables.allocations, "data_type") == [name]
 

@@ -39,7 +39,7 @@ def on_gpu(*inside: Any) -> DeviceEvents:  # noqa: ANN401
 
 
 class TestOpOfAnEvent:
-    def test_is_told_by_annotation_and_level_0_of_older_versions(self) -> None:
+    def test_is_known_by_annotation_and_level_0_of_older_versions(self) -> None:
         shaped = {"annotation": ref("b:Add#shape=(int32[3])#"), "level 0": ref("b:Add")}
         found = on_gpu(
             old_kernel("gemm", us(0, 1), "a:MatMul"),
@@ -91,7 +91,7 @@ class TestDirection:
             ("MemcpyH2D_kernel", None),
         ],
     )
-    def test_is_told_by_the_name(self, name: str, direction: str | None) -> None:
+    def test_is_known_by_the_name(self, name: str, direction: str | None) -> None:
         assert on_gpu(event(name, us(0, 1))).direction.to_list() == [direction]
 
     @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ class TestDirection:
             ("hipModuleLaunchKernel", None),
         ],
     )
-    def test_of_rocms_copy_kernels_is_told_by_their_launch(
+    def test_of_rocms_copy_kernels_is_that_of_their_launch(
         self, api: str, direction: str | None
     ) -> None:
         found = events(

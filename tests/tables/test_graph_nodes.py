@@ -13,7 +13,7 @@ from traceanalyzer.tables.graph_nodes import Node as Found
 F = "__inference_f_91"
 
 
-def told(found: Found | None) -> tuple[int | None, str | None, str | None] | None:
+def known(found: Found | None) -> tuple[int | None, str | None, str | None] | None:
     """Line, request and device of what was found."""
     if found is None:
         return None
@@ -21,7 +21,7 @@ def told(found: Found | None) -> tuple[int | None, str | None, str | None] | Non
 
 
 def find(book: Book, name: str, op_type: str, function: str = F) -> tuple | None:
-    return told(GraphNodes(book.capture_file()).find(function, name, op_type))
+    return known(GraphNodes(book.capture_file()).find(function, name, op_type))
 
 
 class TestInItsFunction:
@@ -148,11 +148,11 @@ class TestWhereTheFunctionIsNotKnown:
         return GraphNodes(book.capture_file())
 
     def test_a_datasets_op_is_of_a_function_that_is_never_called_eagerly(self) -> None:
-        assert told(self.datasets(5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
+        assert known(self.datasets(5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
 
     def test_functions_that_differ_leave_it_open(self) -> None:
         assert self.datasets(5, 6).find_in_datasets("mul", "Mul") is None
-        assert told(self.datasets(5, 5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
+        assert known(self.datasets(5, 5).find_in_datasets("mul", "Mul")) == (5, "", CPU)
 
     def test_a_session_whose_graph_grew(self) -> None:
         """A dump shows the device that a variable kept in place of the requested one."""
@@ -165,7 +165,7 @@ class TestWhereTheFunctionIsNotKnown:
         placed = [replace(i, assigned=(CPU,) * len(i.input)) for i in graphs.instances]
         capture_file = book.capture_file(functions=(replace(graphs, instances=tuple(placed)),))
 
-        assert told(GraphNodes(capture_file).find_in_any("v", "VariableV2"))[:2] == (3, "")
+        assert known(GraphNodes(capture_file).find_in_any("v", "VariableV2"))[:2] == (3, "")
 
     def test_a_function_that_may_as_well_be_meant(self) -> None:
         book = Book()

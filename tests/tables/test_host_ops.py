@@ -104,7 +104,7 @@ class TestInPipeline:
         ids=["thread", "stage", "get next", "captured"],
     )
     @pytest.mark.parametrize("what", [op("a", "Neg", us(1, 1)), eager("Neg", us(1, 1))])
-    def test_what_runs_on_behalf_of_tf_data_is_told_apart(self, around: Any, what: Any) -> None:  # noqa: ANN401
+    def test_what_runs_on_behalf_of_tf_data_is_distinguished(self, around: Any, what: Any) -> None:  # noqa: ANN401
         ops = seen(around(what))
         mine = [k for k, kind in enumerate(ops.kind) if kind != Kind.STAGE]
 

@@ -131,7 +131,7 @@ class TestEagerOps:
 
 
 class TestGraphOps:
-    def test_are_told_line_request_and_device(self) -> None:
+    def test_have_line_request_and_device(self) -> None:
         book = Book()
         book.function(F, node("dense/MatMul", "MatMul", line=21, asked="/device:GPU:0"))
 

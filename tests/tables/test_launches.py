@@ -17,8 +17,8 @@ def found(
     call_id, call_ps = np.array(calls, np.int64).reshape(-1, 2).T
     work_id, work_ps = np.array(work, np.int64).reshape(-1, 2).T
     number = np.array(device if device is not None else [0] * len(work), np.int64)
-    told = launched_by(call_id, call_ps, work_id, work_ps, number)
-    return told.call.tolist(), told.is_sure.tolist(), told.early_ps.tolist()
+    launched = launched_by(call_id, call_ps, work_id, work_ps, number)
+    return launched.call.tolist(), launched.is_sure.tolist(), launched.early_ps.tolist()
 
 
 def test_of_calls_with_one_id_the_last_before_the_work_is_taken() -> None:

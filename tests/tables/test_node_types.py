@@ -31,8 +31,8 @@ def types_in(
     """The types of nodes with these attributes, set 0 of a capture file."""
     environment: dict[str, Any] = {} if version is None else {"tensorflow": {"version": version}}
     environment |= more.pop("environment", {})
-    held = {"environment": environment, "attributes": (attributes,), **more}
-    return NodeTypes(CaptureFile(tool="0", host="h", complete=True, **held))
+    lists = {"environment": environment, "attributes": (attributes,), **more}
+    return NodeTypes(CaptureFile(tool="0", host="h", complete=True, **lists))
 
 
 def ran(op: str, version: str | None = NEWEST, **attributes: Any) -> Types:  # noqa: ANN401 - values
@@ -107,7 +107,7 @@ class TestThatWasPlaced:
             {"session_configs": (session_config("ON"),)},
         ],
     )
-    def test_and_grappler_may_be_told_to_make_one_precision_of_another(
+    def test_and_grappler_may_be_configured_to_make_one_precision_of_another(
         self, more: dict[str, Any]
     ) -> None:
         types = types_in({"T": "float"}, **more)

@@ -91,13 +91,13 @@ class TestRole:
             task_environment(options=bytes((0x10, level, 0x18, 1))),
         )
 
-        told = rows(table, "function", "name", "role", "placement", "kernels", "occurrences")
-        assert sorted(row for row in told if row[0] == "constant folding") == [
+        known = rows(table, "function", "name", "role", "placement", "kernels", "occurrences")
+        assert sorted(row for row in known if row[0] == "constant folding") == [
             ("constant folding", "a", "runtime", "cpu", 0, 1),
             ("constant folding", "a/_1", "runtime", "cpu", 0, 1),
             ("constant folding", "b", "runtime", "cpu", 0, 1),
         ]
-        rest = {row[1]: row for row in told if row[0] != "constant folding"}
+        rest = {row[1]: row for row in known if row[0] != "constant folding"}
         assert rest["a"] == (None, "a", "compute", "gpu:0", 1, 1)
         assert rest["c"][:3] == ("f", "c", "compute")
         assert rest["c"][5] == 2

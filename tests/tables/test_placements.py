@@ -141,7 +141,7 @@ class TestTransfer:
         }
 
     def test_an_op_whose_function_is_unknown_is_not_the_other_of_its_name(self) -> None:
-        """Told of one in `g`; the row without a function need not be that one."""
+        """Known of one in `g`; the row without a function need not be that one."""
         tables = tables_of(
             host(
                 line("python")(call("__inference_g_2", us(20, 9), step=-6)),
@@ -178,20 +178,20 @@ class TestAllocator:
     """Its output was allocated on a GPU."""
 
     @pytest.mark.parametrize(
-        "told",
+        "stats",
         [
             {"allocator": "gpu_host_bfc"},  # a CPU op that feeds a copy has its output there too
             {"region": "temp"},
             {"region": ""},
         ],
     )
-    def test_pinned_or_passing_memory_tells_nothing(self, told: dict[str, str]) -> None:
+    def test_pinned_or_passing_memory_tells_nothing(self, stats: dict[str, str]) -> None:
         assert where(
             BUSY,
             LEVEL_3,
             host(
                 thread("tf_Compute", 1)(
-                    op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a", **told)
+                    op("a", "Reshape", us(0, 1)), allocation(64, us(3), "a", **stats)
                 )
             ),
         ) == {"a:Reshape": ("unknown", "possible", "none")}
@@ -264,7 +264,7 @@ class TestNoProofWhereThereIsNone:
         assert found["f inv:Inv"][1] != "certain"
 
     def test_a_copy_of_one_call_proves_nothing_of_another(self) -> None:
-        """Likewise: the second call, on the CPU, copies nothing."""
+        """Also: the second call, on the CPU, copies nothing."""
         once = (
             line("python")(
                 call("__inference_f_1", us(0, 5), step=1),
@@ -330,12 +330,12 @@ class TestRegistry:
     """No version of TensorFlow whose kernels are known has one for it on a GPU."""
 
     def test_makes_it_likely(self) -> None:
-        told = ("cpu", "likely", "registry")
+        by_registry = ("cpu", "likely", "registry")
         written = line("python")(eager("WriteSummary", us(0, 9)))
 
-        assert where(BUSY, host(written)) == {"WriteSummary:WriteSummary": told}
+        assert where(BUSY, host(written)) == {"WriteSummary:WriteSummary": by_registry}
         shuffled = thread("tf_Compute", 1)(op("a", "RandomShuffle", us(0, 1)))
-        assert where(BUSY, LEVEL_3, host(shuffled)) == {"a:RandomShuffle": told}
+        assert where(BUSY, LEVEL_3, host(shuffled)) == {"a:RandomShuffle": by_registry}
 
     def test_tells_nothing_of_devices_of_other_kinds(self) -> None:
         """Their kernels are in no table."""

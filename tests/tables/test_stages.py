@@ -75,8 +75,8 @@ def test_on_one_thread_a_stage_works_outside_of_its_requests_to_its_input() -> N
         ("Root::Batch::Map", 20, 50),
         ("Root::Batch::Map", 60, 70),
     ]
-    asked = tables.pipelines.requests
-    assert (asked.row.tolist(), asked.start_ps.tolist(), asked.end_ps.tolist()) == (
+    requested = tables.pipelines.requests
+    assert (requested.row.tolist(), requested.start_ps.tolist(), requested.end_ps.tolist()) == (
         [0],
         [0],
         [100 * US],
@@ -163,7 +163,7 @@ def test_an_address_that_another_pipeline_had_before_tells_the_two_apart() -> No
     ]
     tables = tables_of(
         host(
-            line("python")(asked for asked, _ in epochs),
+            line("python")(requested for requested, _ in epochs),
             thread("tf_data_iterator_resource", 1)(made for _, made in epochs),
         )
     )

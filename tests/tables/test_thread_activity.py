@@ -46,14 +46,14 @@ def test_a_pool_that_tells_is_believed_and_a_turn_elsewhere_follows_its_call() -
     )
     links = lanes.links
 
-    told = [
+    begun_by = [
         (lanes.name[lane], at / US, lanes.name[source], begun / US, proved)
         for lane, at, source, begun, proved in zip(
             links.lane, links.at_ps, links.from_lane, links.from_ps, links.is_proved, strict=True
         )
     ]
 
-    assert told == [
+    assert begun_by == [
         ("tf_Compute/1", 8, "python", 2, True),
         ("tf_Compute/2", 30, "tf_Compute/1", 16, False),
     ]

@@ -1,4 +1,4 @@
-"""Copies: how many bytes went which way, from what and to what."""
+"""Transfers: how many bytes, in which direction, from which op to which."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestOnADevice:
 
 
 class TestEnds:
-    def test_are_told_by_the_send_that_launched_it(self) -> None:
+    def test_are_those_of_the_send_that_launched_it(self) -> None:
         """Today a copy names the send, and the send's stats and key name the ends."""
         tables = tables_of(
             host(
@@ -130,7 +130,7 @@ class TestEnds:
         assert rows(tables.transfers, *ENDS) == [("a", "b")]
 
 
-class TestToldByTheHostAlone:
+class TestRecordedByTheHostAlone:
     def test_an_input_of_an_eager_op(self) -> None:
         tables = tables_of(
             host(
@@ -156,7 +156,7 @@ class TestToldByTheHostAlone:
             (None, None),
         ]
 
-    def test_what_a_device_plane_shows_is_not_told_twice(self) -> None:
+    def test_what_a_device_plane_shows_is_listed_once(self) -> None:
         table = copies(
             host(
                 thread("tf_Compute", 1)(
@@ -192,12 +192,12 @@ class TestCountedIntoOps:
         ]
 
 
-class TestHowTheyWereAskedFor:
-    def asked(self, *planes: Any) -> list[tuple]:  # noqa: ANN401
+class TestHowTheyWereStarted:
+    def started(self, *planes: Any) -> list[tuple]:  # noqa: ANN401
         return rows(copies(*planes), "via", "function", "thread", "launch_ps")
 
     def test_a_copy_of_a_receive_names_it_and_its_function(self) -> None:
-        found = self.asked(
+        found = self.started(
             host(
                 thread("python", 1)(call("__inference_f_3", us(0, 90), step=5)),
                 thread("tf_Compute", 2)(
@@ -210,7 +210,7 @@ class TestHowTheyWereAskedFor:
         assert found == [("_HostRecv", "f", "tf_Compute/2", 10 * US)]
 
     def test_what_a_program_reads_outside_of_any_graph_is_its_own(self) -> None:
-        found = self.asked(
+        found = self.started(
             host(
                 thread("python", 1)(
                     call("__inference_f_3", us(0, 9), step=5),
@@ -233,7 +233,7 @@ class TestHowTheyWereAskedFor:
         ]
 
     def test_arguments_of_a_call_are_brought_over_within_it(self) -> None:
-        found = self.asked(
+        found = self.started(
             host(
                 thread("python", 1)(
                     event("EagerLocalExecute: __inference_f_3", us(0, 9))(launch(us(1, 2), 7))

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from traceanalyzer.native import wire
-from traceanalyzer.trace.columns import bytes_at, text_at
+from traceanalyzer.trace.strings import bytes_at, text_at
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane, Trace

@@ -134,7 +134,11 @@ def on_the_cpu():
             on_the_cpu()
         """,
         # A question that the recorder does not see.
-        'train() if os.environ.get("HAS_GPU") else on_the_cpu()',
+        """
+        where = "/gpu:0" if os.environ.get("HAS_GPU") else "/cpu:0"
+        with tf.device(where):
+            train()
+        """,
     ],
 )
 def test_a_device_that_depends_on_the_gpus_found_is_never_certain(

@@ -2,6 +2,13 @@
 
 Numbers of fields and types are those of attr_value.proto, tensor.proto, tensor_shape.proto and
 types.proto in TensorFlow's `core/framework`.
+
+The values of attributes: a type is plain text, TensorFlow's DataType in lower case without `DT_`
+("float", "int32", "resource", "float_ref"); int, float, bool as such; a list a list; a string
+{"s": text}, cut after 1000 characters; a shape {"shape": [size, -1 if unknown] or null for an
+unknown rank}; a tensor {"tensor": type, "shape": ...}, never with its contents; a function
+{"func": name}; a float that JSON has no number for {"float": "nan" | "inf" | "-inf"}; null where it
+is not set.
 """
 
 from __future__ import annotations
@@ -39,7 +46,6 @@ class AttributePool:
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.sets: list[Attributes] = []
         self._index: dict[str, int] = {}
         self._by_wire: dict[tuple[bytes, ...], int] = {}
@@ -55,7 +61,7 @@ class AttributePool:
     def add_entries(self, entries: list[bytes | memoryview]) -> int:
         """Return the index of the set that a NodeDef's `attr` entries make.
 
-        Most nodes repeat the bytes of another; only what is new is decoded.
+        Most nodes repeat the bytes of another; only new ones are decoded.
 
         Raises:
             BrokenMessageError: An entry is no message.
@@ -92,12 +98,11 @@ def type_name(number: int) -> str:
 
 
 def finite(number: float) -> Json:
-    """Return a float as JSON can hold it: what is not a number as `{"float": ...}`."""
+    """Return a float for JSON; infinities and NaN become `{"float": ...}`."""
     return number if math.isfinite(number) else {"float": str(number)}
 
 
 def _value(data: memoryview) -> Json:
-    """Decode an AttrValue; None for one that is not set."""
     value: Json = None
     for number, field, _ in fields(data):
         if number == _LIST:
@@ -110,7 +115,6 @@ def _value(data: memoryview) -> Json:
 
 
 def _list(data: memoryview) -> list[Json]:
-    """Decode an AttrValue.ListValue."""
     values: list[Json] = []
     for number, field, _ in fields(data):
         if len(values) >= _LONGEST:
@@ -127,7 +131,6 @@ def _list(data: memoryview) -> list[Json]:
 
 
 def _varints(data: memoryview) -> Iterator[int]:
-    """Walk packed varints."""
     value = shift = 0
     for byte in data:
         value |= (byte & 0x7F) << shift
@@ -183,7 +186,6 @@ def _text(data: memoryview) -> str:
 
 
 def _function(field: int | memoryview) -> Json:
-    """Decode a NameAttrList; its attributes are those of the function's own instantiation."""
     name = ""
     for number, inner, _ in fields(_bytes(field)):
         if number == 1:
@@ -196,7 +198,6 @@ def _shape(field: int | memoryview) -> Json:
 
 
 def _sizes(data: memoryview) -> Json:
-    """Decode a TensorShapeProto."""
     sizes: list[Json] = []
     for number, field, _ in fields(data):
         if number == 2:  # noqa: PLR2004 - dim
@@ -211,7 +212,6 @@ def _sizes(data: memoryview) -> Json:
 
 
 def _tensor(field: int | memoryview) -> Json:
-    """Decode type and shape of a TensorProto; its contents are passed over."""
     dtype = _TYPES[0]
     shape: Json = []
     for number, inner, _ in fields(_bytes(field)):

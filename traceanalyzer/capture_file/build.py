@@ -100,7 +100,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
     )
     if folder is None:
         folder = _folder_of_first(journal.many["session"])
-    dumped = read_dumps(work / GRAPHS, pools.attributes, [d.name for d in definitions])
+    functions, dump_notes = read_dumps(
+        work / GRAPHS, pools.attributes, [d.name for d in definitions]
+    )
     eager = pools.eager(journal.last.get("eager", {}))
     errors = [pools.error(record) for record in journal.many["error"]]
     choices = _last_of_each_way(journal)
@@ -144,7 +146,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         chosen=chosen,
         attributes=decoder.attributes,
         definitions=definitions,
-        functions=dumped.functions,
+        functions=tuple(functions),
         signatures=reader.all_of(Signature, eager["signatures"], _NO_SIGNATURE),
         resources=reader.all_of(Resource, eager["resources"], _NO_RESOURCE),
         kernels=reader.all_of(RegisteredKernel, _kernels(journal)),
@@ -152,7 +154,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         notes=reader.all_of(Note, journal.many["note"]),
     )
     damage = _notes(journal, pools.damaged + reader.damaged)
-    notes = (*capture_file.notes, *dumped.notes, *damage, *source_notes)
+    notes = (*capture_file.notes, *dump_notes, *damage, *source_notes)
     return bounded(replace(capture_file, notes=notes))
 
 
@@ -227,7 +229,6 @@ def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
 
 
 def _chosen(scopes: Sequence[Scope], frames: Sequence[Frame]) -> frozenset[int]:
-    """Return the lines of the program that may enter another scope on another machine."""
     asking = {scope.frame for scope in scopes if _names_cpu(scope)}
     lines = sorted(at for at in asking if at != UNKNOWN and frames[at].is_user)
     return frozenset(at for at in lines if may_choose_device(frames[at]))

@@ -1,7 +1,7 @@
 """What a program may choose by the GPUs that it finds, as far as its source shows.
 
 Most programs ask which GPUs there are to print them, or to let their memory grow: that changes
-nothing else. Others choose a device, a type or a branch by the answer, and do otherwise with a GPU.
+nothing else. Others choose a device, a type or a branch by the answer: they differ with a GPU.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _has_globals(function: ast.AST) -> bool:
 
 
 def _without_raised(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk what is in a statement, but not the errors that it raises: these end the program."""
+    """Walk the nodes of a statement, but not the errors that it raises: these end the program."""
     yield node
     if not isinstance(node, ast.Raise):
         for child in ast.iter_child_nodes(node):

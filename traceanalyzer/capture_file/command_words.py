@@ -1,7 +1,7 @@
 """A command line that may be shown to others: without secrets, and naming no folder of its author.
 
 Which arguments are secrets can only be guessed, from their names and from the form of keys that
-well-known services give out. What is masked without need still shows what to fill in.
+well-known services give out. A word that is masked without need still shows what to fill in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MASK: Final = "***"
 _MOST: Final = 200  # words
-_LONGEST: Final = 300  # characters of a word; a command is to be read, and searched in no time
+_LONGEST: Final = 300  # characters of a word; a command must stay readable and quick to search
 _CUT: Final = "..."
 
 # `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. That `monkey` is one of them
@@ -40,7 +40,7 @@ _SEPARATORS: Final = re.compile(r"""([\s=,;:"'()\[\]{}]+)""")
 def without_secrets(words: Sequence[str]) -> tuple[str, ...]:
     """Return the words of a command line, what looks like a secret masked.
 
-    What is very long is cut.
+    Very long words are cut.
     """
     found = []
     is_secret = False
@@ -70,7 +70,7 @@ def _masked(word: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word as it is typed; the mask is to be filled in, and is no reason for quotes."""
+    """Return a word as it is typed; the mask, which a reader replaces, needs no quotes."""
     filled_in = word.replace(MASK, "x")
     return word if shlex.quote(filled_in) == filled_in else shlex.quote(word)
 

@@ -12,13 +12,6 @@ and ignores keys it does not know. Records are objects with the names of their f
   `attributes` is null where the sets of all nodes were left out.
 - arrays of numbers: base64 of uint32 (little-endian).
 
-The values of attributes: a type is plain text, TensorFlow's DataType in lower case without `DT_`
-("float", "int32", "resource", "float_ref"); int, float, bool as such; a list a list; a string
-{"s": text}, cut after 1000 characters; a shape {"shape": [size, -1 if unknown] or null for an
-unknown rank}; a tensor {"tensor": type, "shape": ...}, never with its contents; a function
-{"func": name}; a float that JSON has no number for {"float": "nan" | "inf" | "-inf"}; null where it
-is not set.
-
 Devices are in TensorFlow's full form (`/job:localhost/replica:0/task:0/device:CPU:0`) or as the
 program spelt them, "" where none is.
 """
@@ -44,14 +37,10 @@ OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
 LARGEST: Final = 2**63 - 1  # of an integer
-OUTRIGHT: Final = "outright"  # manners of a choice of visible GPUs
-UNLESS_SET: Final = "unless_set"
-CONDITION: Final = "condition"
-COMPUTED: Final = "computed"
-NO_SOURCE: Final = "no_source"
+NO_SOURCE: Final = "no_source"  # see `outright` for the other manners
 _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
-# A value of JSON; in attributes encoded as above.
+# A value of JSON; `attributes` says how those of attributes are encoded.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 # The attributes of a node or an eager op, by name.
 Attributes: TypeAlias = "Mapping[str, Json]"
@@ -94,10 +83,9 @@ class Scope:
 
     device: str  #: the requested device; "" if the scope lifts an outer request
     frame: FrameIndex  #: the user's frame that entered it
-    #: Whose device it is: the index of a resource, if the scope was given the resource's device;
-    #: `OF_OP` less the index of the signature that made a tensor, for that of the tensor;
-    #: `OF_ANOTHER` for that of something else; `OF_MACHINE` for the first device there is; None if
-    #: the code spells the device out.
+    #: Whose device it is: the index of a resource; `OF_OP` less the index of the signature that
+    #: made a tensor; `OF_ANOTHER`; `OF_MACHINE` for the first device there is; None if the code
+    #: spells the device out.
     origin: Annotated[int, Index("resources", OF_MACHINE)] | None = None
 
 
@@ -114,18 +102,15 @@ class Levels:
 class Session:
     """One profiler session of the captured program."""
 
-    #: The xplane file, relative to the capture file's folder; None if none was written.
-    trace: str | None = None
-    #: Who ran it: the profiler `server` or the Python `api` for us, or the `script`.
-    method: str
+    trace: str | None = None  #: xplane file, relative to the capture file's folder; None for none
+    method: str  #: who ran it: the profiler `server` or the Python `api` for us, or the `script`
     requested: Levels | None = None  #: None if unknown (the script's own)
-    #: The levels that were in force; None if nothing proves any.
-    effective: Levels | None = None
+    effective: Levels | None = None  #: that were in force; None if nothing proves any
     start_ns: int  #: since 1970
     stop_ns: int | None = None  #: None if the program ended first
     reason: str  #: why it began and ended
-    #: What proves `effective`: the `trace` itself, which states them from TensorFlow 2.19 on; or
-    #: the `version`, one that is known to obey. None if nothing does.
+    #: What proves `effective`: the `trace`, which states them from TensorFlow 2.19 on; the
+    #: `version`, one that is known to obey; or None.
     proof: str | None = None
 
 
@@ -148,8 +133,7 @@ class CaughtError:
     where: str
     type: str  #: the exception's class
     message: str  #: of a long one the first 2000 characters and the last 1000
-    #: The user's frames that raised it, innermost first.
-    raised: tuple[Annotated[int, Index("frames", 0)], ...]
+    raised: tuple[Annotated[int, Index("frames", 0)], ...]  #: user's frames, innermost first
     handler: FrameIndex  #: the frame that caught it
     call: str | None = None  #: the `tf.config` function
 
@@ -160,9 +144,7 @@ class VisibilityChoice:
 
     how: str  #: `CUDA_VISIBLE_DEVICES` or `tf.config.set_visible_devices`
     value: str  #: the variable's value, or the names of the devices, as a Python list
-    #: How it came to choose no GPU, as far as the source shows: `outright`, whatever the machine
-    #: has; if the variable is not set already (`unless_set`); under a `condition`; by what it
-    #: `computed`; or `no_source`.
+    #: How it came to choose no GPU, as far as the source shows; see `outright`.
     manner: str = NO_SOURCE
     frame: FrameIndex
 
@@ -185,17 +167,13 @@ class SessionConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """A function's nodes as Python made them: before inlining, so under their own names.
-
-    One entry a node in each column.
-    """
+    """A function's nodes as Python made them, before inlining; one entry a node in each column."""
 
     name: str  #: as in traces (`__inference_train_step_42`)
     nodes: tuple[Text, ...]
     frames: tuple[FrameIndex, ...]  #: the innermost frame that is the user's own
     scopes: tuple[Scopes | None, ...]  #: None if not recorded
-    #: The innermost frame of a library that the user's frame called, or -1 if the user's code
-    #: called TensorFlow itself; empty if these were not recorded.
+    #: The innermost frame of a library that the user's frame called; empty if not recorded.
     libraries: tuple[FrameIndex, ...] = ()
     _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -226,10 +204,9 @@ class Columns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Graph(Columns):
-    """The graph of an instantiated function: the placer's own input.
+    """The graph of an instantiated function, inlined and lowered: the placer's own input.
 
-    Inlined and lowered, with the program's requests (TensorFlow's dump `before_placer`, in 2.12
-    `placer_input`).
+    It is TensorFlow's dump `before_placer`, in 2.12 `placer_input`.
     """
 
     inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
@@ -247,10 +224,7 @@ class Graph(Columns):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition(Columns):
-    """What ran of a function on one device, as its executor got it.
-
-    After grappler, so under its names and op types (TensorFlow's dump `after_partition_passes`).
-    """
+    """What ran of a function on one device, after grappler (dump `after_partition_passes`)."""
 
     device: str
 
@@ -270,9 +244,7 @@ class Function:
     """A function that was instantiated."""
 
     name: str  #: as in traces
-    #: In order of time: the same function called with arguments elsewhere, or from another runtime
-    #: (tf.data), is placed again.
-    instances: tuple[Instance, ...]
+    instances: tuple[Instance, ...]  #: in order of time; one for arguments on other devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,7 +260,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signature:
-    """A kind of eager op or call: what is alike was recorded once."""
+    """A kind of eager op or call: equal ones were recorded once."""
 
     op: str  #: op type; of a call, the definition's name
     #: Whether it calls a function; then `inputs` bind its `_Arg`s, in order, with captured ones.
@@ -300,9 +272,7 @@ class Signature:
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     scopes: Scopes = ()  #: empty also if only the innermost is known
-    #: The innermost frame of a library that the user's frame called, the first time; -1 if the
-    #: user's code called TensorFlow itself.
-    library: FrameIndex = UNKNOWN
+    library: FrameIndex = UNKNOWN  #: as in `Definition`, the first time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,8 +293,7 @@ class RegisteredKernel:
 
     op: str
     device_type: str  #: `CPU`, `GPU`, `DEFAULT` or another
-    #: The values that each constrained attribute may have: types named as in attributes, strings as
-    #: plain text.
+    #: The values that each constrained attribute may have, strings as plain text.
     constraints: Mapping[str, tuple[str | int | bool, ...]]
     host_memory_args: tuple[str, ...] = ()  #: names of arguments that it wants in host memory
     priority: int = 0  #: of those that match, the highest is taken
@@ -350,15 +319,11 @@ class CaptureFile:
     tool: str  #: version of traceanalyzer that wrote it
     host: str  #: name of the host, as in the trace's file name
     complete: bool  #: whether the recorder came to its end (False: the script was killed)
-    #: The words of the command line that made the capture, secrets masked (see `command_words`);
-    #: None if it was made in code, or by an older version.
-    command: tuple[str, ...] | None = None
-    #: Versions of Python, TensorFlow and Keras, build info, platform, command line, variables of
-    #: the environment that concern TensorFlow; None if not recorded.
+    command: tuple[str, ...] | None = None  #: words of the command line, secrets masked
+    #: Versions, build info, platform, command line, environment variables about TensorFlow.
     environment: Mapping[str, Json] | None = None
-    #: Physical, visible and logical devices, soft placement, strategies, options of the optimizer
-    #: and of XLA, at the program's end, and the models of Keras 3 that ran (`keras_models`, see
-    #: `recorder/keras_models.py`); None if not recorded.
+    #: Devices, soft placement, strategies, options of the optimizer and of XLA, at the program's
+    #: end, and the models of Keras 3 that ran (see `recorder/keras_models.py`).
     devices: Mapping[str, Json] | None = None
     gpus: tuple[Mapping[str, Json], ...] = ()  #: what NVML says of each; empty without a driver
     log: tuple[str, ...] = ()  #: TensorFlow's lines about devices
@@ -370,19 +335,16 @@ class CaptureFile:
     session_configs: tuple[SessionConfig, ...] = ()  #: each distinct one once
     frames: tuple[Frame, ...] = ()
     scopes: tuple[Scope, ...] = ()
-    #: Lines that enter a scope for a CPU, and may request another device on another machine: the
-    #: device is computed, or a condition is around them.
+    #: Lines that enter a scope for a CPU, and may request another device on another machine.
     chosen: frozenset[Annotated[int, Index("frames", 0)]] = frozenset()
     attributes: tuple[Attributes, ...] = ()  #: the distinct sets
     definitions: tuple[Definition, ...] = ()
     functions: tuple[Function, ...] = ()
     signatures: tuple[Signature, ...] = ()
     resources: tuple[Resource, ...] = ()  #: that eager ops made or used
-    #: The kernels of ops that other libraries have brought, as far as the program has such ops.
-    kernels: tuple[RegisteredKernel, ...] = ()
+    kernels: tuple[RegisteredKernel, ...] = ()  #: of ops of other libraries
     sequences: tuple[EagerSequence, ...] = ()
-    #: What was left out to stay within the size limit, and how many of it.
-    omitted: Mapping[str, int] = field(default_factory=dict)
+    omitted: Mapping[str, int] = field(default_factory=dict)  #: to stay within the size limit
     _texts: dict[tuple[str, int], str] = field(default_factory=dict, init=False, repr=False)
     _definitions: dict[str, int] = field(default_factory=dict, init=False, repr=False)
     _functions: dict[str, int] = field(default_factory=dict, init=False, repr=False)

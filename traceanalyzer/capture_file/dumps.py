@@ -57,14 +57,6 @@ _ESCAPED: Final = str.maketrans("/[]*?\\", "______")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dumped:
-    """What was read from the dumps."""
-
-    functions: tuple[Function, ...]  #: the functions, by name
-    notes: tuple[Note, ...]  #: what could not be read
-
-
-@dataclass(frozen=True, kw_only=True)
 class _Dump:
     path: Path
     number: int
@@ -85,14 +77,13 @@ class _Dumps:
             dumps.sort(key=lambda dump: dump.number)
 
 
-def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[str]) -> Dumped:
-    """Read a folder of dumps.
+def read_dumps(
+    folder: Path, attributes: AttributePool, definitions: Iterable[str]
+) -> tuple[list[Function], list[Note]]:
+    """Return the functions of a folder of dumps, and notes about what could not be read.
 
     Args:
         definitions: Names of functions, which file names do not always keep.
-
-    Returns:
-        The functions and what of them could not be read.
     """
     names = {name.translate(_ESCAPED): name for name in definitions}
     reader = _Reader(attributes)
@@ -107,11 +98,10 @@ def read_dumps(folder: Path, attributes: AttributePool, definitions: Iterable[st
     if texts:
         message = f"{counted(texts, 'dumped graph')} left as text, which cannot be read here"
         notes.append(Note(id="graphs_as_text", severity="warning", message=message))
-    return Dumped(functions=tuple(functions), notes=tuple(notes))
+    return functions, notes
 
 
 def _found(folder: Path) -> dict[str, _Dumps]:
-    """Sort the files of a folder by function and stage."""
     found: dict[str, _Dumps] = defaultdict(_Dumps)
     for path in sorted(folder.glob("*.pb")):
         if match := _STAGED.fullmatch(path.name):

@@ -102,7 +102,7 @@ def _parsed(data: bytes, name: str) -> CaptureFile:
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, no UTF-8, a huge number
-        msg = f"{name}: what is in it is not JSON; {_AGAIN}"
+        msg = f"{name}: its content is not JSON; {_AGAIN}"
         raise CaptureFileError(msg) from error
     _check_version(document, name)
     try:

@@ -139,7 +139,6 @@ class GpuAnswers:
 
 
 def _variables(function: _Function) -> set[str]:
-    """Return the names of a function's own variables, those of functions in it among them."""
     nodes = [*ast.walk(function)]
     shared = {n for x in nodes if isinstance(x, ast.Global | ast.Nonlocal) for n in x.names}
     stored = {x.id for x in nodes if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store)}
@@ -147,7 +146,7 @@ def _variables(function: _Function) -> set[str]:
 
 
 def _foreign(node: ast.Import | ast.ImportFrom, modules: Collection[str]) -> Iterator[str]:
-    """Walk the names that an import gives to what is not the program's own."""
+    """Walk the names that an import gives to modules of others."""
     module = getattr(node, "module", None) or ""
     for each in node.names:
         parts = {*each.name.split("."), *module.split(".")}
@@ -156,7 +155,6 @@ def _foreign(node: ast.Import | ast.ImportFrom, modules: Collection[str]) -> Ite
 
 
 def _root(node: ast.AST) -> str | None:
-    """Return the name that a chain of attributes begins with."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None

@@ -144,7 +144,6 @@ class _Columns:
 
 
 def _long(data: bytes | memoryview, at: int) -> tuple[int, int]:
-    """Read a varint; return it and its end."""
     value = shift = 0
     while at < len(data) and shift <= 63:  # noqa: PLR2004 - bits of the longest
         byte = data[at]

@@ -1,4 +1,4 @@
-"""Keeps a capture file within its size: what is worth least for its size is left out, and counted.
+"""Keeps a capture file within its size limit: the least useful parts are left out, and counted.
 
 The limit on the JSON is what a reader loads in a second; that on the gzipped file is the promise
 made to the user's disk.
@@ -35,7 +35,7 @@ def bounded(
     """Leave out of a capture file what does not fit.
 
     First go the attributes of partitions, which rarely differ from those of the input; then, where
-    they are what is too large, the sequences and the definitions; then graphs, the largest first.
+    they are too large, the sequences and the definitions; then graphs, the largest first.
 
     Returns:
         The capture file, or one that says in `omitted` and in a note what it lacks.
@@ -107,7 +107,6 @@ def _nodes(function: Function) -> int:
 
 
 def _pruned(capture_file: CaptureFile) -> CaptureFile:
-    """Empty the attribute sets that nothing points to."""
     used = {signature.attributes for signature in capture_file.signatures}
     for function in capture_file.functions:
         for instance in function.instances:

@@ -1,7 +1,7 @@
 """How a line came to hide the GPUs, as far as the source shows: it may not do so everywhere.
 
-A line under an `if` may depend on the GPUs there are, and so may what is computed. Only
-what is spelt out, with nothing to decide around it and nothing in its file to undo it, is sure.
+A line under an `if` may depend on the GPUs there are, and so may a computed value. Only a constant
+is sure, without a condition around it and without another line in its file that undoes it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import COMPUTED, CONDITION, NO_SOURCE, OUTRIGHT, UNLESS_SET
+from traceanalyzer.capture_file.document import NO_SOURCE
 from traceanalyzer.capture_file.syntax import FUNCTIONS, decides, is_text, statements, syntax_of
 
 if TYPE_CHECKING:
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
     from traceanalyzer.capture_file.document import Frame
 
+OUTRIGHT: Final = "outright"  # whatever the machine has
+UNLESS_SET: Final = "unless_set"  # if the variable is not set already
+CONDITION: Final = "condition"
+COMPUTED: Final = "computed"
 _CALL: Final = "set_visible_devices"
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _LISTS: Final = frozenset({"list_physical_devices", "list_logical_devices"})
@@ -62,7 +66,6 @@ def _read(frame: Frame) -> _Line | None:
 
 
 def _decides(line: _Line) -> bool:
-    """Return whether something around a line, or in it, decides whether it is reached."""
     *outer, last = line.around
     return any(decides(node) for node in (*outer, *ast.walk(last)))
 
@@ -79,7 +82,7 @@ def _may_leave_before(line: _Line) -> bool:
 
 
 def _within(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk what is in a function or module, but not in the functions that it defines."""
+    """Walk the nodes of a function or module, but not of the functions that it defines."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (*FUNCTIONS, ast.Lambda)):
             yield child

@@ -27,7 +27,6 @@ class Pools:
     """
 
     def __init__(self) -> None:
-        """Begin empty."""
         self.attributes = AttributePool()
         self.damaged = 0
         self._frames: dict[tuple[str, int, str, int], int] = {}
@@ -55,7 +54,7 @@ class Pools:
         return [origin for _, _, origin in self._scopes]
 
     def definition(self, record: _Object) -> Definition | None:
-        """Return a journal's `function`; None where it is none."""
+        """Return a journal's `function`; None if it is damaged."""
         name, nodes = record.get("name"), _texts(record.get("nodes"))
         if not isinstance(name, str) or nodes is None:
             self.damaged += 1
@@ -114,7 +113,6 @@ class Pools:
         return UNKNOWN
 
     def _scopes_of(self, record: _Object, frames: list[int]) -> list[Json]:
-        """Return the scopes around an eager op; none where any is not as the journal has it."""
         found = [self._scope(scope, frames) for scope in _list(record.get("scopes"))]
         return [] if UNKNOWN in found else list(found)
 
@@ -136,7 +134,6 @@ class Pools:
         }
 
     def _tensor(self, record: Json) -> Json:
-        """Return a tensor as the document has it; of a Python value the recorder knows nothing."""
         if not isinstance(record, dict):
             return record
         texts = (record.get(key) or "" for key in ("dtype", "device", "backing_device"))
@@ -180,7 +177,6 @@ def _stack(value: Json, scopes: list[int]) -> tuple[int, ...] | None:
 
 
 def _at(pool: list[int], index: Json) -> int:
-    """Return the entry at an index, -1 where there is none."""
     return pool[index] if isinstance(index, int) and 0 <= index < len(pool) else UNKNOWN
 
 

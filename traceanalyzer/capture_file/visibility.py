@@ -1,6 +1,6 @@
 """Why TensorFlow saw no GPU, as far as a capture recorded it.
 
-The texts are TensorFlow's own, of 2.12 to 2.21; where they come from stands beside each.
+Log texts are TensorFlow's, of 2.12 to 2.21, each with its source file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.document import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
+from traceanalyzer.capture_file.outright import COMPUTED, CONDITION, OUTRIGHT, UNLESS_SET
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -22,15 +22,7 @@ if TYPE_CHECKING:
     )
     from traceanalyzer.model import Certainty
 
-__all__ = [
-    "Obstacle",
-    "obstacles",
-    "of_the_program",
-    "ran_in_sessions_alone",
-    "saw_no_gpu",
-]
-
-# What TensorFlow says on stderr, and what it means.
+# Messages of TensorFlow on stderr, and what they mean.
 _LOG_LINES: Final = (
     # gpu_device.cc, after looking for cuDNN, cuBLAS and the like
     ("libraries_not_loaded", "Cannot dlopen some GPU libraries"),
@@ -44,45 +36,41 @@ _LOG_LINES: Final = (
     ("cuda_init_failed", "failed call to cuInit"),
 )
 
-# CUDA takes the list up to the first entry that is no number of a device and no UUID.
+# CUDA uses the list up to the first entry that is neither a device number nor a UUID.
 _NAMES_A_GPU: Final = re.compile(r"\s*(?:\+?\d|GPU-|MIG-)")
 
 _VARIABLE: Final = "CUDA_VISIBLE_DEVICES"
 _CERTAIN: Final[tuple[Certainty, str]] = ("certain", "")
 _LIKELY: Final = frozenset({UNLESS_SET, CONDITION})
-# What it depends on whether a line hides the GPU of a machine that has one, too.
+# Why a line may not hide the GPU on a machine that has one.
 _PROVISOS: Final = {
-    UNLESS_SET: f"It sets {_VARIABLE} only where that is not set already, as by a shell.",
-    CONDITION: "The line stands under a condition, or another one may undo it.",
-    COMPUTED: "What the line sets is computed: from arguments, or from the GPUs that there are.",
+    UNLESS_SET: f"It sets {_VARIABLE} only if that is not set already, for example by a shell.",
+    CONDITION: "The line depends on a condition, or another line may undo it.",
+    COMPUTED: "The line computes the value, from arguments or from the GPUs there are.",
 }
-_NO_LINE: Final = "What decides it was not recorded."
+_NO_LINE: Final = "What decides this was not recorded."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """One thing that keeps TensorFlow from seeing a GPU.
+    """One thing that keeps TensorFlow from seeing a GPU."""
 
-    Attributes:
-        reason: Stable word for it.
-        text: What shows it, in a sentence.
-        hides_all: Whether no GPU can be seen with it, whatever else is.
-        frame: The line of the program that does it, or None.
-        certainty: How sure it is that the program does the same on a machine with a GPU; None where
-            the program does not do it.
-        proviso: What that depends on, in a sentence; "" where on nothing.
-    """
-
+    #: A stable key, see `causes/data/gpu_obstacles.toml`.
     reason: str
+    #: What shows it.
     text: str
+    #: Whether no GPU is visible because of this alone.
     hides_all: bool
+    #: The program's line that does it.
     frame: Frame | None = None
+    #: Whether the program does the same on a machine with a GPU; None if it is not the program.
     certainty: Certainty | None = None
+    #: What that depends on, in a sentence; "" for nothing.
     proviso: str = ""
 
 
 def saw_no_gpu(capture_file: CaptureFile) -> bool:
-    """Return whether it is recorded that TensorFlow had no GPU to place ops on."""
+    """Return whether the capture shows that TensorFlow had no GPU to place ops on."""
     if ran_in_sessions_alone(capture_file):
         return _sessions_have_no_gpu(capture_file)
     devices = capture_file.devices or {}
@@ -96,19 +84,19 @@ def saw_no_gpu(capture_file: CaptureFile) -> bool:
 
 
 def ran_in_sessions_alone(capture_file: CaptureFile) -> bool:
-    """Return whether it is recorded that a program ran nothing outside of sessions.
+    """Return whether the capture shows that a program ran nothing outside of sessions.
 
-    TensorFlow makes its eager context when a program first does something without one, or asks for
-    devices; a session that is given a configuration needs none.
+    TensorFlow creates its eager context when a program first does something outside a session, or
+    lists devices; a session with a configuration needs none.
     """
     made = (capture_file.devices or {}).get("context_made")
     return made is False and bool(capture_file.session_configs)
 
 
 def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
-    """Return whether no session that was seen had a GPU, and none has used one."""
+    """Return whether no recorded session had a GPU, and none used one."""
     had_none = all(
-        _is_told_to_have_none(config) or (config.device_types and "GPU" not in config.device_types)
+        _excludes_gpus(config) or (config.device_types and "GPU" not in config.device_types)
         for config in capture_file.session_configs
     )
     instances = (each for graph in capture_file.session_graphs() for each in graph.instances)
@@ -116,14 +104,20 @@ def _sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
     return bool(capture_file.session_configs) and had_none and not used
 
 
-def _is_told_to_have_none(config: SessionConfig) -> bool:
-    """Return whether the program wants a session without a GPU.
+def _excludes_gpus(config: SessionConfig) -> bool:
+    """Return whether the program configures a session without a GPU.
 
-    A session in the process makes devices of its own, at most as many as it is told to
-    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc; a server's were
-    made with the server).
+    A session in the process creates its own devices, at most as many as configured
+    (`BaseGPUDeviceFactory::CreateDevices`, core/common_runtime/gpu/gpu_device.cc); a server's
+    devices were created with the server.
     """
     return config.is_own and config.is_local and config.device_count.get("GPU") == 0
+
+
+def only_some_sessions_have_no_gpu(capture_file: CaptureFile) -> bool:
+    """Return whether the program wants some of its sessions without a GPU, but not all of them."""
+    excluded = [_excludes_gpus(config) for config in capture_file.session_configs]
+    return any(excluded) and not all(excluded)
 
 
 def obstacles(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
@@ -139,7 +133,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
         yield Obstacle(
             reason="cpu_only_build",
             text=(
-                f"this build of TensorFlow {tensorflow.get('version')} is for CPUs alone "
+                f"this build of TensorFlow {tensorflow.get('version')} supports only CPUs "
                 "(tf.sysconfig.get_build_info())"
             ),
             hides_all=True,
@@ -147,14 +141,14 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
     yield from _hidden_by_config(capture_file, devices)
     yield from _hidden_by_variable(capture_file, devices, environment)
     if _sessions_have_no_gpu(capture_file) and all(
-        map(_is_told_to_have_none, capture_file.session_configs)
+        map(_excludes_gpus, capture_file.session_configs)
     ):
         yield Obstacle(
             reason="hidden_by_session",
-            text="the program's sessions were given a ConfigProto with device_count={'GPU': 0}",
+            text="the program's sessions have a ConfigProto with device_count={'GPU': 0}",
             hides_all=ran_in_sessions_alone(capture_file),
             certainty="possible" if devices.get("gpu_questions") else "likely",
-            proviso=_NO_LINE,  # it may give its sessions a GPU where there is one
+            proviso=_NO_LINE,  # it may give its sessions a GPU if there is one
         )
     for reason, text in _LOG_LINES:
         line = next((line for line in capture_file.log if text in line), None)
@@ -165,7 +159,7 @@ def _obstacles(capture_file: CaptureFile) -> Iterator[Obstacle]:
 
 
 def of_the_program(capture_file: CaptureFile) -> tuple[Obstacle, ...]:
-    """Return what the program itself does that hides every GPU, on any machine."""
+    """Return how the program itself hides every GPU, on any machine."""
     return tuple(o for o in obstacles(capture_file) if o.certainty is not None and o.hides_all)
 
 
@@ -173,10 +167,10 @@ def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> 
     choice = _choice(capture_file, "tf.config.set_visible_devices")
     has_hidden_one = _has_gpu(devices.get("physical")) and not _has_gpu(devices.get("visible"))
     frame = None if choice is None else capture_file.frame(choice.frame)
-    # A list of GPUs that a program makes is empty on a machine without one, whatever it does.
+    # A list of GPUs that a program computes is always empty on a machine without one.
     hides = choice is not None and "GPU" not in choice.value and choice.manner != COMPUTED
     if choice is not None and (hides or has_hidden_one):
-        certainty, proviso = _CERTAIN if has_hidden_one else _sure(choice, devices)
+        certainty, proviso = _CERTAIN if has_hidden_one else _certainty(choice, devices)
         yield Obstacle(
             reason="hidden_by_config",
             text="tf.config.set_visible_devices() leaves no GPU visible",
@@ -197,8 +191,8 @@ def _hidden_by_config(capture_file: CaptureFile, devices: Mapping[str, Any]) -> 
         )
 
 
-def _sure(choice: VisibilityChoice, devices: Mapping[str, Any]) -> tuple[Certainty, str]:
-    """Return how sure a choice is on a machine with a GPU, and what that depends on."""
+def _certainty(choice: VisibilityChoice, devices: Mapping[str, Any]) -> tuple[Certainty, str]:
+    """Return the certainty of a choice on a machine with a GPU, and what it depends on."""
     if choice.manner == OUTRIGHT:
         return _CERTAIN
     proviso = _PROVISOS.get(choice.manner, _NO_LINE)
@@ -219,11 +213,11 @@ def _hidden_by_variable(
         text = f"{_VARIABLE} was {variable!r}, which hides every GPU from CUDA"
         yield Obstacle(reason="hidden_by_env", text=text, hides_all=True)
         return
-    certainty, proviso = _sure(choice, devices)
-    unless = ", unless it is set already" if choice.manner == UNLESS_SET else ""
+    certainty, proviso = _certainty(choice, devices)
+    unless = ", unless it is already set" if choice.manner == UNLESS_SET else ""
     yield Obstacle(
         reason="hidden_by_script",
-        text=f"the program sets {_VARIABLE} to {variable!r}{unless}: that hides every GPU",
+        text=f"the program sets {_VARIABLE} to {variable!r}{unless}, which hides every GPU",
         hides_all=True,
         frame=capture_file.frame(choice.frame),
         certainty=certainty,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import itertools
 import os
 import re
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 _ANOTHER: Final = "give another with --logdir"
 _STAMP: Final = "%Y_%m_%d_%H_%M_%S"
-_YOUNG_S: Final = 60
-_STAMPED: Final = re.compile(r"\d{4}(_\d\d){5}(_\d+)?", re.ASCII)
 
 
 def host_name() -> str:
@@ -48,13 +45,12 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
         msg = f"--run {name!r}: this cannot name a folder; take letters and digits"
         raise TraceAnalyzerError(msg)
     made: list[Path] = []
-    lock = -1
     try:
         try:
             runs = logdir.resolve() / "plugins" / "profile"
             _make(runs, made)
-            _remove_abandoned(runs)
-            folder, lock = _make_run(runs, name, made)
+            folder = _make_run(runs, name)
+            made.append(folder)
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
@@ -66,8 +62,6 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
         for each in reversed(made):
             with contextlib.suppress(OSError):  # not empty: that is what was recorded
                 each.rmdir()
-        if lock >= 0:
-            os.close(lock)
 
 
 def _make(folder: Path, made: list[Path]) -> None:
@@ -78,74 +72,16 @@ def _make(folder: Path, made: list[Path]) -> None:
         made.append(folder)
 
 
-def _make_run(runs: Path, name: str | None, made: list[Path]) -> tuple[Path, int]:
-    """Make the folder of a run; return it and the descriptor by which it is locked."""
-    if name is None:
-        folder = _make_next(runs, made)
-    else:
-        folder = runs / name
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir()
-            made.append(folder)
-    lock = _locked(folder)
-    if lock is None or any(folder.iterdir()):
-        if lock is not None:
-            os.close(lock)
-        why = f"{runs} has such a run"
-        if lock is None:
-            why = "another capture is recording a run of this name"
-        msg = f"--run {folder.name}: {why}; give another name, or leave --run out"
-        raise TraceAnalyzerError(msg)
-    return folder, lock
-
-
-def _make_next(runs: Path, made: list[Path]) -> Path:
-    """Make a folder that is named after the time, as TensorFlow names its runs."""
+def _make_run(runs: Path, name: str | None) -> Path:
+    """Make the folder of a run, which no other capture can make as well."""
     stamp = time.strftime(_STAMP)
-    for number in itertools.count(1):
-        folder = runs / (stamp if number == 1 else f"{stamp}_{number}")
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        made.append(folder)
-        return folder
-    raise AssertionError  # there is always a next number
-
-
-def _locked(folder: Path) -> int | None:
-    """Lock a folder as long as this process lives; return a descriptor to close, None if taken.
-
-    Where folders cannot be locked, as on network file systems, it is not.
-    """
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    # Not one of the three that the script inherits: a closed stderr must stay closed.
-    descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)
-    os.close(opened)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:
-        pass
-    return descriptor
-
-
-def _remove_abandoned(runs: Path) -> None:
-    """Remove empty folders of captures that were killed before they could do so themselves."""
-    for folder in runs.iterdir():
-        if not _STAMPED.fullmatch(folder.name):
-            continue
-        with contextlib.suppress(OSError):
-            if time.time() - folder.stat().st_mtime < _YOUNG_S:
-                continue  # not locked yet, perhaps
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                folder.rmdir()  # only what is empty
-            finally:
-                os.close(descriptor)
+    names = itertools.chain([stamp], (f"{stamp}_{number}" for number in itertools.count(2)))
+    for each in names if name is None else (name,):
+        with contextlib.suppress(FileExistsError):
+            (runs / each).mkdir()
+            return runs / each
+    msg = f"--run {name}: {runs} has such a run; give another name, or leave --run out"
+    raise TraceAnalyzerError(msg)
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """What the driver says of the GPUs while the script runs, through NVML (nvidia-ml-py).
 
-TensorFlow cannot tell who else uses a GPU or how much of its memory. Without a driver there is
-nothing to tell, and whatever fails is left out: this never disturbs the capture.
+TensorFlow does not know who else uses a GPU or how much of its memory. What fails, such as where
+there is no driver, is left out: this never disturbs the capture.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ class GpuWatch:
 
 
 def _gpus(nvml: Any) -> list[_Gpu]:  # noqa: ANN401 - the module pynvml, or a test's
-    driver = _asked(lambda: _text(nvml.nvmlSystemGetDriverVersion()))
+    driver = _answer(lambda: _text(nvml.nvmlSystemGetDriverVersion()))
     gpus = []
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        capability = _asked(nvml.nvmlDeviceGetCudaComputeCapability, handle)
-        memory = _asked(nvml.nvmlDeviceGetMemoryInfo, handle)
+        capability = _answer(nvml.nvmlDeviceGetCudaComputeCapability, handle)
+        memory = _answer(nvml.nvmlDeviceGetMemoryInfo, handle)
         facts = {
             "index": index,
-            "name": _asked(lambda gpu: _text(nvml.nvmlDeviceGetName(gpu)), handle),
-            "uuid": _asked(lambda gpu: _text(nvml.nvmlDeviceGetUUID(gpu)), handle),
+            "name": _answer(lambda gpu: _text(nvml.nvmlDeviceGetName(gpu)), handle),
+            "uuid": _answer(lambda gpu: _text(nvml.nvmlDeviceGetUUID(gpu)), handle),
             "driver_version": driver,
             "compute_capability": ".".join(map(str, capability)) if capability else None,
             "memory_total_bytes": memory and int(memory.total),
@@ -100,19 +100,19 @@ def _gpus(nvml: Any) -> list[_Gpu]:  # noqa: ANN401 - the module pynvml, or a te
 
 
 def _sample(nvml: Any, gpu: _Gpu, script: int) -> None:  # noqa: ANN401
-    memory = _asked(nvml.nvmlDeviceGetMemoryInfo, gpu.handle)
+    memory = _answer(nvml.nvmlDeviceGetMemoryInfo, gpu.handle)
     if memory:
         gpu.peak_bytes = max(gpu.peak_bytes, int(memory.used))
     link = (
-        _asked(nvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu.handle),
-        _asked(nvml.nvmlDeviceGetCurrPcieLinkWidth, gpu.handle),
+        _answer(nvml.nvmlDeviceGetCurrPcieLinkGeneration, gpu.handle),
+        _answer(nvml.nvmlDeviceGetCurrPcieLinkWidth, gpu.handle),
     )
     if all(link):
         gpu.link = max(gpu.link or (0, 0), (int(link[0]), int(link[1])))
-    rates = _asked(nvml.nvmlDeviceGetUtilizationRates, gpu.handle)
+    rates = _answer(nvml.nvmlDeviceGetUtilizationRates, gpu.handle)
     if rates:
         gpu.utilisation.append(int(rates.gpu))
-    for process in _asked(nvml.nvmlDeviceGetComputeRunningProcesses, gpu.handle) or []:
+    for process in _answer(nvml.nvmlDeviceGetComputeRunningProcesses, gpu.handle) or []:
         if not _is_other(process.pid, script, is_first=gpu.samples == 0):
             continue
         used = process.usedGpuMemory
@@ -120,7 +120,7 @@ def _sample(nvml: Any, gpu: _Gpu, script: int) -> None:  # noqa: ANN401
             process.pid,
             {
                 "pid": int(process.pid),
-                "name": _asked(lambda pid: _text(nvml.nvmlSystemGetProcessName(pid)), process.pid),
+                "name": _answer(lambda pid: _text(nvml.nvmlSystemGetProcessName(pid)), process.pid),
                 "memory_bytes": None,
             },
         )
@@ -167,7 +167,7 @@ def _record(gpu: _Gpu) -> dict[str, Any]:
     }
 
 
-def _asked(question: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - NVML has no types
+def _answer(question: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401 - no types
     """Return the driver's answer, or None where it has none for this GPU."""
     try:
         return question(*arguments)

@@ -183,8 +183,7 @@ class Capture:
         sessions = recorded_sessions(journal)
         chosen = session_to_report(sessions)
         self.trace = chosen.trace if chosen else None
-        saw_none = no_gpu.saw_no_gpu(journal.last.get("devices"))
-        problem = no_gpu.driver_problem() if saw_none else None
+        problem = no_gpu.driver_problem() if no_gpu.saw_no_gpu(journal) else None
         source = (
             SourceLines(since_s=_process_start_s(), of_this_process=True) if self._source else None
         )
@@ -274,7 +273,7 @@ def capture_callback(
 
 
 class _StepsCapture:
-    """What a callback of Keras is told, turned into a capture; `fit` goes on where that fails."""
+    """A callback of Keras that captures some steps; `fit` goes on where that fails."""
 
     def __init__(self, captured: Capture, first: int, last: int) -> None:
         super().__init__()

@@ -10,13 +10,16 @@ from __future__ import annotations
 import ctypes
 import re
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capturing.supervise import run_aside
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.capture_file.document import Json
+    from traceanalyzer.capture_file.journal import Journal
 
 _DRIVER: Final = "libcuda.so.1"
 _LEVEL: Final = "TF_CPP_MIN_LOG_LEVEL"
@@ -41,11 +44,17 @@ _ABOUT_DEVICES: Final = re.compile(
 )
 
 
-def saw_no_gpu(devices: Mapping[str, Any] | None) -> bool:
-    """Return whether it is recorded that TensorFlow listed its devices and found no GPU."""
-    physical = (devices or {}).get("physical")
-    kinds = [each.get("type") for each in physical or () if isinstance(each, dict)]
+def saw_no_gpu(journal: Journal) -> bool:
+    """Return whether it is recorded that TensorFlow found devices, and no GPU among them."""
+    physical = journal.last.get("devices", {}).get("physical")
+    kinds = [each.get("type") for each in _list(physical) if isinstance(each, dict)]
+    for session in journal.many["session_config"]:  # a program may have nothing but sessions
+        kinds += _list(session.get("device_types"))
     return bool(kinds) and "GPU" not in kinds
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []
 
 
 def driver_problem() -> str | None:

@@ -48,7 +48,7 @@ _PROCESSES: Final = frozenset({"child_processes", "work_of_child_processes"})
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user asked for."""
+    """What the user requested."""
 
     program: Program
     logdir: Path
@@ -248,13 +248,12 @@ class _Capture:
         Raises:
             OSError: TensorFlow could not be asked.
         """
-        last = self.journal.last
-        if not no_gpu.saw_no_gpu(last.get("devices")) or status in _ASKED_TO_END:
+        if not no_gpu.saw_no_gpu(self.journal) or status in _ASKED_TO_END:
             return []
         problem = no_gpu.driver_problem()
         if problem is not None:
             return [problem]
-        recorded = last["environment"].get("variables")
+        recorded = self.journal.last["environment"].get("variables")
         of_script = recorded.items() if isinstance(recorded, dict) else ()
         variables = {**os.environ, **{name: str(value) for name, value in of_script}}
         return no_gpu.device_lines(self.request.program.interpreter, variables, self.mask)

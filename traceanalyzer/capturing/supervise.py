@@ -1,7 +1,8 @@
 """Runs the script's process to its end as if nobody stood between it and the shell.
 
 It inherits our stdin, stdout, stderr, terminal and process group, so that keys such as Ctrl-C and
-Ctrl-Z reach it directly. Signals that only we got are passed on. When a signal killed it, we end by
+Ctrl-Z reach it directly. SIGINT is left to the terminal; other signals that only we got are passed
+on. When a signal killed it, we end by
 the same signal, once everything has been written.
 """
 
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
 
 _FROM_THE_TERMINAL: Final = 0x80  # si_code SI_KERNEL: sent to the whole process group
 _PASSED_ON: Final = frozenset(
-    {
-        *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
-        *(signal.SIGUSR1, signal.SIGUSR2),
-    }
+    {signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
 )
-_HELD: Final = _PASSED_ON | {signal.SIGCHLD}
+# A second SIGINT would cut short what a script does at the first, which its whole group may get.
+_HELD: Final = _PASSED_ON | {signal.SIGINT, signal.SIGCHLD}
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 
@@ -80,7 +79,11 @@ def run(
         if received.si_signo == signal.SIGCHLD:
             if (code := script.poll()) is not None:
                 return code
-        elif received.si_code != _FROM_THE_TERMINAL and received.si_pid != script.pid:
+        elif (
+            received.si_signo in _PASSED_ON
+            and received.si_code != _FROM_THE_TERMINAL
+            and received.si_pid != script.pid
+        ):
             script.send_signal(received.si_signo)
 
 

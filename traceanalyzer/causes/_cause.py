@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _matches_nothing(_: CpuOp, __: Blocker) -> CauseMatch | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cause:
     """A reason why ops run on the CPU.
 
@@ -61,11 +61,12 @@ class Cause:
     Each blocker belongs to exactly one cause.
     """
 
-    #: The name of its module.
-    id: str
+    #: The name of its module, whose last part is the cause's id.
+    module: str
     title: str
     #: The module's docstring: what it detects, why it happens, how to fix it, how sure it is.
     documentation: str
+    _: KW_ONLY
     #: Returns the findings of a run.
     check: Callable[[Run], Iterable[Finding]] = _finds_nothing
     #: Returns how a blocker of an op belongs to this cause, or None.
@@ -74,6 +75,11 @@ class Cause:
     describe: Callable[[Members], FindingText] | None = None
     #: Returns why the cause cannot apply to a run, or None.
     not_applicable: Callable[[Run], str | None] = lambda _: None
+
+    @property
+    def id(self) -> str:
+        """The name of the cause in reports."""
+        return self.module.rpartition(".")[2]
 
     @property
     def examines_runs(self) -> bool:

@@ -38,9 +38,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     library_made,
     made_at,
     node_where,
+    observed,
 )
 from traceanalyzer.causes.knowledge.library_code import around
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken
 from traceanalyzer.placement.retyping import works_as
@@ -69,8 +70,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         scope=f"{blocker.type}\0{given}",
         sub_reason="kernel_label" if _LABEL in blocker.attributes else None,
         evidence=(
-            Evidence(kind="kernel_registry", text=registry),
-            Evidence(kind="attributes", text=f"recorded: {given}", where=node_where(blocker)),
+            observed("kernel_registry", registry),
+            observed("attributes", f"recorded: {given}", node_where(blocker)),
             *made_at(cpu_op),
         ),
     )
@@ -137,10 +138,4 @@ def _shown(value: Json) -> str:
     return "a value that was not recorded" if value is None else str(value)
 
 
-CAUSE = Cause(
-    id="attr_unsupported",
-    title="No GPU kernel for an attribute",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "No GPU kernel for an attribute", __doc__, match=match, describe=describe)

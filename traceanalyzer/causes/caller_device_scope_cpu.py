@@ -35,11 +35,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,
     is_of_strategy,
     is_only_blocker,
-    line_evidence,
+    observed,
     ops_text,
     runs_for_dataset,
 )
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
@@ -63,11 +63,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.call is not None:
         return _called_in_scope(cpu_op, blocker, blocker.call.scope)
     function = function_text(cpu_op, blocker)
-    where = CaptureFileWhere(sidecar=f"function {blocker.function or function}")
+    where = f"function {blocker.function or function}"
     text = f"another function's call of {function} was placed on the CPU"
     return CauseMatch(
         scope=f"{function} called within a function",
-        evidence=(Evidence(kind="default_device", text=text, where=where),),
+        evidence=(observed("default_device", text, where),),
         certainty="likely",
         sub_reason="called_within_a_function",
     )
@@ -76,13 +76,11 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def _called_in_scope(cpu_op: CpuOp, blocker: Blocker, scope: str) -> CauseMatch:
     function = function_text(cpu_op, blocker)
     device, frame = device_text(scope), blocker.scope_frame
-    where = CaptureFileWhere(
-        sidecar=f"call of {function if blocker.call is None else blocker.call.op}"
-    )
+    where = f"call of {function if blocker.call is None else blocker.call.op}"
     text = f'{function} was called inside tf.device("{device}")'
     return CauseMatch(
         scope=f"{function} {same_place(frame)} {device}",
-        evidence=(line_evidence("default_device", text, frame, where),),
+        evidence=(observed("default_device", text, where, line=frame),),
         certainty="certain" if asks_for_cpu(scope) else "likely",
     )
 
@@ -118,9 +116,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="caller_device_scope_cpu",
-    title="Function called inside a CPU scope",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "Function called inside a CPU scope", __doc__, match=match, describe=describe
 )

@@ -31,26 +31,26 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.colocating_lines import asked_by
+from traceanalyzer.causes.knowledge.colocating_lines import colocation_request
 from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     blocker_scope,
     blocker_text,
     is_of_strategy,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
 if TYPE_CHECKING:
-    from traceanalyzer.causes.knowledge.colocating_lines import Way
+    from traceanalyzer.causes.knowledge.colocating_lines import Form
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
 
-_WITHOUT: Final[dict[Way, tuple[str, str]]] = {
+_WITHOUT: Final[dict[Form, tuple[str, str]]] = {
     "scope": (
         "Create these ops outside `colocate_with` ({}).",
         "with tf.compat.v1.colocate_with(None, ignore_existing=True): ...",
@@ -78,13 +78,13 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "class":
         return None
     text = f"its `_class` attribute colocates it with {blocker.name or blocker.type}"
-    where = CaptureFileWhere(sidecar=f"node {blocker.name}") if blocker.name else None
+    where = f"node {blocker.name}" if blocker.name else ""
     frame = blocker.scope_frame or blocker.frame
     return CauseMatch(
         scope=blocker_scope(blocker),
         evidence=(
             _at_node(cpu_op.name, text),
-            line_evidence("blocker", blocker_text(blocker), frame, where),
+            observed("blocker", blocker_text(blocker), where, line=frame),
         ),
     )
 
@@ -99,7 +99,7 @@ def describe(members: Members) -> FindingText:
         so = f"and {blocker_text(blocker)}, so none of the group can run on a GPU"
     follow = Fix(text=f"Fix what keeps {other} on the CPU: these ops follow it.")
     return FindingText(
-        title=f"{ops_text(members)} on the CPU by colocation with {other}",
+        title=f"Colocation with {other} keeps {ops_text(members)} on the CPU",
         why=f"Colocated ops get one device. These are colocated with {other}, {so}.",
         harm="harmful",
         fixes=_fixes(members) or (follow,),
@@ -110,10 +110,10 @@ def _fixes(members: Members) -> tuple[Fix, ...]:
     """Return how to remove the colocations that the program's own lines request."""
     made = {(op.file, op.line, op.name) for op, _ in members}
     made |= {(b.frame.file, b.frame.line, b.name) for _, b in members if b.frame is not None}
-    requested = [found for each in made if (found := asked_by(*each)) is not None]
+    requested = [found for each in made if (found := colocation_request(*each)) is not None]
     fixes = []
-    for way, (text, code) in _WITHOUT.items():
-        lines = sorted({(each.file, each.line) for each in requested if each.way == way})
+    for form, (text, code) in _WITHOUT.items():
+        lines = sorted({(each.file, each.line) for each in requested if each.form == form})
         if lines:
             at = listed([f"{PurePosixPath(file).name}:{line}" for file, line in lines])
             fixes.append(Fix(text=text.format(at), code=code))
@@ -130,13 +130,7 @@ def _is_copied(blocker: Blocker) -> bool:
 
 
 def _at_node(name: str, text: str) -> Evidence:
-    return Evidence(kind="colocation", text=text, where=CaptureFileWhere(sidecar=f"node {name}"))
+    return observed("colocation", text, f"node {name}")
 
 
-CAUSE = Cause(
-    id="colocation_group",
-    title="Colocated with an op on the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Colocated with an op on the CPU", __doc__, match=match, describe=describe)

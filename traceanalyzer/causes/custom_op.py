@@ -31,11 +31,11 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import COPIED, Members, at_lines, made_at, observed
 from traceanalyzer.cpu_ops import analyse
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import Role
@@ -80,8 +80,8 @@ def check(run: Run) -> Iterator[Finding]:
             scope=op_type,
             certainty="likely" if sure else "possible",
             harm="harmful",
-            title=f"{op_type} is not a TensorFlow op; its library may have no GPU kernel for it"
-            f"{at_lines(members)}",
+            title=f"{op_type}{at_lines(members)} is not a TensorFlow op; its library may have no "
+            "GPU kernel for it",
             why=(
                 f"{op_type} comes from a library that the program loads. It runs on the CPU if the "
                 "library has no GPU kernel for it or for these dtypes, or was built without CUDA. "
@@ -117,8 +117,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
     if blocker.attributes:
         text += f" for this {listed(sorted(blocker.attributes))}"
-    where = CaptureFileWhere(sidecar=f"kernels: {blocker.type}")
-    registered = Evidence(kind="registered_kernels", text=text, where=where)
+    where = f"kernels: {blocker.type}"
+    registered = observed("registered_kernels", text, where)
     return CauseMatch(
         scope=blocker.type, evidence=(_unknown(blocker.type), registered, *made_at(cpu_op))
     )
@@ -126,7 +126,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 
 def _unknown(op_type: str) -> Evidence:
     text = f"no version of TensorFlow has an op {op_type}"
-    return Evidence(kind="kernel_registry", text=text)
+    return observed("kernel_registry", text)
 
 
 def describe(members: Members) -> FindingText:
@@ -134,9 +134,9 @@ def describe(members: Members) -> FindingText:
     is_preferred = blocker.kind is BlockerKind.PRIORITY
     lacks = "prefers its CPU kernel" if is_preferred else "has no GPU kernel for it"
     here = " as used here" if blocker.attributes else ""
+    lines = at_lines(op for op, _ in members)
     return FindingText(
-        title=f"{blocker.type} is not a TensorFlow op; its library {lacks}{here}"
-        f"{at_lines(op for op, _ in members)}",
+        title=f"{blocker.type}{lines} is not a TensorFlow op; its library {lacks}{here}",
         why=(
             f"{blocker.type} comes from a library that the program loads. The process listed the "
             f"kernels that the library registered. {COPIED}"
@@ -149,9 +149,9 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="custom_op",
-    title="Op of another library",
-    documentation=__doc__,
+    __name__,
+    "Op of another library",
+    __doc__,
     not_applicable=not_applicable,
     check=check,
     match=match,

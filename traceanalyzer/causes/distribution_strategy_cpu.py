@@ -42,7 +42,7 @@ from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     capitalized,
     is_of_strategy,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.model import Fix
@@ -71,6 +71,7 @@ _FILES: Final = {
     "cross_device_ops.py": _REDUCTION,
     "cross_device_utils.py": _REDUCTION,
 }
+_NAMES: Final = {_INPUT: "the strategy's input", _REDUCTION: "the strategy's reduction"}
 _WHY: Final = {
     _INPUT: "Datasets, and what a strategy does to them, are on the host by design.",
     _REDUCTION: (
@@ -110,10 +111,11 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link not in {"own", "resource"} or not is_of_strategy(blocker):
         return None
     owner, frame = _owner(blocker), blocker.scope_frame
-    text = f"{owner} requests {device_text(blocker.requested_device)} here"
+    device = device_text(blocker.requested_device)
+    text = f"{_NAMES.get(owner, owner)} requests {device} here"
     return CauseMatch(
         scope=f"{owner} {same_place(frame)} {blocker.kind.value}",
-        evidence=(line_evidence("requested_device", text, frame),),
+        evidence=(observed("requested_device", text, line=frame),),
         sub_reason="variable" if blocker.kind is not BlockerKind.REQUEST else None,
     )
 
@@ -121,16 +123,17 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(members: Members) -> FindingText:
     blocker = members[0][1]
     owner, device = _owner(blocker), device_text(blocker.requested_device)
+    name = _NAMES.get(owner, owner)
     if blocker.kind is not BlockerKind.REQUEST:
-        title = f"{owner} keeps a variable on {device}, and with it {ops_text(members)}"
+        title = f"{name} keeps a variable on {device}, and with it {ops_text(members)}"
     elif owner == _REDUCTION:
         title = f"Results of replicas are combined on {device}: {ops_text(members)}"
     else:
-        title = f"{owner} puts {ops_text(members)} on {device}"
+        title = f"{name} puts {ops_text(members)} on {device}"
     return FindingText(
         title=capitalized(title),
         why=(
-            f"Code of {owner} requests {device}, and TensorFlow honors it. "
+            f"{capitalized(name)} requests {device}, and TensorFlow honors it. "
             f"{_WHY.get(owner, _WHY_OTHERS)}"
         ),
         harm="by_design" if owner == _INPUT else "harmful",
@@ -144,9 +147,5 @@ def _owner(blocker: Blocker) -> str:
 
 
 CAUSE = Cause(
-    id="distribution_strategy_cpu",
-    title="A distribution strategy requests the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "A distribution strategy requests the CPU", __doc__, match=match, describe=describe
 )

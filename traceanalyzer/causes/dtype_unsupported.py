@@ -45,9 +45,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     library_made,
     made_at,
     node_where,
+    observed,
 )
 from traceanalyzer.causes.knowledge.library_code import around, fixes_of_variables
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
     casts_on_gpu,
@@ -90,7 +91,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     if blocker.kind is BlockerKind.HOST_LIST:
         text = f"{blocker.type} uses a list of strings or other data that is always in host memory"
-        replay = Evidence(kind="placer_replay", text=text, where=node_where(blocker))
+        replay = observed("placer_replay", text, node_where(blocker))
         return CauseMatch(
             scope=f"{blocker.type}\0list",
             sub_reason="list_in_host_memory",
@@ -107,13 +108,13 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     registry = f"no GPU kernel of {blocker.type} accepts {given}"
     is_recorded = cpu_op.explanation.basis == "replay"
     attributes = (
-        Evidence(kind="attributes", text=f"recorded: {given}", where=node_where(blocker))
+        observed("attributes", f"recorded: {given}", node_where(blocker))
         if is_recorded
-        else Evidence(kind="attributes", text=f"from the dtypes of its inputs: {given}")
+        else observed("attributes", f"from the dtypes of its inputs: {given}")
     )
     return CauseMatch(
         scope=f"{blocker.type}\0{given}",
-        evidence=(Evidence(kind="kernel_registry", text=registry), attributes, *made_at(cpu_op)),
+        evidence=(observed("kernel_registry", registry), attributes, *made_at(cpu_op)),
     )
 
 
@@ -123,7 +124,7 @@ def describe(members: Members) -> FindingText:
     if blocker.kind is BlockerKind.HOST_LIST:
         data = "resources" if blocker.given.get("element_dtype") == "resource" else "strings"
         return FindingText(
-            title=f"{blocker.type} uses a list of {data}, which stays in host memory{lines}",
+            title=f"{blocker.type}{lines} uses a list of {data}, which stays in host memory",
             why=(
                 "Strings and resources are never in GPU memory. TensorFlow's placer therefore "
                 "keeps every op on a list of them on the CPU, even if it has GPU kernels."
@@ -299,10 +300,4 @@ def _listed_dtypes(value: Json) -> list[str]:
     return [v for v in values if isinstance(v, str)]
 
 
-CAUSE = Cause(
-    id="dtype_unsupported",
-    title="No GPU kernel for the dtype",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "No GPU kernel for the dtype", __doc__, match=match, describe=describe)

@@ -35,11 +35,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
     is_of_call,
     is_of_strategy,
     is_only_blocker,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.format import listed
-from traceanalyzer.model import CaptureFileWhere, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -56,19 +56,19 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     device = device_text(blocker.scope or blocker.requested_device)
     name = blocker.name or blocker.type
-    where = CaptureFileWhere(sidecar=f"requested device of {name}")
+    where = f"requested device of {name}"
     if frame is None:
         text = f"{device} is requested for {name}; the line was not recorded"
         return CauseMatch(
             scope=f"{cpu_op.function} {device}",
-            evidence=(line_evidence("requested_device", text, None, where),),
+            evidence=(observed("requested_device", text, where),),
             certainty="likely",
             sub_reason="request_without_a_line",
         )
     text = f'tf.device("{device}") is entered here'
     return CauseMatch(
         scope=f"{same_place(frame)} {device}",
-        evidence=(line_evidence("requested_device", text, frame, where),),
+        evidence=(observed("requested_device", text, where, line=frame),),
         line=(frame.file, frame.line),
     )
 
@@ -89,7 +89,7 @@ def describe(members: Members) -> FindingText:
                 text=(
                     "Without the scope, these ops run on the GPU."
                     if moves
-                    else "Move these ops out of the scope, and remove their other blockers too."
+                    else "Move these ops out of the scope, and remove any other blockers."
                 ),
                 code=f'with tf.device("{device}"):  # {lines}: not around {types}'
                 if lines
@@ -100,10 +100,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    id="explicit_cpu_placement",
-    title="The program requests the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "The program requests the CPU", __doc__, match=match, describe=describe)

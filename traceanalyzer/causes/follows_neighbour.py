@@ -29,10 +29,10 @@ from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     blocker_scope,
     blocker_text,
-    line_evidence,
+    observed,
     ops_text,
 )
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Fix
 
 if TYPE_CHECKING:
     from traceanalyzer.cpu_ops import CpuOp
@@ -43,14 +43,14 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.link != "follows":
         return None
     followed = cpu_op.explanation.follows or (blocker.name or blocker.type,)
-    where = CaptureFileWhere(sidecar=f"node {cpu_op.name}")
+    where = f"node {cpu_op.name}"
     text = f"it follows {', '.join(followed[:3])}"
     frame = blocker.scope_frame or blocker.frame
     return CauseMatch(
         scope=blocker_scope(blocker),
         evidence=(
-            Evidence(kind="placement_rule", text=text, where=where),
-            line_evidence("blocker", blocker_text(blocker), frame, where),
+            observed("placement_rule", text, where),
+            observed("blocker", blocker_text(blocker), where, line=frame),
         ),
     )
 
@@ -58,7 +58,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
 def describe(members: Members) -> FindingText:
     blocker = members[0][1]
     return FindingText(
-        title=f"{ops_text(members)} on the CPU, following {blocker.type}",
+        title=f"On the CPU, following {blocker.type}: {ops_text(members)}",
         why=(
             "TensorFlow places constants, identities, and ops that only look at shapes with their "
             f"neighbor, and {blocker_text(blocker)}. These ops take little time."
@@ -68,10 +68,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    id="follows_neighbour",
-    title="Follows a neighbor",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Follows a neighbor", __doc__, match=match, describe=describe)

@@ -32,9 +32,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import CaptureFile, is_session
 from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 from traceanalyzer.placement.pinning import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
@@ -132,14 +133,14 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
     types = listed(sorted(set(rows["type"].astype(str))))
     is_certain = bool((rows["placement_certainty"] == "certain").all())
     placed = (
-        Evidence(
-            kind="assigned_device",
-            text=f"the placer put {each.node} on {device_text(each.device)}; the CPU ran it",
-            where=CaptureFileWhere(sidecar=f"node {each.node}"),
+        observed(
+            "assigned_device",
+            f"the placer put {each.node} on {device_text(each.device)}; the CPU ran it",
+            f"node {each.node}",
         )
         for each in moved[:5]
     )
-    where = CaptureFileWhere(sidecar=switch.where)
+    where = switch.where
     return Finding(
         cause=CAUSE.id,
         scope=switch.scope,
@@ -151,15 +152,15 @@ def _finding(host: Host, moved: list[_Moved], switch: _Switch) -> Finding:
             "moves small ops to the host if their inputs are there."
         ),
         op_ids=tuple(rows["op_id"]),
-        evidence=(Evidence(kind="optimizer_options", text=switch.text, where=where), *placed),
+        evidence=(observed("optimizer_options", switch.text, where), *placed),
         fixes=(Fix(text="Leave the option off, which is its default.", code=switch.code),),
     )
 
 
 CAUSE = Cause(
-    id="grappler_pin_to_host",
-    title="Moved to the host by a graph optimizer",
-    documentation=__doc__,
+    __name__,
+    "Moved to the host by a graph optimizer",
+    __doc__,
     check=check,
     not_applicable=not_applicable,
 )

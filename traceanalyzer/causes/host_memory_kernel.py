@@ -33,10 +33,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at
+from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at, observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (
     definition_of,
@@ -80,7 +80,7 @@ def check(run: Run) -> Iterator[Finding]:
             title=text.title,
             why=text.why,
             op_ids=tuple(rows["op_id"]),
-            evidence=(Evidence(kind="placement", text=placement),),
+            evidence=(observed("placement", placement),),
             fixes=text.fixes,
         )
 
@@ -104,7 +104,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         f"the GPU kernel of {blocker.type}{f' with {listed(dtypes)}' if dtypes else ''} is "
         f"registered with {listed(arguments) or 'all its data'} in host memory"
     )
-    registered = Evidence(kind="kernel_registry", text=text)
+    registered = observed("kernel_registry", text)
     return CauseMatch(scope=_scope(blocker.type), evidence=(registered, *made_at(cpu_op)))
 
 
@@ -166,9 +166,9 @@ def _fixes(types: Sequence[str]) -> Iterator[Fix]:
 
 
 CAUSE = Cause(
-    id="host_memory_kernel",
-    title="Placed on the GPU, computed on the host",
-    documentation=__doc__,
+    __name__,
+    "Placed on the GPU, computed on the host",
+    __doc__,
     not_applicable=not_applicable,
     check=check,
     match=match,

@@ -36,13 +36,14 @@ from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
     FASTER_PIPELINE,
     Members,
+    observed,
     ops_text,
     runs_for_dataset,
 )
 from traceanalyzer.cpu_ops import analyse_on_a_gpu
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, duration_text, listed, percent_text
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
@@ -102,7 +103,7 @@ def _inside(found: pd.DataFrame, use: InputUse | None) -> Finding:
             "that a dataset calls are placed on the CPU unless they request another device."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(Evidence(kind="threads", text=seen), *_waits(use)),
+        evidence=(observed("threads", seen), *_waits(use)),
         fixes=_fixes(use),
     )
 
@@ -119,7 +120,7 @@ def _waits(use: InputUse | None) -> Iterator[Evidence]:
     slow = use.worst.slow
     if slow is not None:
         text += f"; `{slow.stage}` limits the rate, at {duration_text(slow.busy_ps)} per step"
-    yield Evidence(kind="input_wait", text=text)
+    yield observed("input_wait", text)
 
 
 def _fixes(use: InputUse | None) -> tuple[Fix, ...]:
@@ -169,7 +170,7 @@ def _at_the_end(found: pd.DataFrame) -> Finding:
             "iterator is: on the CPU, unless the program put it on a GPU."
         ),
         op_ids=tuple(found["op_id"]),
-        evidence=(Evidence(kind="op_type", text=f"types of these stages and ops: {types}"),),
+        evidence=(observed("op_type", f"types of these stages and ops: {types}"),),
     )
 
 
@@ -179,10 +180,10 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if not runs_for_dataset(cpu_op, blocker):
         return None
     text = "its function is called by a dataset, with the CPU as default device"
-    where = CaptureFileWhere(sidecar=f"function {blocker.function or cpu_op.function}")
+    where = f"function {blocker.function or cpu_op.function}"
     return CauseMatch(
         scope="functions of datasets",
-        evidence=(Evidence(kind="default_device", text=text, where=where),),
+        evidence=(observed("default_device", text, where),),
         sub_reason="function_of_a_dataset",
     )
 
@@ -201,10 +202,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="host_pipeline",
-    title="Part of the input pipeline",
-    documentation=__doc__,
-    check=check,
-    match=match,
-    describe=describe,
+    __name__, "Part of the input pipeline", __doc__, check=check, match=match, describe=describe
 )

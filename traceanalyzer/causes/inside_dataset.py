@@ -36,10 +36,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     is_only_blocker,
     library_made,
+    observed,
     ops_text,
 )
 from traceanalyzer.causes.knowledge.library_code import switch_of
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -62,12 +63,12 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     is_default = blocker.kind is BlockerKind.DEFAULT_DEVICE and blocker.link == "own"
     if not (is_default and blocker.for_step):
         return None
-    where = CaptureFileWhere(sidecar=f"function {blocker.function}")
+    where = f"function {blocker.function}"
     text = (
         "a dataset that is reduced inside a function calls this op's function with a value of that "
         "function, and with the CPU as default device"
     )
-    evidence = Evidence(kind="default_device", text=text, where=where)
+    evidence = observed("default_device", text, where)
     return CauseMatch(scope="", evidence=(evidence,), certainty="likely")
 
 
@@ -80,7 +81,7 @@ def describe(members: Members) -> FindingText:
         checked=is_only_blocker(members),
     )
     return FindingText(
-        title=f"{ops_text(members)} on the CPU, in a dataset that a function reduces",
+        title=f"A dataset that a function reduces runs {ops_text(members)} on the CPU",
         why=(
             "A function builds a dataset, passes a value of its own to `map` or similar stages, "
             "and reduces the dataset or loops over it. tf.data places what these stages call on "
@@ -93,10 +94,4 @@ def describe(members: Members) -> FindingText:
     )
 
 
-CAUSE = Cause(
-    id="inside_dataset",
-    title="Computed inside a dataset",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Computed inside a dataset", __doc__, match=match, describe=describe)

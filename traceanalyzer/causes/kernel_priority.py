@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_at, observed
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import CPU, GPU
 from traceanalyzer.placement.kernel_types import definition_of
@@ -53,8 +53,8 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     return CauseMatch(
         scope=blocker.type,
         evidence=(
-            Evidence(kind="kernel_registry", text=_priorities(blocker.type)),
-            Evidence(kind="placer_replay", text=replay),
+            observed("kernel_registry", _priorities(blocker.type)),
+            observed("placer_replay", replay),
             *made_at(cpu_op),
         ),
     )
@@ -93,9 +93,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="kernel_priority",
-    title="TensorFlow prefers the CPU kernel",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "TensorFlow prefers the CPU kernel", __doc__, match=match, describe=describe
 )

@@ -16,14 +16,14 @@ Some library code is written to run on the host. According to the source code:
   constants, and to tile variants in `tf.vectorized_map`. A graph that is imported
   (`import_graph_def`) or copied (`wrap_function`) keeps the devices it was built with. Scopes for
   the keys of collective ops belong to `distribution_strategy_cpu`.
-- Keras 3 does since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing`, and
-  `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12, and 3.13, nor in Keras 2), and in 3.15 for elements
-  of Grain pipelines. It creates an optimizer's variables on the device of the model's variable,
-  which can be the CPU (3.0, 3.8, and 3.15).
-- Keras 2 (2.12, 2.13, 2.15, and tf_keras 2.18) does where GRU and LSTM record how they run, in the
-  summary of a model, and since 2.13 for `PyMetric`.
-- Embedding layers do not, in any of these. In TensorFlow 2.2 to 2.5 they did: they put their table
-  on the CPU if there was a GPU (2.2.3, 2.4.4, and 2.5.3). Keras 2.6 dropped that.
+- Keras 3 opens them since 3.14 in `TextVectorization`, `StringLookup`, `IntegerLookup`, `Hashing`,
+  and `HashedCrossing` (not in 3.0, 3.8, 3.10, 3.12, and 3.13, nor in Keras 2), and in 3.15 for
+  elements of Grain pipelines. It creates an optimizer's variables on the device of the model's
+  variable, which can be the CPU (3.0, 3.8, and 3.15).
+- Keras 2 (2.12, 2.13, 2.15, and tf_keras 2.18) opens them where GRU and LSTM record how they run,
+  in the summary of a model, and since 2.13 for `PyMetric`.
+- Embedding layers open none in these versions. In TensorFlow 2.2 to 2.5 they put their table on the
+  CPU if there was a GPU (2.2.3, 2.4.4, and 2.5.3). Keras 2.6 dropped that.
 
 Whatever the program passes to such code, such as the function of a summary, runs in the scope too.
 
@@ -51,14 +51,13 @@ from traceanalyzer.causes.knowledge.finding_text import (
     Members,
     capitalized,
     is_of_strategy,
-    line_evidence,
     name_scope,
+    observed,
     ops_text,
 )
 from traceanalyzer.causes.knowledge.library_code import library_code, library_code_named
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import listed
-from traceanalyzer.model import Evidence
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -104,7 +103,7 @@ def check(run: Run) -> Iterator[Finding]:
                 f"value there. {code.why}"
             ),
             op_ids=tuple(found["op_id"]),
-            evidence=(Evidence(kind="op_type", text=text),),
+            evidence=(observed("op_type", text),),
             fixes=code.fixes,
         )
 
@@ -121,7 +120,7 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     leads = code.id == "summary"
     return CauseMatch(
         scope=f"{library} {code.id}{'' if leads else f' {same_place(frame)}'}",
-        evidence=(line_evidence("requested_device", text, frame),),
+        evidence=(observed("requested_device", text, line=frame),),
         # It requests the device of another variable, which is another one on another machine.
         certainty="likely" if code.id == "optimizer_slot" else "certain",
         sub_reason=code.id,
@@ -136,7 +135,7 @@ def describe(members: Members) -> FindingText:
     names = (file_name(frame) for frame in frames)
     part = " or ".join(dict.fromkeys(_LAYERS.get(n, n.removesuffix(".py")) for n in names))
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
-    known = f" The source code of {code.source} shows this." if code.files else ""
+    known = f" Found in the source code of {code.source}." if code.files else ""
     return FindingText(
         title=capitalized(
             code.title.format(library=library, part=part + _named(members), ops=ops_text(members))
@@ -158,9 +157,9 @@ def _named(members: Members) -> str:
 
 
 CAUSE = Cause(
-    id="library_cpu_placement",
-    title="A library requests the CPU",
-    documentation=__doc__,
+    __name__,
+    "A library requests the CPU",
+    __doc__,
     not_applicable=not_applicable,
     check=check,
     match=match,

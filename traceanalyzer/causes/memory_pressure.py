@@ -1,4 +1,4 @@
-"""Moved to the CPU after memory ran out.
+"""The program continued on the CPU after memory ran out.
 
 ## What it detects
 
@@ -47,11 +47,11 @@ from traceanalyzer.causes.knowledge.error_handlers import (
     raised_evidence,
 )
 from traceanalyzer.causes.knowledge.exhaustion import exhaustion
-from traceanalyzer.causes.knowledge.finding_text import ops_text
+from traceanalyzer.causes.knowledge.finding_text import observed, ops_text
 from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed, size_text
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Evidence, Fix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -159,11 +159,11 @@ def _uncaught(host: Host, capture_file: CaptureFile, error: CaughtError) -> Find
 def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
     """Walk the figures of the allocator that failed: what was requested, what was in use."""
     failed = exhaustion(error.message)
-    where = CaptureFileWhere(sidecar="errors")
+    where = "errors"
     if failed.bytes is not None:
         allocator = f" from {failed.allocator}" if failed.allocator else ""
         text = f"{size_text(failed.bytes)} were requested{allocator}"
-        yield Evidence(kind="allocator", text=text, where=where)
+        yield observed("allocator", text, where)
     name = _BFC.fullmatch(failed.allocator)
     number = int(name[1]) if name is not None else 0
     gpu = next((g for g in gpu_memory(host) if g.number == number), None)
@@ -171,13 +171,13 @@ def _allocator(host: Host, error: CaughtError) -> Iterator[Evidence]:
         if gpu.peak_bytes is not None:
             text = f"GPU:{number} had {size_text(gpu.peak_bytes)} in use at its peak"
             text += f", of {gpu.room_words('it')}" if gpu.room_bytes is not None else ""
-            yield Evidence(kind="allocator", text=text)
+            yield observed("allocator", text)
         if gpu.others_bytes:
             text = f"other processes held {size_text(gpu.others_bytes)} of its memory"
-            yield Evidence(kind="other_processes", text=text)
+            yield observed("other_processes", text)
     for op, size in failed.largest[:_MOST_NAMED]:
         text = f"{op} held {size_text(size)} when the error was raised"
-        yield Evidence(kind="allocator", text=text, where=where)
+        yield observed("allocator", text, where)
     if not failed.largest:
         yield from _largest_requests(host, failed.allocator)
 
@@ -193,7 +193,7 @@ def _largest_requests(host: Host, allocator: str) -> Iterator[Evidence]:
     largest = made.head(_MOST_NAMED)[["op_name", "requested_bytes"]]
     for name, size in largest.itertuples(index=False):
         text = f"{name} requested {size_text(int(size))}, one of the largest recorded requests"
-        yield Evidence(kind="allocator", text=text)
+        yield observed("allocator", text)
 
 
 def _swaps(host: Host) -> dict[str, str]:
@@ -216,7 +216,7 @@ def _swapped(host: Host, swaps: dict[str, str]) -> Finding:
     is_swap = transfers["producer_name"].isin(swaps) | transfers["consumer_name"].isin(swaps)
     moved = int(transfers.loc[is_swap, "bytes"].sum()) if len(transfers) else 0
     size = f", {size_text(moved)} during the recording" if moved else ""
-    where = CaptureFileWhere(sidecar="functions")
+    where = "functions"
     return Finding(
         cause=CAUSE.id,
         sub_reason="swapped_to_host",
@@ -230,9 +230,7 @@ def _swapped(host: Host, swaps: dict[str, str]) -> Finding:
             "on the GPU."
         ),
         op_ids=(),
-        evidence=(
-            Evidence(kind="graph", text=f"swapping nodes: {listed(sorted(swaps))}", where=where),
-        ),
+        evidence=(observed("graph", f"swapping nodes: {listed(sorted(swaps))}", where),),
         fixes=_FIXES,
     )
 
@@ -246,8 +244,8 @@ def _unified_memory(host: Host) -> Iterator[Finding]:
     is_forced = isinstance(forced, str) and forced.lower() in {"1", "true"}
     evidence: list[Evidence] = []
     if is_forced:
-        where = CaptureFileWhere(sidecar=f"environment variable {_FORCED}")
-        evidence.append(Evidence(kind="environment", text=f"{_FORCED} is {forced!r}", where=where))
+        where = f"environment variable {_FORCED}"
+        evidence.append(observed("environment", f"{_FORCED} is {forced!r}", where))
     exceeds = False
     for gpu in gpu_memory(host):
         limit, total = gpu.limit_bytes, gpu.total_bytes
@@ -257,7 +255,7 @@ def _unified_memory(host: Host) -> Iterator[Finding]:
                 f"TensorFlow may use {size_text(limit)} of GPU:{gpu.number}, which has "
                 f"{size_text(total)}, as with per_process_gpu_memory_fraction above 1"
             )
-            evidence.append(Evidence(kind="allocator", text=text))
+            evidence.append(observed("allocator", text))
     if not evidence:
         return
     yield Finding(
@@ -284,9 +282,9 @@ def _message(error: CaughtError) -> str:
 
 
 CAUSE = Cause(
-    id="memory_pressure",
-    title="Moved to the CPU after memory ran out",
-    documentation=__doc__,
+    __name__,
+    "The program continued on the CPU after memory ran out",
+    __doc__,
     check=check,
     not_applicable=not_applicable,
 )

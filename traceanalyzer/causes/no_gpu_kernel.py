@@ -43,11 +43,12 @@ from traceanalyzer.causes.knowledge.finding_text import (
     fallback,
     library_made,
     made_at,
+    observed,
 )
 from traceanalyzer.causes.knowledge.host_work import HostWork, host_work
 from traceanalyzer.causes.knowledge.library_code import around
 from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
@@ -73,7 +74,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     ):
         return None
     text = f"TensorFlow's kernel registry has no GPU kernel for {blocker.type}, for any dtype"
-    registry = Evidence(kind="kernel_registry", text=text)
+    registry = observed("kernel_registry", text)
     return CauseMatch(scope=blocker.type, evidence=(registry, *made_at(cpu_op)))
 
 
@@ -89,8 +90,8 @@ def describe(members: Members) -> FindingText:
     return FindingText(
         title=f"{op} has no GPU kernel in TensorFlow{at_lines(op for op, _ in members)}",
         why=(
-            f"TensorFlow implements {op} only on the CPU, for every dtype. {request} "
-            f"{COPIED if work is None else work.why}"
+            f"TensorFlow implements {op} only on the CPU, whatever the dtype. "
+            f"{COPIED if work is None else work.why} {request}"
         ),
         harm="by_design" if work is not None or is_input else "harmful",
         fixes=(FASTER_PIPELINE,)
@@ -116,10 +117,4 @@ def _fix(op: str, members: Members, work: HostWork | None) -> Fix:
     return Fix(text=first.fix, code=first.code, checked=checked)
 
 
-CAUSE = Cause(
-    id="no_gpu_kernel",
-    title="No GPU kernel",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "No GPU kernel", __doc__, match=match, describe=describe)

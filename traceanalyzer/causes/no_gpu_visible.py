@@ -49,11 +49,11 @@ from traceanalyzer.capture_file.visibility import (
 )
 from traceanalyzer.causes._cause import Cause
 from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
-from traceanalyzer.causes.knowledge.finding_text import line_evidence
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.causes.knowledge.tables import read
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, TraceWhere
+from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.placement.by_registry import coverage_text
 from traceanalyzer.placement.failure import Failure, failure
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
@@ -83,10 +83,8 @@ class _ObstacleText:
 
 
 _OBSTACLES: Final = {each.reason: each for each in read("gpu_obstacles", _ObstacleText)}
-_LOGICAL_DEVICES: Final = Evidence(
-    kind="devices",
-    text="tf.config.list_logical_devices() of the program has no GPU",
-    where=CaptureFileWhere(sidecar="devices.logical"),
+_LOGICAL_DEVICES: Final = observed(
+    "devices", "tf.config.list_logical_devices() of the program has no GPU", "devices.logical"
 )
 _ASK: Final = Fix(
     text="Ask TensorFlow which GPUs it sees, and read its messages on import.",
@@ -137,7 +135,7 @@ def check(run: Run) -> Iterator[Finding]:
         else ""
     )
     version = None if run.version is None else run.version.value
-    coverage = Evidence(kind="kernel_registry", text=coverage_text(found, version))
+    coverage = observed("kernel_registry", coverage_text(found, version))
     yield Finding(
         cause=CAUSE.id,
         sub_reason="gpu_described_but_unused" if is_described else None,
@@ -238,8 +236,8 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
     else:
         title = f"With a GPU, every op may still be on the CPU: {text.possible}{_at(first)}"
         why = (
-            "The program left no GPU visible on this machine. It may do otherwise on one with a "
-            f"GPU. {first.proviso} If it does, the other predicted findings apply."
+            f"The program left no GPU visible on this machine. {first.proviso} If it does not hide "
+            "the GPU of a machine that has one, the other predicted findings apply."
         )
     return Finding(
         cause=CAUSE.id,
@@ -260,8 +258,8 @@ def _at(obstacle: Obstacle) -> str:
 
 
 def _obstacle_evidence(obstacle: Obstacle) -> Evidence:
-    where = CaptureFileWhere(sidecar=_OBSTACLES[obstacle.reason].where)
-    return line_evidence(obstacle.reason, obstacle.text, obstacle.frame, where)
+    where = _OBSTACLES[obstacle.reason].where
+    return observed(obstacle.reason, obstacle.text, where, line=obstacle.frame)
 
 
 def _fix(obstacle: Obstacle) -> Fix:
@@ -310,9 +308,5 @@ def _evidence(run: Run) -> Iterator[Evidence]:
 
 
 CAUSE = Cause(
-    id="no_gpu_visible",
-    title="TensorFlow used no GPU",
-    documentation=__doc__,
-    not_applicable=not_applicable,
-    check=check,
+    __name__, "TensorFlow used no GPU", __doc__, not_applicable=not_applicable, check=check
 )

@@ -35,10 +35,11 @@ from traceanalyzer.causes.knowledge.finding_text import (
     all_in_pipelines,
     at_lines,
     made_at,
+    observed,
 )
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS
 
@@ -98,7 +99,7 @@ def check(run: Run) -> Iterator[Finding]:
             title=f"A Python function runs inside the graph ({op_type})",
             why=f"{_WHY} {why if in_pipeline else COPIED}{unused}",
             op_ids=tuple(rows["op_id"]),
-            evidence=(Evidence(kind="op_type", text=f"{calls} recorded of {listed(names)}"),),
+            evidence=(observed("op_type", f"{calls} recorded of {listed(names)}"),),
             fixes=_FIXES_IN_PIPELINE if in_pipeline else _FIXES,
         )
 
@@ -112,7 +113,7 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
         return None
     given = ", ".join(sorted(blocker.attributes))
     text = f"{blocker.type} calls a Python function; it has no GPU kernel"
-    evidence = Evidence(kind="op_type", text=f"{text} for its {given}" if given else text)
+    evidence = observed("op_type", f"{text} for its {given}" if given else text)
     return CauseMatch(scope=blocker.type, evidence=(evidence, *made_at(cpu_op)))
 
 
@@ -128,10 +129,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="python_callback",
-    title="Python called from a graph",
-    documentation=__doc__,
-    check=check,
-    match=match,
-    describe=describe,
+    __name__, "Python called from a graph", __doc__, check=check, match=match, describe=describe
 )

@@ -31,9 +31,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def check(run: Run) -> Iterator[Finding]:
             found = ops.iloc[rows]
             types = listed(sorted(set(found["type"].astype(str))))
             text = f"the device of {counted(len(found), 'op')} is on {task}; {host.name} is {own}"
-            where = CaptureFileWhere(sidecar=recorded_in) if recorded_in else None
+            where = recorded_in or ""
             yield Finding(
                 cause=CAUSE.id,
                 scope=f"{host.name} {task}",
@@ -75,7 +76,7 @@ def check(run: Run) -> Iterator[Finding]:
                     "back to the CPU of this host."
                 ),
                 op_ids=tuple(found["op_id"]),
-                evidence=(Evidence(kind="device", text=text, where=where),),
+                evidence=(observed("device", text, where),),
                 fixes=(Fix(text=f"Record a trace of {task} too, to see what it does and why."),),
             )
 
@@ -124,9 +125,4 @@ def _task(device: str) -> str:
     return f"/job:{match[1]}/task:{match[2]}"
 
 
-CAUSE = Cause(
-    id="remote_host",
-    title="Placed on another task of the cluster",
-    documentation=__doc__,
-    check=check,
-)
+CAUSE = Cause(__name__, "Placed on another task of the cluster", __doc__, check=check)

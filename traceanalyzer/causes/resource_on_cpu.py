@@ -37,12 +37,12 @@ from traceanalyzer.causes.knowledge.finding_text import (
     blocker_text,
     is_of_strategy,
     is_only_blocker,
-    line_evidence,
+    observed,
     ops_text,
 )
 from traceanalyzer.causes.knowledge.host_work import host_work_named
 from traceanalyzer.causes.knowledge.library_code import fixes_of_variables
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.retyping import XLA_REFUSES
@@ -67,14 +67,14 @@ def match(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if is_placed:
         return _placed_elsewhere(cpu_op, blocker)
     node = f"node {blocker.name}" if blocker.name else f"op {blocker.type}"
-    where = CaptureFileWhere(sidecar=node)
+    where = node
     frame = blocker.scope_frame or blocker.frame
     text = f"it shares a resource with {blocker.type}"
     return CauseMatch(
         scope=blocker_scope(blocker),
         evidence=(
-            Evidence(kind="shared_resource", text=text, where=where),
-            line_evidence("blocker", blocker_text(blocker), frame, where),
+            observed("shared_resource", text, where),
+            observed("blocker", blocker_text(blocker), where, line=frame),
         ),
         sub_reason="kept_by_its_maker" if _makes(blocker.type) else "kept_by_another_user",
     )
@@ -86,10 +86,10 @@ def _placed_elsewhere(cpu_op: CpuOp, blocker: Blocker) -> CauseMatch:
     text = f"{name or 'the resource'} is on {device}"
     if frame is not None:
         text += f': created inside tf.device("{device_text(blocker.scope or "")}")'
-    where = CaptureFileWhere(sidecar=f"resource {name}" if name else "arguments of the function")
-    evidence = [line_evidence("resource_device", text, frame, where)]
+    where = f"resource {name}" if name else "arguments of the function"
+    evidence = [observed("resource_device", text, where, line=frame)]
     if blocker.made_at is not None:
-        evidence.append(line_evidence("resource", "the resource is created here", blocker.made_at))
+        evidence.append(observed("resource", "the resource is created here", line=blocker.made_at))
     return CauseMatch(
         scope=f"{name or cpu_op.function} {device}",
         evidence=tuple(evidence),
@@ -108,7 +108,8 @@ def describe(members: Members) -> FindingText:
         by = f": {library} puts it there" if library else ""
         title = f"{resource} is on {device} and keeps {ops} there"
         if _dtype(blocker) == _WITHOUT_KERNEL and _name(blocker):
-            title = f"TensorFlow keeps int32 variables on the CPU: {resource}, and with it {ops}"
+            variable = f"{resource[:1].lower()}{resource[1:]}"
+            title = f"TensorFlow keeps int32 variables on the CPU: {variable}, and with it {ops}"
         why = f"{resource} is on {device}{by}."
     else:
         title = f"{blocker.type} keeps a resource on the CPU, and with it {ops}"
@@ -239,10 +240,4 @@ def _makes(op_type: str) -> bool:
     return "Handle" in op_type or op_type.startswith(("HashTable", "Anonymous", "Mutable"))
 
 
-CAUSE = Cause(
-    id="resource_on_cpu",
-    title="Uses a resource on the CPU",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
-)
+CAUSE = Cause(__name__, "Uses a resource on the CPU", __doc__, match=match, describe=describe)

@@ -26,8 +26,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
-from traceanalyzer.causes.knowledge.finding_text import Members, is_only_blocker, ops_text
-from traceanalyzer.model import CaptureFileWhere, Evidence, Fix
+from traceanalyzer.causes.knowledge.finding_text import Members, is_only_blocker, observed, ops_text
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     if blocker.kind is not BlockerKind.SMALL_INPUTS or blocker.link != "own":
         return None
     text = f"{_VARIABLE} is set in the program's environment"
-    where = CaptureFileWhere(sidecar=f"environment: {_VARIABLE}")
-    return CauseMatch(scope="", evidence=(Evidence(kind="environment", text=text, where=where),))
+    where = f"environment: {_VARIABLE}"
+    return CauseMatch(scope="", evidence=(observed("environment", text, where),))
 
 
 def describe(members: Members) -> FindingText:
@@ -65,9 +65,5 @@ def describe(members: Members) -> FindingText:
 
 
 CAUSE = Cause(
-    id="small_int_pinning",
-    title="Small integer ops kept on the host",
-    documentation=__doc__,
-    match=match,
-    describe=describe,
+    __name__, "Small integer ops kept on the host", __doc__, match=match, describe=describe
 )

@@ -45,7 +45,7 @@ from traceanalyzer.causes.knowledge.error_handlers import (
     no_errors_known,
     raised_evidence,
 )
-from traceanalyzer.causes.knowledge.finding_text import line_evidence, ops_text
+from traceanalyzer.causes.knowledge.finding_text import observed, ops_text
 from traceanalyzer.findings import Finding
 from traceanalyzer.model import Fix
 
@@ -116,7 +116,7 @@ def _finding(run: Run, host: Host, capture_file: CaptureFile, error: CaughtError
     moved = "" if ops is None else f"; then the program put {ops_text(ops.members)} on the CPU"
     evidence = [raised_evidence(capture_file, error, _first_line(error))]
     if refusal.made_at is not None:
-        evidence.append(line_evidence("op", f"{refusal.op} is created here", refusal.made_at))
+        evidence.append(observed("op", f"{refusal.op} is created here", line=refusal.made_at))
     if handler is not None:
         evidence.append(handler_evidence(handler))
     if ops is not None:
@@ -179,9 +179,5 @@ def _first_line(error: CaughtError) -> str:
 
 
 CAUSE = Cause(
-    id="xla_not_whole",
-    title="XLA cannot compile a function",
-    documentation=__doc__,
-    check=check,
-    not_applicable=no_errors_known,
+    __name__, "XLA cannot compile a function", __doc__, check=check, not_applicable=no_errors_known
 )

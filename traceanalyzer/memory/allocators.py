@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, TypeAlias
 
-__all__ = ["AllocatorKind", "allocator_device", "allocator_kind"]
-
 AllocatorKind: TypeAlias = Literal["device", "pinned_host", "host", "unknown"]
 
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) and XLA's (gpu_helpers.cc).

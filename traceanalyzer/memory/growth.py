@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from traceanalyzer.memory.ledger import Ledger
     from traceanalyzer.memory.records import Records
 
-__all__ = ["Growth", "by_step", "growth", "step_spans"]
 
 _GROWING_STEPS: Final = 5  # rises by chance over fewer
 _UNSTEADY: Final = ("warm_up", "partial")  # kinds of steps whose end tells nothing of growth

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-__all__ = ["Ledger", "Numbers", "ledger", "numbers"]
 
 # Beyond what any machine has: such a number is none. Half a million of them add up exactly.
 _MOST_BYTES: Final = 2**44

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.memory.ledger import Ledger, Numbers
 
-__all__ = ["HELD_BY", "Records", "records_of"]
 
 _SIZES: Final = (
     "requested_bytes",

@@ -10,7 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["sampled"]
 
 _A_STRETCH: Final = 4  # points: its first, its lowest, its highest and its last
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from traceanalyzer.memory.ledger import Ledger, Numbers
     from traceanalyzer.memory.records import Records
 
-__all__ = ["MOST_ALLOCATORS", "AllocatorUse", "Peak", "memory_use"]
 
 MOST_ALLOCATORS: Final = 64  # of a host; what is no trace of TensorFlow's may name a million
 _KINDS: Final = ("device", "unknown", "pinned_host", "host")

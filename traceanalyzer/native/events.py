@@ -13,19 +13,6 @@ if TYPE_CHECKING:
 
     Ids = NDArray[np.int32] | NDArray[np.int64]
 
-__all__ = [
-    "Nested",
-    "Segments",
-    "Stretches",
-    "Turns",
-    "align",
-    "begun_by_call",
-    "find_repeat",
-    "flatten",
-    "innermost",
-    "sum_by",
-]
-
 
 class Nested(NamedTuple):
     """The events of some lines, which nest.

@@ -17,8 +17,6 @@ from traceanalyzer.errors import NativeCodeError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Function", "load"]
-
 
 def load(path: Path) -> ctypes.CDLL:
     """Load the library; it must have been compiled from the sources beside it."""

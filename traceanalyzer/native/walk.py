@@ -13,13 +13,6 @@ if TYPE_CHECKING:
 
     Ids = NDArray[np.int32] | NDArray[np.int64]
 
-__all__ = [
-    "WalkColumns",
-    "Walked",
-    "busy_and_idle",
-    "walk_back",
-]
-
 
 class WalkColumns(NamedTuple):
     """What the walk back goes through; `walk.c` says what each column holds."""

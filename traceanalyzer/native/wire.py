@@ -11,29 +11,6 @@ from traceanalyzer.native.library import Function
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "BYTES",
-    "DOUBLE",
-    "INT64",
-    "OVERRUN",
-    "REF",
-    "STRING",
-    "UINT64",
-    "UNREADABLE",
-    "LineColumns",
-    "LinesFound",
-    "PlaneTables",
-    "PlanesFound",
-    "SpaceFound",
-    "fill_lines",
-    "find_stat",
-    "intern_strings",
-    "mark_ids",
-    "scan_lines",
-    "scan_space",
-    "string_bounds",
-    "walk_planes",
-]
 
 # Kinds of a stat's value: the field numbers of the oneof in XStat. 0 is a stat without a value.
 DOUBLE, UINT64, INT64, STRING, BYTES, REF = 2, 3, 4, 5, 6, 7

@@ -156,11 +156,13 @@ class BlockerFinder:
         found, alike = self._of_groups[root]
         if node not in alike:
             return None
-        of_node = tuple(
+        of_node = [
             replace(b, node=node) if b.kind is BlockerKind.DEFAULT_DEVICE else b
             for b in found.found
-        )
-        return replace(found, found=of_node)
+        ]
+        # What the node lacks itself bites first: see `_bites`.
+        of_node.sort(key=lambda b: b.node != node or b.kind not in _OF_KERNELS)
+        return replace(found, found=tuple(of_node))
 
     def _searched(self, node: int) -> tuple[Blockers, frozenset[int]]:
         """Search in the neighbourhood of a node; in the whole graph if that does not suffice."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from traceanalyzer.format import counted, listed, percent_text
+from traceanalyzer.format import listed, percent_text
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.explanations import PlacementExplanation
@@ -119,30 +119,26 @@ def _without_gpu_kernel(registry: Registry, op_type: str) -> tuple[str, ...]:
 
 
 def coverage_text(ops: pd.DataFrame, version: str | None) -> str:
-    """Say how many ops are of types that have a GPU kernel.
+    """Return how many ops have types with a GPU kernel in TensorFlow's version.
 
-    Args:
-        version: TensorFlow's version, or None. The kernels are those of the nearest that is known:
-            a kernel that it has may have been missing in another, so no more than likely is said.
+    For an unknown version the nearest known one is used: a kernel that it has may be missing in the
+    other, so the text claims no more than likely.
     """
     kernels = nearest(version)
     types = ops["type"].astype(str)
     has = {op: _has_gpu_kernel(kernels.registry, op) for op in dict.fromkeys(types)}
     able = types.map(has)
-    count = counted(len(ops), "op")
     if not able.any():
-        return f"none of the {count} is of a type that has a GPU kernel {_of(kernels)}"
+        return f"no op here has a GPU kernel {_of(kernels)}"
     took = int(ops["host_self_ps"].sum())
-    without = list(dict.fromkeys(types[~able]))
-    if without:
-        share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
-        count = f"{int(able.sum()):,} of the {count} ({percent_text(share)} of their time)"
+    share = int(ops.loc[able, "host_self_ps"].sum()) / took if took else 0.0
     text = (
-        f"{count if without else f'all {count}'} are of types that have a GPU kernel "
-        f"{_of(kernels)}: with a GPU they would likely be placed there, as far as the types of "
-        "their data and the program's own requests allow"
+        f"ops with a GPU kernel {_of(kernels)}: {int(able.sum()):,} of {len(ops):,} "
+        f"({percent_text(share)} of their time); they would likely run on a GPU, as far as their "
+        "dtypes and the program's requests allow"
     )
-    return f"{text}; none has {listed(without)}" if without else text
+    without = list(dict.fromkeys(types[~able]))
+    return f"{text}; without a GPU kernel: {listed(without)}" if without else text
 
 
 def _has_gpu_kernel(registry: Registry, op: str) -> bool:
@@ -158,4 +154,4 @@ def _of(kernels: Nearest) -> str:
         return of
     if kernels.requested is None:
         return f"{of} (the version of the run is not known)"
-    return f"{of}, the nearest to {kernels.requested} of which the kernels are known"
+    return f"{of}, the nearest to {kernels.requested} whose kernels are known"

@@ -42,7 +42,7 @@ class Call(NamedTuple):
     guessed: frozenset[int] = frozenset()  #: indices of the arguments whose place is a guess
     #: The signature of the capture file that calls it, None for a call by a function.
     signature: int | None = None
-    doubt: str = ""  #: what is not known about it, or ""
+    doubt: str = ""  #: why something about it is unknown, or ""
     #: The dataset's device, for a call by one: elements and results are there. "" for other calls.
     results: str = ""
 

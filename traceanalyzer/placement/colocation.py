@@ -35,7 +35,6 @@ class Groups:
     """
 
     def __init__(self, types: Sequence[Types], *, soft: bool) -> None:
-        """Start with every node by itself, without requests."""
         count = len(types)
         self.assigned: list[DeviceName] = [ANYWHERE] * count
         self.resource: list[DeviceName] = [ANYWHERE] * count
@@ -147,7 +146,7 @@ class Candidates:
     """Finds the devices that a group may be on, the one TensorFlow prefers first."""
 
     def __init__(self, machine: Machine, default_device: str, *, soft: bool) -> None:
-        """Remember what is the same for all groups of a graph.
+        """Take the parameters that are the same for all groups of a graph.
 
         Args:
             default_device: The device preferred over all others, "" for none.

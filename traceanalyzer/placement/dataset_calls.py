@@ -73,7 +73,7 @@ def _count(definition: OpDefinition, argument: Argument, attributes: Attributes)
 
 
 def is_of_dataset(function: str) -> bool:
-    """Return whether a function is one that tf.data made of what `map` and the like are given."""
+    """Return whether tf.data made a function, of the argument of `map` or a similar method."""
     return function.startswith(_OF_DATASETS)
 
 
@@ -100,7 +100,7 @@ def functions_of_steps(capture_file: CaptureFile) -> frozenset[str]:
 
     What reduces a dataset does, and the body of a loop over one. Functions of the datasets before
     that prepare input, but for those that are given a value of the function that makes the dataset:
-    they may search candidates for it, say. What is prefetched, or made outside, is input.
+    they may search candidates for it, for example. Prefetched data and data made outside are input.
     """
     found = {
         name

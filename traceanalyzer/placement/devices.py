@@ -42,7 +42,6 @@ class DeviceNameError(ValueError):
     """A text is no device name."""
 
     def __init__(self, text: str) -> None:
-        """Say which."""
         super().__init__(f"Malformed device specification {text!r}")
 
 
@@ -165,7 +164,7 @@ def parse_device(text: str) -> DeviceName:
             "" requests nothing.
 
     Raises:
-        DeviceNameError: It is none.
+        DeviceNameError: It is no device name.
     """
     if text == "/":
         return ANYWHERE
@@ -178,7 +177,7 @@ def parse_device(text: str) -> DeviceName:
         given = part.groupdict()
         if given["short"] is not None:
             given |= {"type": given["short"].upper(), "id": given["short_id"]}
-        if given["type"] is not None:  # what is said last counts, and a number goes with its type
+        if given["type"] is not None:  # the last one counts, and a number goes with its type
             found |= {"type": given["type"], "id": given["id"]}
         found |= {key: given[key] for key in _ADDRESS if given[key] is not None}
         at = part.end()
@@ -287,7 +286,6 @@ def machine_of(capture_file: CaptureFile) -> Machine:
 
 
 def _devices_of_session(capture_file: CaptureFile) -> set[str]:
-    """Return the GPUs that nodes of sessions were put on, and the CPU."""
     instances = [each for graph in capture_file.session_graphs() for each in graph.instances]
     names = {name for instance in instances for name in instance.assigned if _is_device(name)}
     used = {name for name in names if parse_device(name).type in {CPU, GPU}}

@@ -42,7 +42,7 @@ def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:
     members: dict[int, list[int]] = {}
     for at, root in enumerate(roots):
         members.setdefault(root, []).append(at)
-    for root in _held(placement):
+    for root in _assigned_groups(placement):
         members.pop(root, None)
     left = list(doubts)
     while left:
@@ -59,7 +59,6 @@ def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:
 
 
 def _followers(nodes: Nodes) -> dict[int, list[int]]:
-    """Return what may follow each node."""
     found: dict[int, list[int]] = {}
     for at, followed in nodes.followers.items():
         found.setdefault(followed, []).append(at)
@@ -69,7 +68,7 @@ def _followers(nodes: Nodes) -> dict[int, list[int]]:
     return found
 
 
-def _held(placement: Placement) -> set[int]:
+def _assigned_groups(placement: Placement) -> set[int]:
     """Return the roots of groups of which a member was assigned before, and not by a guess."""
     guessed = placement.setting.guessed
     return {

@@ -165,7 +165,6 @@ def place_eager(  # noqa: PLR0913 - an op is what it is by all of these
 def _with_resources(
     inputs: Sequence[EagerInput], positions: Sequence[int], support: SupportedTypes, doubt: str
 ) -> EagerPlacement:
-    """Place an op where its resources are: on one device, which must have a kernel for it."""
     devices = {inputs[at].device for at in positions}
     device = inputs[positions[0]].device
     if "" in devices:
@@ -185,7 +184,7 @@ def _with_resources(
 def _completed(
     op: str, attributes: Attributes, inputs: Sequence[EagerInput], registry: Registry
 ) -> tuple[Mapping[str, Json] | None, str]:
-    """Return an op's attributes with those that its inputs determine, and what is in doubt."""
+    """Return an op's attributes with those that its inputs determine, and a doubt."""
     definition = registry.definition(op)
     if definition is None:
         return attributes, ""

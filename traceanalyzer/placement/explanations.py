@@ -39,7 +39,7 @@ Basis: TypeAlias = Literal["replay", "registry", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementExplanation:
-    """What is known to keep an op off a GPU."""
+    """The known blockers of an op."""
 
     #: The op type as the program has it, before rewrites.
     type: str

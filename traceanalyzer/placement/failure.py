@@ -23,6 +23,7 @@ _NO_DEVICE: Final = re.compile(
     re.IGNORECASE,
 )
 _NO_CONTENT: Final = "Graph execution error:"  # a first line that says nothing
+_STACK: Final = re.compile(r"Detected at node .* \(most recent call last\):")
 _LONGEST: Final = 200
 _MOST_GPUS: Final = 64  # that a machine is assumed to have
 
@@ -46,6 +47,8 @@ class Failure:
         """The most informative line of the error's message."""
         lines = [line.strip() for line in self.error.message.split("\n") if line.strip()]
         lines = [line for line in lines if line != _NO_CONTENT] or [self.error.type]
+        if _STACK.match(lines[0]):  # its last lines are the error and the node
+            lines = [line for line in lines if not line.startswith("[[")][-1:]
         first = next(filter(_NO_DEVICE.search, lines if self.missing else ()), lines[0])
         return first if len(first) <= _LONGEST else f"{first[:_LONGEST]} ..."
 

@@ -62,7 +62,10 @@ class FreeChoices:
         if at := _line(explanation, self._unsure & self._chosen):
             return choice_by_gpus(self._questions, [at])
         at = _line(explanation, self._unsure) or "a line that was not recorded"
-        return f"{at} requests the device of a tensor, and that device is unknown"
+        whose = "tensor"
+        if at.startswith("importer.py"):
+            whose = "node of the graph that is imported"
+        return f"{at} requests the device of a {whose}, and that device is unknown"
 
 
 def _line(explanation: PlacementExplanation, frames: Collection[Frame]) -> str:

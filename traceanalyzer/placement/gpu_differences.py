@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.capture_file.visibility import only_some_sessions_have_no_gpu
 from traceanalyzer.format import listed
 from traceanalyzer.placement.failure import failure
 from traceanalyzer.placement.keras_models import (
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
 
 _MOST_LINES: Final = 3  # that one sentence names
+_SESSION: Final = "a session of the program is given device_count={'GPU': 0}, and may run it"
 
 
 def differences(capture_file: CaptureFile) -> Iterator[str]:
@@ -51,6 +54,11 @@ def differences(capture_file: CaptureFile) -> Iterator[str]:
         yield (
             f"The device requested at {listed(requests)} is computed or conditional: the program "
             "may request another one there."
+        )
+    if only_some_sessions_have_no_gpu(capture_file):
+        yield (
+            "A session of the program is given device_count={'GPU': 0}, another is not. The "
+            "capture does not show which of them ran an op: this prediction applies to the other."
         )
     by_gpus = _strategies_by_gpus(capture_file)
     if by_gpus:
@@ -87,6 +95,12 @@ def _strategies_by_gpus(capture_file: CaptureFile) -> list[str]:
 def gone_on_a_gpu(capture_file: CaptureFile, node: str) -> str:
     """Return why an op of a function does not exist on a machine with a GPU, or ""."""
     return replaced_loop(all_recurrent_layers(capture_file), node)
+
+
+def hidden_in_a_session(capture_file: CaptureFile, function: str) -> str:
+    """Return why an op of a session may have no GPU where there is one, or ""."""
+    is_hidden = is_session(function) and only_some_sessions_have_no_gpu(capture_file)
+    return _SESSION if is_hidden else ""
 
 
 def doubt_on_a_gpu(capture_file: CaptureFile, function: str, node: str = "") -> str:

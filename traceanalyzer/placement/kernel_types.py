@@ -1,7 +1,7 @@
 """Which types would give an op a kernel on a GPU, whatever else is known of it.
 
-What is said here holds in every version of TensorFlow that there is a table of: where versions
-differ, less is said rather than something that is wrong for one of them.
+All answers hold in every version of TensorFlow that has a table: where versions differ, they say
+less rather than something wrong for one of them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from functools import cache, reduce
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.devices import GPU
-from traceanalyzer.placement.kernels import DEFAULT
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.registry import registries
 from traceanalyzer.placement.support import (
     SHAPE_OPS,
     all_on_host,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.kernels import Kernel
     from traceanalyzer.placement.op_definitions import OpDefinition
     from traceanalyzer.placement.registry import Registry
+    from traceanalyzer.placement.support import Support
 
 _NO_DATA: Final = SHAPE_OPS | {"Assert", "LinSpace"}
 _PYTHON: Final = {"float": "float32", "double": "float64", "half": "float16"}
@@ -37,7 +37,7 @@ def python_name(dtype: str) -> str:
 @cache
 def definition_of(op: str) -> OpDefinition | None:
     """Return an op's definition in the newest version that has it; None for no op of TensorFlow."""
-    found = (load(version).definition(op) for version in reversed(supported()))
+    found = (registry.definition(op) for registry in reversed(registries()))
     return next((definition for definition in found if definition is not None), None)
 
 
@@ -76,7 +76,6 @@ def types_computed(op: str) -> frozenset[str]:
 
     Kernels that have all data in host memory do not count.
     """
-    each = (support_of(load(version), op) for version in supported())
     computed = [
         frozenset(
             dtype
@@ -84,16 +83,20 @@ def types_computed(op: str) -> frozenset[str]:
             for dtype, found in support.types[name].items()
             if found.gpu == "all" and found.on_host == "none"
         )
-        for support in each
-        if support is not None
+        for support in _supports(op)
     ]
     return reduce(frozenset.intersection, computed) if computed else frozenset()
 
 
 def is_never_computed(op: str) -> bool:
     """Return whether no GPU kernel of an op, in any version, computes on the GPU."""
-    found = [s for v in supported() if (s := support_of(load(v), op)) is not None]
-    return bool(found) and all(s.overall.on_host == "all" for s in found)
+    found = _supports(op)
+    return bool(found) and all(support.overall.on_host == "all" for support in found)
+
+
+def _supports(op: str) -> list[Support]:
+    found = (support_of(registry, op) for registry in registries())
+    return [support for support in found if support is not None]
 
 
 @cache
@@ -103,7 +106,7 @@ def is_copied_to_host(op: str) -> bool:
     `Qr` is one. Sizes, indices and scalars (`LinSpace`) are not such data.
     """
     definition = definition_of(op)
-    support = support_of(load(supported()[-1]), op)
+    support = support_of(registries()[-1], op)
     if definition is None or support is None or op in _NO_DATA or not is_never_computed(op):
         return False
     types = {a.type_attr or a.type_list_attr for a in definition.inputs}
@@ -123,14 +126,13 @@ def values_taken(op: str, attribute: str, value: str) -> tuple[str, ...]:
 def casts_on_gpu(source: str, target: str) -> bool:
     """Return whether a GPU casts one type to another, in every version that has both."""
     attributes: dict[str, Json] = {"SrcT": source, "DstT": target, "Truncate": False}
-    registries = [load(version) for version in supported()]
-    return all(r.find("Cast", GPU, attributes) is not None for r in registries)
+    return all(r.find("Cast", GPU, attributes) is not None for r in registries())
 
 
 def _taken(op: str, attribute: str, value: str) -> frozenset[str]:
     each = [
         _taken_in(registry, definition, attribute, value)
-        for registry in map(load, supported())
+        for registry in registries()
         if (definition := registry.definition(op)) is not None
     ]
     known = [values for values in each if values is not None]
@@ -141,20 +143,13 @@ def _taken_in(
     registry: Registry, definition: OpDefinition, attribute: str, value: str
 ) -> frozenset[str] | None:
     """Return the values in one version; None where a kernel may take the value that is there."""
-    on_gpu = [
-        k
-        for k in registry.usable_kernels(definition.name)
-        if k.device_type in {GPU, DEFAULT} and not k.label
-    ]
+    on_gpu = [kernel for kernel in registry.gpu_kernels(definition.name) if not kernel.label]
     refusing = [k for k in on_gpu if value not in k.constraints.get(attribute, {value})]
     if not on_gpu:
         return frozenset()
     if not refusing:
         return None
-    carried = any(
-        attribute in {a.type_attr, a.type_list_attr}
-        for a in (*definition.inputs, *definition.outputs)
-    )
+    carried = definition.has_argument_of({attribute})
     # The node is refused by one of these for this attribute alone; by which is not known.
     by_kernel = [
         frozenset(

@@ -35,7 +35,6 @@ class Neighbourhoods:
     """Cuts neighbourhoods out of one placed graph."""
 
     def __init__(self, placement: Placement) -> None:
-        """Find the groups and the edges in them."""
         self._placement = placement
         self._last: tuple[frozenset[int], Neighbourhood] | None = None
         self._members: dict[int, list[int]] = {}
@@ -104,7 +103,6 @@ class Neighbourhoods:
             previous = followed
 
     def _beside(self, node: int) -> Iterator[int]:
-        """Walk the nodes that a member of a group may follow."""
         nodes = self._placement.nodes
         if node in nodes.followers:
             yield nodes.followers[node]

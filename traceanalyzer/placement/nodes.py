@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import split_input
 from traceanalyzer.placement.kernel_tables import minor_of
+from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
 from traceanalyzer.placement.op_definitions import AttributesError
-from traceanalyzer.placement.tensor_lists import element_type, of_host_elements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -64,7 +64,6 @@ class Nodes:
     doubts: Mapping[int, str]  #: what TensorFlow decides here that is not replayed, by node
 
     def __len__(self) -> int:
-        """Return the number of nodes."""
         return len(self.graph)
 
 
@@ -146,7 +145,7 @@ def describe(
         followers=followers,
         metadata=frozenset(at for at in followers if graph.ops[at] in _METADATA),
         resource_makers=frozenset(at for at, kind in enumerate(described) if kind.makes_resource),
-        host_lists=of_host_elements(
+        host_lists=_of_host_elements(
             variants, {at: kind.element for at, kind in enumerate(described) if kind.element}
         ),
         consumers=consumers,
@@ -229,7 +228,7 @@ class _Kinds:
         self._found: dict[tuple[str, int], _Kind] = {}
 
     def of(self, op: str, attributes: int) -> _Kind:
-        """Return what is known of nodes of an op with a set of attributes."""
+        """Return the kind of the nodes of an op with a set of attributes."""
         key = (op, attributes)
         found = self._found.get(key)
         if found is None:
@@ -266,7 +265,7 @@ class _Kinds:
             classes=_classes(attributes),
             is_exempt=op in self._registry.colocation_exempt,
             is_dataset=is_dataset(op, outputs or ()),
-            element=element_type(op, complete),
+            element=_element_type(op, complete),
             doubt=doubt,
         )
 
@@ -281,3 +280,91 @@ def _classes(attributes: Attributes | None) -> tuple[str, ...]:
         for text in texts
         if isinstance(text, str) and text.startswith(_GROUP_PREFIX)
     )
+
+
+# --- Lists of tensors ---------------------------------------------------------------------------
+#
+# A list's handle is a variant, which has kernels everywhere; it does not show the type of its
+# elements. If these are always in host memory, what works on the list stays on the CPU. See
+# `AddHostOnlyDataTypesConstraints` (core/common_runtime/colocation_graph.cc).
+
+_ELEMENT_TYPE: Final = "element_dtype"
+_LIST_OPS: Final = frozenset(
+    {
+        *("EmptyTensorList", "TensorListConcat", "TensorListConcatLists", "TensorListConcatV2"),
+        *("TensorListFromTensor", "TensorListGather", "TensorListGetItem", "TensorListPopBack"),
+        *("TensorListPushBack", "TensorListPushBackBatch", "TensorListReserve"),
+        *("TensorListScatter", "TensorListScatterIntoExistingList", "TensorListScatterV2"),
+        *("TensorListSetItem", "TensorListSplit", "TensorListStack"),
+    }
+)
+
+
+def _element_type(op: str, attributes: Attributes) -> str:
+    """Return the type of the elements of an op's list; "" if unknown.
+
+    That of a list of lists is: the elements of the inner lists count.
+    """
+    found = attributes.get(_ELEMENT_TYPE) if op in _LIST_OPS else None
+    return found if isinstance(found, str) and found != "variant" else ""
+
+
+def _of_host_elements(
+    sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
+) -> frozenset[int]:
+    """Return the nodes that take a list whose elements are always in host memory.
+
+    Args:
+        sources: By node, where its variant inputs come from, in the order of the inputs.
+        elements: By node, the type of the elements of its list, if known.
+    """
+    if not any(dtype in ALWAYS_ON_HOST for dtype in elements.values()):
+        return frozenset()
+    consumers: dict[int, list[int]] = {}
+    for node, makers in sources.items():
+        for maker in makers:
+            consumers.setdefault(maker, []).append(node)
+    on_host = {node for node, dtype in elements.items() if dtype in ALWAYS_ON_HOST}
+    others = elements.keys() - on_host
+    taking = _reached(on_host, consumers, elements)
+    unclear = taking & _reached(others, consumers, elements)
+    known = {
+        node for node in unclear if _nearest_element(node, sources, elements) in ALWAYS_ON_HOST
+    }
+    return frozenset((taking - unclear) | known | (on_host & sources.keys()))
+
+
+def _reached(
+    start: Collection[int], consumers: Mapping[int, Sequence[int]], elements: Mapping[int, str]
+) -> set[int]:
+    """Return what a list's handle reaches, up to the next nodes whose lists' elements are known."""
+    reached: set[int] = set()
+    left = list(start)
+    while left:
+        for node in consumers.get(left.pop(), ()):
+            if node not in reached and node not in elements:
+                reached.add(node)
+                left.append(node)
+    return reached
+
+
+def _nearest_element(
+    node: int, sources: Mapping[int, Sequence[int]], elements: Mapping[int, str]
+) -> str:
+    """Return the element type that TensorFlow finds for a node that takes lists of several.
+
+    It looks at the makers of the last input first and keeps the last that it finds; having found
+    one it looks at those that wait, and no further.
+    """
+    found = ""
+    seen: set[int] = set()
+    waiting = [node]
+    while waiting:
+        at = waiting.pop()
+        if at in seen:
+            continue
+        seen.add(at)
+        found = elements.get(at, found)
+        if not found:
+            waiting += sources.get(at, ())
+    return found

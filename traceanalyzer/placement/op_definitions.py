@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
 
@@ -70,13 +70,19 @@ class OpDefinition:
     is_stateful: bool = False  #: whether it has state or effects
 
     def __hash__(self) -> int:
-        """Hash by name: definitions of one op are few."""
         return hash(self.name)
 
     @property
     def makes_handles(self) -> bool:
         """Whether all that it gives are handles of resources: it computes nothing anywhere."""
         return bool(self.outputs) and all(output.type == "resource" for output in self.outputs)
+
+    def has_argument_of(self, attributes: Collection[str]) -> bool:
+        """Return whether any of these attributes gives the type of an argument."""
+        return any(
+            a.type_attr in attributes or a.type_list_attr in attributes
+            for a in (*self.inputs, *self.outputs)
+        )
 
     def complete(self, attributes: Attributes) -> Attributes:
         """Return attributes with the defaults of those that are missing filled in."""
@@ -172,7 +178,6 @@ class OpDefinition:
     def _lengths(
         self, argument: Argument, available: int, known: Mapping[str, Json]
     ) -> Sequence[int]:
-        """Return how many tensors an argument may have."""
         attribute = argument.number_attr or argument.type_list_attr
         if not attribute:
             return range(1, min(1, available) + 1)

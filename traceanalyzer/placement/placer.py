@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement.colocation import Candidates, Groups
@@ -58,9 +57,9 @@ class Setting:
     default_device: str = ""
     soft: bool = True
     #: Devices of the nodes that have one before the placer runs.
-    assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    assigned: Mapping[int, str] = field(default_factory=dict)
     #: Of these, the nodes whose device is a guess, and why: what follows them is in doubt.
-    guessed: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    guessed: Mapping[int, str] = field(default_factory=dict)
     #: Of the assigned nodes, those that the session placed in an earlier graph. Their device in the
     #: graph is still the requested one.
     kept: frozenset[int] = frozenset()
@@ -76,15 +75,15 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is taken to be otherwise, to see what would follow."""
+    """Hypothetical changes to a placement."""
 
     #: Nodes that are taken to have a kernel for every type of device, whatever is in
     #: the lists that they take.
     kernels: frozenset[int] = frozenset()
     #: Requested devices in place of those in the graph; "" for none.
-    requests: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    requests: Mapping[int, str] = field(default_factory=dict)
     #: Devices of nodes that have one before the placer runs, in place of the setting's.
-    assigned: Mapping[int, str] = field(default_factory=lambda: MappingProxyType({}))
+    assigned: Mapping[int, str] = field(default_factory=dict)
     unbound: frozenset[int] = frozenset()  #: nodes whose `_class` is passed over
     default_device: str | None = None  #: in place of the setting's; None to leave it
 
@@ -198,7 +197,7 @@ class _Run:
         return groups
 
     def _read(self, node: int, text: str) -> DeviceName:
-        """Read the name of a device; a node for which it is none is refused."""
+        """Read the name of a device; TensorFlow refuses a node with a malformed one."""
         try:
             return parse_device(text)
         except DeviceNameError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import prod
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import is_session
@@ -68,12 +67,10 @@ class FunctionPlacement:
     #: The signature that calls it, or None: a function calls it, or nothing recorded does.
     call: int | None
     placement: Placement
-    doubt: str  #: what is not known about its call, or ""
+    doubt: str  #: why something about its call is unknown, or ""
     #: Of a session's graph that grew, the nodes that keep their device: each with the earlier
     #: placement that gave it, and its node there.
-    kept: Mapping[int, tuple[FunctionPlacement, int]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )
+    kept: Mapping[int, tuple[FunctionPlacement, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,7 +241,6 @@ class _Program:
     def _by_dataset(
         self, op: str, attributes: Attributes, inputs: Sequence[str], device: str
     ) -> Iterator[tuple[str, Call]]:
-        """Walk the calls of a dataset's functions; the arguments of each are all it has."""
         definition = self._kernels.registry.definition(op)
         if definition is None:
             return

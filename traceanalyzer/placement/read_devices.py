@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Their devices are bindings, not requests.
 _ENDS: Final = frozenset({"_Arg", "_DeviceArg", "_Retval", "_DeviceRetval"})
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
+_IMPORTER: Final = "tensorflow/python/framework/importer.py"
 _CLASS, _GROUP = "_class", "loc:@"
 
 
@@ -133,12 +134,13 @@ def unsure_scopes(capture_file: CaptureFile) -> Iterator[Scope]:
     """Walk the scopes of the program that request a device which another machine may not have.
 
     The device is that of a function's result or of something unknown, or was chosen by the GPUs
-    that the program found.
+    that the program found. An imported graph may have been built on a machine without a GPU.
     """
     for scope in capture_file.scopes:
         is_choice = scope.origin == OF_MACHINE and scope.frame in capture_file.chosen
-        is_of_user = scope.frame >= 0 and capture_file.frames[scope.frame].is_user
-        if is_choice or (is_of_user and _is_unknown(capture_file, scope)):
+        frame = capture_file.frame(scope.frame)
+        may_be_unknown = frame is not None and (frame.is_user or frame.file.endswith(_IMPORTER))
+        if is_choice or (may_be_unknown and _is_unknown(capture_file, scope)):
             yield scope
 
 

@@ -10,8 +10,8 @@ from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.op_definitions import InputTypesError
+from traceanalyzer.placement.retyping import VariableUses
 from traceanalyzer.placement.support import all_on_host
-from traceanalyzer.placement.variable_uses import VariableUses
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -241,7 +241,6 @@ class BlockerRecords:
         )
 
     def _resource(self, placed: FunctionPlacement, blocker: Blocker) -> Resource | None:
-        """Return the resource that an argument of a function is bound to."""
         if blocker.kind is not BlockerKind.ASSIGNED or placed.call is None:
             return None
         graph = placed.placement.nodes.graph
@@ -345,7 +344,6 @@ def _requesting(scopes: Iterable[Scope], requested: str) -> tuple[tuple[Scope, .
 
 
 def _components(count: int, edges: Iterable[Edge]) -> list[int]:
-    """Return, for each node, the first of those that these edges join it with."""
     first = list(range(count))
 
     def top(node: int) -> int:

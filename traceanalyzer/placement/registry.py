@@ -186,7 +186,6 @@ class Registry:
 
 
 def _refused(kernels: Sequence[Kernel], attributes: Attributes) -> tuple[str, ...]:
-    """Return the attributes that keep a node from the kernels that come nearest to it."""
     label = label_of(attributes)
     refusals = [
         (*kernel.mismatches(attributes), *(() if kernel.label == label else ("_kernel",)))

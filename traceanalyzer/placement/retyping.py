@@ -1,23 +1,24 @@
-"""Which type a variable or tensor could have instead of one that no GPU kernel takes.
+"""Which type a variable or tensor could have instead of one that no GPU kernel accepts.
 
-What is said here holds in every version of TensorFlow that there is a table of.
+All answers hold in every version of TensorFlow that has a table.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from traceanalyzer.capture_file.document import split_input
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import GPU
-from traceanalyzer.placement.kernel_types import python_name, types_taken
-from traceanalyzer.placement.registry import load, supported
+from traceanalyzer.placement.kernel_types import definition_of, python_name, types_taken
+from traceanalyzer.placement.registry import registries
 from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from traceanalyzer.capture_file.document import Json
-    from traceanalyzer.placement.op_definitions import OpDefinition
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph, Json, Resource
 
 
 class Target(NamedTuple):
@@ -34,14 +35,14 @@ class Target(NamedTuple):
 
 # See https://www.tensorflow.org/xla/known_issues, "tf.Variable on a different device".
 XLA_REFUSES: Final = (
-    " XLA takes variables from the GPU's memory only: a function with jit_compile=True that uses a "
-    "variable of int32 fails on a GPU with `Trying to access resource ... located in device CPU:0`."
+    " XLA uses only variables in GPU memory: on a GPU, a function with jit_compile=True that uses "
+    "an int32 variable fails with `Trying to access resource ... located in device CPU:0`."
 )
 _TO_2_24: Final = "exact for integers up to 2**24, rounded beyond"
 _TO_2_53: Final = "exact for integers up to 2**53, rounded beyond; slow on most GPUs"
-_BELOW_2_31: Final = "right only if every value is below 2**31"
+_BELOW_2_31: Final = "correct only if every value is below 2**31"
 _DOUBLE: Final = Target("double", "the values are kept; slow on most GPUs")
-# What holds the values of a type: the best first. A loss is said; a type that is worse is not here.
+# Types that can store the values of a type, the best first, and what is lost.
 TARGETS: Final = {
     "bool": (Target("uint8"), Target("int8"), Target("int32"), Target("float")),
     "int8": (Target("int16"), Target("int32"), Target("float"), Target("int64")),
@@ -68,33 +69,25 @@ TARGETS: Final = {
     "half": (Target("float"),),
     "bfloat16": (Target("float"),),
     "float": (_DOUBLE,),
-    "double": (Target("float", "some 7 digits rather than 16"),),
+    "double": (Target("float", "about 7 digits instead of 16"),),
     "complex64": (Target("complex128", "the values are kept; slow on most GPUs"),),
-    "complex128": (Target("complex64", "some 7 digits rather than 16"),),
+    "complex128": (Target("complex64", "about 7 digits instead of 16"),),
 }
 
 
 def works_as(op: str, given: Mapping[str, Json], attributes: Collection[str], value: Json) -> bool:
     """Return whether a node would compute on a GPU with other attributes, in every version."""
     changed = {**given, **dict.fromkeys(attributes, value)}
-    for registry in map(load, supported()):
+    for registry in registries():
         definition = registry.definition(op)
         if definition is None:
             continue
         kernel = registry.find(op, GPU, changed)
         if kernel is None:
             return False
-        if is_carried(definition, attributes) and all_on_host(kernel, definition, changed):
+        if definition.has_argument_of(attributes) and all_on_host(kernel, definition, changed):
             return False
     return True
-
-
-def is_carried(definition: OpDefinition, attributes: Collection[str]) -> bool:
-    """Return whether an argument of an op has a type that any of these attributes gives."""
-    return any(
-        a.type_attr in attributes or a.type_list_attr in attributes
-        for a in (*definition.inputs, *definition.outputs)
-    )
 
 
 def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
@@ -111,15 +104,126 @@ def variable_fix(dtype: str, types: Collection[str] | None) -> Fix:
         new = python_name(target.dtype)
         return Fix(
             text=(
-                f"Make the variable of type {new}{target.in_brackets}, and what is assigned to it "
-                "or computed with it."
+                f"Create the variable as {new}{target.in_brackets}, and the values that are "
+                "assigned to it or combined with it."
             ),
             code=f"tf.Variable(value, dtype=tf.{new})",
             checked=types is not None,
         )
     return Fix(
         text=(
-            "No other type suits all ops that use the variable. Keep it on the CPU, and cast what "
-            "is read from it once in a step, before it is computed with."
+            "No other dtype suits all ops that use the variable. Keep it on the CPU, and cast its "
+            "value once per step, before you compute with it."
         )
     )
+
+
+# --- Uses of a variable ------------------------------------------------------------------------
+
+_READS: Final = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
+_MOST: Final = 200  # uses of one variable
+
+
+class _Use(NamedTuple):
+    """An op that uses a variable or its value, and the attribute that is its type there."""
+
+    op: str
+    attributes: Attributes
+    name: str
+
+
+class VariableUses:
+    """Finds the uses of variables in a captured program."""
+
+    def __init__(self, capture_file: CaptureFile) -> None:
+        self._capture_file = capture_file
+        self._consumers: dict[int, dict[str, list[tuple[int, int]]]] = {}
+
+    def types_of_resource(self, resource: Resource) -> tuple[str, ...] | None:
+        """Return the types that a variable could have for all its uses to be on a GPU.
+
+        Returns:
+            The best first; None where no use was recorded, or too many to check each.
+        """
+        return _types(resource.dtype, self._of_resource(resource))
+
+    def types_of_node(self, graph: Graph, node: int, dtype: str) -> tuple[str, ...] | None:
+        """Return the same for a variable that a node of a graph makes."""
+        return _types(dtype, self._of_node(graph, node, dtype))
+
+    def _of_resource(self, resource: Resource) -> Iterator[_Use]:
+        capture_file, dtype = self._capture_file, resource.dtype
+        for signature in capture_file.signatures:
+            bound = [
+                k for k, t in enumerate(signature.inputs) if capture_file.resource_of(t) is resource
+            ]
+            if not bound:
+                continue
+            if not signature.is_function:
+                yield from _use(
+                    signature.op, capture_file.attribute_set(signature.attributes), dtype
+                )
+                continue
+            function = capture_file.function(signature.op)
+            for instance in () if function is None else function.instances:
+                graph = instance.input
+                for node, op in enumerate(graph.ops):
+                    at = capture_file.attribute_set(graph.attributes[node]).get("index")
+                    if op == "_Arg" and at in bound:
+                        yield from self._of_node(graph, node, dtype)
+
+    def _of_node(self, graph: Graph, node: int, dtype: str) -> Iterator[_Use]:
+        """Walk what takes a handle, and what takes the values that are read by it."""
+        for user, _ in self._taking(graph, node):
+            op = graph.ops[user]
+            yield from _use(op, self._capture_file.attribute_set(graph.attributes[user]), dtype)
+            for taker, slot in self._taking(graph, user) if op in _READS else ():
+                known = self._capture_file.attribute_set(graph.attributes[taker])
+                name = _attribute_at(graph.ops[taker], known, slot)
+                if known.get(name) == dtype:
+                    yield _Use(graph.ops[taker], known, name)
+
+    def _taking(self, graph: Graph, node: int) -> list[tuple[int, int]]:
+        known = self._consumers.get(id(graph))
+        if known is None:
+            known = self._consumers[id(graph)] = {}
+            for taker, inputs in enumerate(graph.inputs):
+                for slot, text in enumerate(inputs):
+                    if not text.startswith("^"):
+                        known.setdefault(split_input(text)[0], []).append((taker, slot))
+        return known.get(graph.names[node], [])
+
+
+def _use(op: str, attributes: Attributes, dtype: str) -> Iterator[_Use]:
+    name = "dtype" if "dtype" in attributes else "T"
+    if attributes.get(name) == dtype:
+        yield _Use(op, attributes, name)
+
+
+def _attribute_at(op: str, attributes: Attributes, slot: int) -> str:
+    """Return the attribute that is the type of an input, "" for none."""
+    definition = definition_of(op)
+    for argument in () if definition is None else definition.inputs:
+        if argument.type_list_attr:
+            return ""
+        number = attributes.get(argument.number_attr) if argument.number_attr else 1
+        if not isinstance(number, int):
+            return ""
+        if slot < number:
+            return argument.type_attr
+        slot -= number
+    return ""
+
+
+def _types(dtype: str, uses: Iterable[_Use]) -> tuple[str, ...] | None:
+    types = [target.dtype for target in TARGETS.get(dtype, ())]
+    newest = registries()[-1]
+    found: list[set[str]] = []
+    checked = list(islice(uses, _MOST + 1))
+    if len(checked) > _MOST:
+        return None
+    for use in checked:
+        if newest.kernels(use.op):
+            suits = {t for t in types if works_as(use.op, use.attributes, (use.name,), t)}
+            found += [suits] if suits else []
+    return tuple(t for t in types if all(t in each for each in found)) if found else None

@@ -84,7 +84,7 @@ _STAND_FOR: Final[Mapping[str, Rewritten]] = {
     "_MklFusedInstanceNorm": Rewritten(ops=("Mean", "SquaredDifference", "Mul"), is_complete=False),
     "_MklLayerNorm": Rewritten(ops=("Mul", "AddV2"), is_complete=False),
 }
-# Of what was fused, as `fused_ops` and `activation_mode` name it: what is no op under that name.
+# Names in `fused_ops` and `activation_mode` that are no op types.
 _FUSED: Final[Mapping[str, Rewritten]] = {
     "Identity": Rewritten(ops=()),
     "FusedBatchNorm": Rewritten(ops=("FusedBatchNormV3",)),
@@ -104,14 +104,6 @@ _NAME: Final = re.compile(
     r"(?P<pad>PadWith)?(?P<fused>Fused(?!BatchNorm))?(?P<op>\w+?)(?P<bias>WithBias)?"
 )
 _QUANTIZED: Final = "Quantized"  # whose ops have names with what was fused in them
-
-_PASSES: Final = (
-    (re.compile(r"(?:^|/)ConstantFolding(?:Ctrl)?/"), "constant folding"),
-    (re.compile(r"(?:^|/)ArithmeticOptimizer/"), "arithmetic optimizer"),
-    (re.compile(r"/unary_ops_composition(?:_\d+)?$"), "arithmetic optimizer"),
-    (re.compile(r"-LayoutOptimizer$"), "layout optimizer"),
-    (re.compile(r"-AutoMixedPrecision$"), "automatic mixed precision"),
-)
 
 
 def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | None:
@@ -137,11 +129,6 @@ def original(op: str, attributes: Attributes = NO_ATTRIBUTES) -> Rewritten | Non
         return base
     fused = _fused(attributes, is_gradient=op.endswith("GradEx"))
     return Rewritten(ops=base.ops + fused.ops, is_complete=base.is_complete and fused.is_complete)
-
-
-def pass_that_made(node: str) -> str | None:
-    """Return the pass of grappler that made a node, by the node's name; None for none known."""
-    return next((made_by for pattern, made_by in _PASSES if pattern.search(node)), None)
 
 
 def _by_name(op: str) -> Rewritten:
@@ -190,7 +177,6 @@ def _fused(attributes: Attributes, *, is_gradient: bool) -> Rewritten:
 
 
 def _texts(values: Json) -> list[str]:
-    """Return the texts of a list of the capture file's strings."""
     listed = values if isinstance(values, list) else []
     texts = (value.get("s") for value in listed if isinstance(value, dict))
     return [text for text in texts if isinstance(text, str)]

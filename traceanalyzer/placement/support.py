@@ -137,7 +137,7 @@ def is_for_cpus_alone(op: str) -> bool:
 @cache
 def known_types() -> frozenset[str]:
     """Return the types that the newest version names, as the capture file names them."""
-    registry = load(supported()[-1])
+    registry = registries()[-1]
     found: set[str] = set()
     for definition in filter(None, map(registry.definition, registry.ops)):
         types = {name for name, a in definition.attributes.items() if a.is_type}
@@ -183,7 +183,6 @@ def support_of(registry: Registry, op: str) -> Support | None:
 
 
 def _named(registry: Registry, definition: OpDefinition, attribute: str) -> frozenset[Json]:
-    """Return the types that the definition or a kernel names for an attribute."""
     kernels = registry.usable_kernels(definition.name)
     by_kernels = {v for k in kernels for v in k.constraints.get(attribute, ())}
     return frozenset(by_kernels.union(definition.attributes[attribute].allowed or ()))
@@ -285,7 +284,6 @@ def _share(answers: Iterable[bool]) -> Extent:
 
 
 def _combinations(registry: Registry, definition: OpDefinition) -> Iterator[Combination]:
-    """Walk what an op can be, where there is a kernel for it."""
     kernels = registry.usable_kernels(definition.name)
     # Kernels of a label are for nodes that ask for it, which some ops are always made to do.
     labels = ("",) if any(not k.label for k in kernels) else tuple({k.label for k in kernels})
@@ -356,7 +354,6 @@ def _main(constrained: tuple[str, ...], combinations: Sequence[Combination]) -> 
 
 
 def _is_all(argument: Argument, attributes: Attributes, types: Collection[str]) -> bool:
-    """Return whether the tensors of an argument are all of some types."""
     value = attributes.get(argument.type_attr or argument.type_list_attr, argument.type)
     found = value if isinstance(value, list) else [value]
     return bool(found) and all(isinstance(t, str) and t in types for t in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from traceanalyzer.causes.knowledge.pinned import memory_note
+from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.format import listed
 from traceanalyzer.model import RuledOut
 from traceanalyzer.placement.devices import GPU, asks_for_cpu, device_text

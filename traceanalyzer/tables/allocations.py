@@ -9,7 +9,8 @@ import pandas as pd
 
 from traceanalyzer.capture_file.attributes import type_name
 from traceanalyzer.tables.text_columns import categorical, filled, mapped
-from traceanalyzer.trace.columns import Selected, Strings
+from traceanalyzer.trace.columns import Selected
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Plane

@@ -63,7 +63,7 @@ def capture_beside(file: HostFile, trace: Trace) -> Beside:
     start_ns = _started_ns(trace)
     if not traces or start_ns is None:
         return Beside(capture_file, named, is_timed=start_ns is not None)
-    fitting = [k for k, s in enumerate(capture_file.sessions) if _was_under_way(s, start_ns)]
+    fitting = [k for k, s in enumerate(capture_file.sessions) if _was_recording(s, start_ns)]
     if not fitting:
         recorded_ns = min(session.start_ns for session in capture_file.sessions)
         times = f"it was recorded at {_utc(recorded_ns)} and the trace at {_utc(start_ns)}"
@@ -97,7 +97,7 @@ def _started_ns(trace: Trace) -> int | None:
     return None
 
 
-def _was_under_way(session: Session, at_ns: int) -> bool:
+def _was_recording(session: Session, at_ns: int) -> bool:
     if session.start_ns <= 0:  # not recorded
         return True
     stop_ns = at_ns if session.stop_ns is None else session.stop_ns

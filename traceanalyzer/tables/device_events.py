@@ -8,8 +8,8 @@ or that a clock which drifts puts before its call.
 
 The profiler sets the clock of each device against the host's, each by itself, and may be off: where
 work begins before it was launched, the times of that device are early by so much. One call may
-launch many pieces (`cuGraphLaunch`), of which only the first show that. Clocks also drift, so some
-work is a little earlier yet.
+launch many pieces (`cuGraphLaunch`), and only the first show that. Clocks also drift, so some work
+is a little earlier yet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from traceanalyzer.tables.vocabulary import (
     named_like,
     op_and_type,
 )
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The function that each event of a host ran in.
 
 A trace names the functions that Python calls. It does not name those that tf.data calls, nor the
-graphs that sessions of TensorFlow 1 run: where there is a capture file, these are told apart by
-what ran in them, or by the recorder's markers.
+graphs that sessions of TensorFlow 1 run: where there is a capture file, the ops that ran identify
+them, or the recorder's markers do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from traceanalyzer.tables.vocabulary import (
     mask,
     named_like,
 )
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -146,7 +146,7 @@ def _reduces(plane: Plane, order: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def with_recorded_functions(host: HostOps, capture_file: CaptureFile) -> HostOps:
-    """Name the functions that only a capture file tells apart."""
+    """Name the functions that can only be identified with a capture file."""
     return _with_session_graphs(_with_functions_of_steps(host, capture_file), capture_file)
 
 

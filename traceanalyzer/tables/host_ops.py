@@ -23,7 +23,7 @@ from traceanalyzer.tables.vocabulary import (
     role_of_type,
 )
 from traceanalyzer.trace.builder import TraceBuilder
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ _KEY_PARTS: Final = 5
 
 # The type of an input that a trace does not record: OpKernel::ShapeTraceString (op_kernel.cc)
 # leaves out resources, variants and references, and inputs that did not come.
-UNTOLD_TYPE: Final = "?"
+UNKNOWN_TYPE: Final = "?"
 
 
 class Transfer(NamedTuple):
@@ -91,7 +91,7 @@ class HostOps:
     call: NDArray[np.int64]
     #: Device whose executor ran it, or where its inputs were sent to; mostly unknown.
     device: Strings
-    #: Whether that is proof: an input that was sent to the CPU is none.
+    #: Whether that is proof. An input that was sent to the CPU proves nothing.
     device_is_proved: NDArray[np.bool_]
     #: Duration without that of the ops nested in it, int64.
     self_ps: NDArray[np.int64]
@@ -365,4 +365,4 @@ def _input_types(plane: Plane, event: NDArray[np.int64]) -> Strings:
 
 def _types_of_shape(shape: str) -> str:
     parts = shape.strip("()").split(";")
-    return ";".join(re.sub(r"\[.*\]$", "", part) or UNTOLD_TYPE for part in parts)
+    return ";".join(re.sub(r"\[.*\]$", "", part) or UNKNOWN_TYPE for part in parts)

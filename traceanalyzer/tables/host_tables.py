@@ -22,7 +22,7 @@ from traceanalyzer.tables.text_columns import categorical, constant
 from traceanalyzer.tables.thread_activity import thread_activity
 from traceanalyzer.tables.tracer import tracer_facts
 from traceanalyzer.tables.transfers import count_transfers, transfer_rows
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

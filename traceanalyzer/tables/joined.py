@@ -1,7 +1,8 @@
 """Each op of a trace, joined with what the capture file recorded about it.
 
-Eager ops are told apart before they are gathered into rows, by line, scope and types: a trace has
-only their type. Ops of graphs have a function and a name, and are looked up once there are rows.
+Eager ops get their record before they are gathered into rows, and have one row for each line, scope
+and types: a trace has only their type. Ops of graphs have a function and a name, and are looked up
+once there are rows.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes
 from traceanalyzer.tables.text_columns import concatenate, pick
 from traceanalyzer.tables.vocabulary import Kind
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +43,7 @@ _THIS_PROCESS: Final = "/job:localhost/replica:0/task:0"
 class OpRecord:
     """What a capture file says about one row of the op table; None where that is unknown."""
 
-    #: The user's line that asked for it.
+    #: The user's line that created it.
     frame: Frame | None
     #: The requested device, without the name of this process; "" for none.
     requested_device: str | None
@@ -240,7 +241,7 @@ def _eager_record(signature: Signature, frame: Frame | None) -> OpRecord:
 def _request(device: str | None) -> str | None:
     """Return a request as it was typed: TensorFlow completes those of eager scopes.
 
-    What is left empty asked for no device: `tf.py_function` names the process alone.
+    An empty rest requests no device: `tf.py_function` names only the process.
     """
     return None if device is None else device.removeprefix(_THIS_PROCESS)
 

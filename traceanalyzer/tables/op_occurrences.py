@@ -20,7 +20,7 @@ import pandas as pd
 from traceanalyzer.tables.functions import CONSTANTS, DATASET_LOOP, TF_DATA
 from traceanalyzer.tables.text_columns import concatenate, distinct_rows, empty, filled, pick
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, PYTHON_CALLBACKS, Kind
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def gather_occurrences(
         host: Op occurrences on its threads.
         device: Events of its devices.
         host_level: Host tracer level.
-        record: The record that tells an eager op apart, for each entry of `host`, -1 for none.
+        record: The record of each entry of `host` that is an eager op, -1 for none.
     """
     if record is None:
         record = np.full(len(host.event), -1, np.int32)
@@ -221,8 +221,8 @@ def _merge(
     """
     codes, keys = distinct_rows(columns)
     table = pd.DataFrame(keys, columns=list(_KEYS))
-    # Eager ops of one type are many ops, told apart by their record alone: the function or device
-    # of one says nothing of the others.
+    # Eager ops of one type are many ops, and only their record distinguishes them: the function or
+    # device of one says nothing about the others.
     is_graph_op = ~np.array([label.is_eager for label in labels], np.bool_)[keys[:, 1]]
     if host_level >= EVERY_OP_LEVEL:
         table["side"] = 0

@@ -10,7 +10,7 @@ import pandas as pd
 
 from traceanalyzer.native.events import sum_by
 from traceanalyzer.tables.functions import CONSTANTS
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.placements import decide
 from traceanalyzer.tables.vocabulary import Role, role_of_type
 
@@ -116,13 +116,13 @@ def _complete(seen: str | None, recorded: str | None) -> str | None:
         return seen if recorded is None else recorded
     places = seen.split(";"), recorded.split(";") if recorded else []
     agree = len(places[0]) == len(places[1]) and all(
-        s in {UNTOLD_TYPE, t} for s, t in zip(*places, strict=True)
+        s in {UNKNOWN_TYPE, t} for s, t in zip(*places, strict=True)
     )
     return recorded if agree else seen
 
 
 def _signatures(input_types: pd.Series, records: Sequence[OpRecord | None]) -> pd.Series:
-    """Describe what else tells rows apart: of eager ops the types, the scope and the line."""
+    """Describe what else distinguishes rows: of eager ops the types, the scope and the line."""
     return _texts(
         _signature(record) if record and record.signatures else types
         for types, record in zip(input_types, records, strict=True)
@@ -153,9 +153,9 @@ def _launches(kernel_rows: NDArray[np.int64], device: DeviceEvents, n: int) -> N
 def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | None]) -> pd.Series:
     """Return a key for each row that is the same when the same program is recorded again.
 
-    The device is left out of it, since not every trace shows it; rows that nothing else tells apart
-    are numbered in order of device. So is the line, which an edit above it moves: of eager ops the
-    file's name, the Python function and the scope count, and those that these do not tell apart are
+    The device is left out of it, since not every trace shows it; rows that are otherwise equal are
+    numbered in order of device. So is the line, which an edit above it moves: of eager ops the
+    file's name, the Python function and the scope count, and rows that are equal in these are
     numbered in order of line.
     """
     parts = rows[["function", "name", "type", "input_types"]].fillna("").copy()
@@ -176,7 +176,7 @@ def _op_ids(rows: pd.DataFrame, host_index: int, records: Sequence[OpRecord | No
 
 
 def _request(record: OpRecord | None) -> str:
-    """Return what tells an eager op apart, except for its line; nothing for one of a graph."""
+    """Return what identifies an eager op, except for its line; nothing for one of a graph."""
     if record is None or not record.signatures:
         return ""
     frame = record.frame

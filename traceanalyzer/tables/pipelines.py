@@ -115,7 +115,7 @@ class _Same:
 def _pipeline_of(events: StageEvents) -> NDArray[np.int64]:
     """Number the pipelines, in the order in which they began.
 
-    Paths alone do not tell two pipelines of the same stages apart, and an iterator lives for one
+    Paths alone do not distinguish two pipelines of the same stages, and an iterator lives for one
     epoch. From an element, `parent_id` leads up to the iterator at the end; two of these are of one
     pipeline if they share a stage of the same name, which has a number of its own. Where a trace
     names no stages (before TensorFlow 2.13), those of the same path are one.

@@ -170,7 +170,7 @@ class SessionRuns(NamedTuple):
 
 
 def session_runs(host: HostOps, calls: ProgramCalls) -> SessionRuns | None:
-    """Tell a session's runs apart, which all have one name in a trace; None where there are none.
+    """Distinguish a session's runs, which all have one name in a trace; None where there are none.
 
     The step id leads from a run to the ops that executors ran for it, on other threads. TensorFlow
     stops tracing an op that turns out to be cheap, so two runs of the same ops need not show the

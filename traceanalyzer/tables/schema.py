@@ -1,9 +1,9 @@
-"""What a table promises: its columns, their dtypes and meaning."""
+"""The columns of each table: their dtypes and meaning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
@@ -11,15 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column of a table.
+class Column(NamedTuple):
+    """One column of a table."""
 
-    Attributes:
-        dtype: pandas dtype; `text` is a categorical of strings, null where unknown.
-        meaning: What it holds, in a line.
-    """
-
+    #: pandas dtype; `text` is a categorical of strings, null where unknown.
     dtype: str
     meaning: str
 
@@ -41,7 +36,7 @@ class Schema:
         return pd.DataFrame(joined)
 
     def problems(self, table: pd.DataFrame) -> list[str]:
-        """Return in what `table` differs from the schema; empty when it conforms."""
+        """Return how `table` differs from the schema; empty when it conforms."""
         if list(table.columns) != list(self.columns):
             return [f"columns {list(table.columns)}, expected {list(self.columns)}"]
         return [
@@ -73,28 +68,28 @@ def _categorical(series: pd.Series) -> pd.Categorical:
 OPS = Schema(
     "ops",
     {
-        # Of host, function, name, type and types; for an eager op also its scope, its file's name
-        # and the Python function around it. Never of a line: an edit above would change it. Rows
-        # that these do not tell apart are numbered by line, then by device.
+        # Made from host, function, name, type and types; for an eager op also its scope, its file's
+        # name and the Python function around it. Never from a line: an edit above would change it.
+        # Rows that are equal in these are numbered by line, then by device.
         "op_id": Column("object", "stable key of the row"),
         "host": Column("text", "host, as its file is named"),
-        # `tf.data` for what a pipeline calls, `loop over a dataset` for what reduces one and whose
-        # function is not known, `constant folding` for what TensorFlow computes while
-        # it makes a graph ready.
+        # `tf.data` for what a pipeline calls, `loop over a dataset` for what reduces one in an
+        # unknown function, `constant folding` for what TensorFlow computes while it makes a graph
+        # ready.
         "function": Column("text", "function it ran in, without TensorFlow's counter"),
-        "name": Column("text", "op name; an eager op has none and bears its type"),
+        "name": Column("text", "op name; of an eager op, which has no name, its type"),
         "type": Column("text", "op type"),
-        "device": Column("text", "device, full string; null where nothing tells"),
-        "signature": Column("text", "what else tells rows apart: input types, scope, file:line"),
+        "device": Column("text", "device, full string; null where unknown"),
+        "signature": Column("text", "what else distinguishes rows: input types, scope, file:line"),
         "role": Column("text", "compute, input_pipeline, transfer or runtime"),
         "placement": Column("text", "cpu, gpu:N, host_memory, xla, tpu:N, pluggable, unknown"),
         "placement_certainty": Column("text", "certain, likely or possible"),
-        "placement_source": Column("text", "the witness that the placement rests on"),
+        "placement_source": Column("text", "the witness for the placement"),
         "is_eager": Column("bool", "ran eagerly"),
         "in_input_pipeline": Column("bool", "ran on behalf of tf.data"),
         "occurrences": Column("int64", "how often it was seen; a lower bound at tracer level 2"),
-        "host_self_ps": Column("int64", "time on host threads, ops nested in it left out"),
-        "host_total_ps": Column("int64", "time on host threads, all in"),
+        "host_self_ps": Column("int64", "time on host threads, without the ops nested in it"),
+        "host_total_ps": Column("int64", "time on host threads, with the ops nested in it"),
         "kernel_ps": Column("int64", "sum of its kernels' durations"),
         "kernels": Column("int64", "number of kernels"),
         "h2d_bytes": Column("int64", "bytes copied to the device for it, as producer or consumer"),
@@ -102,13 +97,15 @@ OPS = Schema(
         "copy_ps": Column("int64", "time of these copies"),
         "exposed_ps": Column(
             "Int64",
-            "time a device idled because of it; null: not computed, as no device ran kernels or "
+            "time a device was idle because of it; null if not computed: no device ran kernels, or "
             "a compute op's placement is unknown",
         ),
-        "input_types": Column("text", "types of its inputs, ? for one untold; null: nothing tells"),
+        "input_types": Column(
+            "text", "types of its inputs, ? for an unknown one; null where unknown"
+        ),
         "output_types": Column("text", "types of its outputs; null without a capture file"),
         "requested_device": Column(
-            "text", "device asked for, empty for none; null without a capture file"
+            "text", "requested device, empty for none; null without a capture file"
         ),
         "source_file": Column("text", "the user's file; null without a capture file"),
         "source_line": Column("Int64", "line in it; null without a capture file"),
@@ -134,30 +131,32 @@ TRANSFERS = Schema(
     "transfers",
     {
         "host": Column("text", "host"),
-        "device": Column("text", "device whose stream copied; null where only the host tells"),
+        "device": Column(
+            "text", "device whose stream copied; null where only the host recorded it"
+        ),
         "stream": Column("text", "stream (XLine) it ran on"),
         "direction": Column("text", "h2d, d2h, d2d, p2p or h2h"),
         "bytes": Column("Int64", "bytes; null where unknown"),
         "start_ps": Column("int64", "start"),
-        "duration_ps": Column("Int64", "duration; null where only the sending is known"),
+        "duration_ps": Column("Int64", "duration; null where only the sending was recorded"),
         "memory": Column("text", "host memory: pageable, pinned or unknown"),
         "is_async": Column("boolean", "whether it was queued; null where unknown"),
         "producer": Column("text", "op_id of the op that made the value; null where unknown"),
         "consumer": Column("text", "op_id of the op that takes it; null where unknown"),
-        "producer_name": Column("text", "its name, also where it left no row in `ops`"),
-        "consumer_name": Column("text", "likewise"),
+        "producer_name": Column("text", "producer's name, also where it has no row in `ops`"),
+        "consumer_name": Column("text", "consumer's name, also where it has no row in `ops`"),
         "correlation_id": Column("int64", "links it to its launch; 0 for none"),
         "via": Column(
             "text",
-            "_Send, _Recv, _HostSend or _HostRecv, whose copy it is; op: an op's own; argument: of "
-            "a function's call; python: a tensor that the program itself reads or moves",
+            "_Send, _Recv, _HostSend or _HostRecv, which it is part of; op: an op's own; argument: "
+            "of a function's call; python: a tensor that the program itself reads or moves",
         ),
-        "function": Column("text", "function it was asked for in"),
-        "thread": Column("text", "thread that asked for it; null where unknown"),
-        "launch_ps": Column("Int64", "when that thread did; null where unknown"),
+        "function": Column("text", "function that started it"),
+        "thread": Column("text", "thread that started it; null where unknown"),
+        "launch_ps": Column("Int64", "when that thread did so; null where unknown"),
         "exposed_ps": Column(
             "Int64",
-            "time a device idled because of it; null: its device is unknown or ran no kernel",
+            "time a device was idle because of it; null if its device is unknown or ran no kernel",
         ),
     },
 )
@@ -167,22 +166,23 @@ ALLOCATIONS = Schema(
     {
         "host": Column("text", "host"),
         "start_ps": Column("int64", "when"),
-        "is_allocation": Column("bool", "false: memory was given back"),
+        "is_allocation": Column("bool", "false: memory was freed"),
         "allocator": Column(
-            "text", "allocator, GPU_0_bfc ...; `device 0` where only its device's number is told"
+            "text",
+            "allocator, GPU_0_bfc ...; `device 0` where only its device's number is recorded",
         ),
-        "requested_bytes": Column("Int64", "bytes asked for"),
-        "allocation_bytes": Column("Int64", "bytes given"),
-        "bytes_allocated": Column("Int64", "in use by the allocator then, with this"),
-        "bytes_reserved": Column("Int64", "kept back by it then, as TPUs do for stacks"),
-        "bytes_available": Column("Int64", "left then of all that it may take"),
+        "requested_bytes": Column("Int64", "bytes requested"),
+        "allocation_bytes": Column("Int64", "bytes allocated"),
+        "bytes_allocated": Column("Int64", "in use by the allocator then, this included"),
+        "bytes_reserved": Column("Int64", "reserved by it then, as TPUs do for stacks"),
+        "bytes_available": Column("Int64", "still available to it then"),
         "peak_bytes_in_use": Column("Int64", "its peak so far"),
         "fragmentation": Column(
             "Float64", "share of its free memory that was not in the largest free piece then"
         ),
         "addr": Column("Int64", "address: pairs allocation and deallocation"),
         "op_id": Column("text", "row of `ops`; null where it could not be linked"),
-        "op_name": Column("text", "op that asked"),
+        "op_name": Column("text", "op that it was for"),
         "region_type": Column("text", "output, temp, persist or dynamic"),
         "data_type": Column("text", "type, `float`"),
         "shape": Column("text", "shape"),
@@ -199,20 +199,20 @@ STEPS = Schema(
         "duration_ps": Column("int64", "duration"),
         "source": Column(
             "text",
-            "what tells: step_num, unmarked call, Keras function, line Steps; inferred from "
+            "how it is known: step_num, unmarked call, Keras function, line Steps; inferred from "
             "function calls, repeated ops, XLA Modules, repeated kernels",
         ),
-        "is_inferred": Column("bool", "from what repeats: nothing marks it"),
+        "is_inferred": Column("bool", "inferred from what repeats, not marked"),
         "kind": Column(
             "text",
-            "regular; warm_up, slower at the start; outlier, far from the median; partial, of "
-            "which the recording holds only a part",
+            "regular; warm_up, slower at the start; outlier, far from the median; partial, cut by "
+            "the recording",
         ),
     },
 )
 
-# What tf.data tells of its stages (tensorflow/core/framework/dataset.h and the kernels in
-# tensorflow/core/kernels/data), with what is computed from it.
+# What tf.data records about its stages (tensorflow/core/framework/dataset.h and the kernels in
+# tensorflow/core/kernels/data), and what is computed from it.
 STAGES = Schema(
     "stages",
     {
@@ -221,39 +221,35 @@ STAGES = Schema(
         "stage": Column("text", "path from the pipeline's end, Root::Prefetch::Map"),
         "parent": Column("text", "path of the stage that takes its elements; null at the end"),
         "type": Column("text", "kind of stage: Map, ParallelMapV2, Prefetch ..."),
-        "name": Column("text", "what TensorFlow or the program calls it; null where not told"),
+        "name": Column("text", "its name in TensorFlow or the program; null where unknown"),
         "is_async": Column("bool", "makes elements ahead, on threads of its own"),
         "iterators": Column("int64", "iterators seen: one an epoch, or a file of an interleave"),
-        "elements": Column("int64", "requests for an element, that for the end included"),
-        "total_ps": Column("int64", "time in these requests, of all threads together"),
+        "elements": Column("int64", "requests for an element, the one at the end included"),
+        "total_ps": Column("int64", "time in these requests, summed over threads"),
         "self_ps": Column(
-            "int64", "of it, outside of requests to inputs; if is_async the wait for an element"
+            "int64", "of this, outside of requests to inputs; if is_async the wait for an element"
         ),
-        "input_ps": Column("int64", "time in requests to its inputs, on whatever thread"),
+        "input_ps": Column("int64", "time in requests to its inputs, on any thread"),
         "first_ps": Column("int64", "time in the first request seen of each iterator: its start"),
         "calls": Column("int64", "calls of its function"),
-        "call_ps": Column("Int64", "time from their start until they were done; null without one"),
-        "op_ps": Column("Int64", "of it, in ops; null likewise"),
-        "python_ps": Column("Int64", "of it, in Python callbacks; null likewise"),
-        "ops": Column(
-            "text", "types of the ops in its function, by time; null where none was seen"
-        ),
-        "threads": Column("int64", "threads on which it was asked"),
-        "parallelism": Column(
-            "Int64", "calls at once, the most that was told; null where not told"
-        ),
-        "autotune": Column("boolean", "whether tf.data chooses that; null where not told"),
-        "buffer_size": Column("Int64", "elements it keeps, the most that was told"),
+        "call_ps": Column("Int64", "time from their start to their end; null without a call"),
+        "op_ps": Column("Int64", "of this, in ops; null without a call"),
+        "python_ps": Column("Int64", "of this, in Python callbacks; null without a call"),
+        "ops": Column("text", "types of the ops in its function, by time; null if there are none"),
+        "threads": Column("int64", "threads that requested elements from it"),
+        "parallelism": Column("Int64", "most calls at once; null where unknown"),
+        "autotune": Column("boolean", "whether tf.data chooses that; null where unknown"),
+        "buffer_size": Column("Int64", "most elements that it buffers"),
         "batch_size": Column("Int64", "elements in a batch"),
         "cycle_length": Column("Int64", "inputs that an interleave reads at once"),
-        "cpu_budget": Column(
-            "Int64", "CPUs that tf.data reckons with; null but for the last stage"
-        ),
+        "cpu_budget": Column("Int64", "CPUs that tf.data may use; null except for the last stage"),
         "element_bytes": Column("Int64", "size of an element; null where its shape is not fixed"),
         "source_file": Column("text", "file that made the dataset; null without a capture file"),
         "source_line": Column("Int64", "line in it; null without a capture file"),
         "function_file": Column("text", "file of its function; null without a capture file"),
-        "function_line": Column("Int64", "line of the function's dearest op; null likewise"),
+        "function_line": Column(
+            "Int64", "line of the function's most expensive op; null without a capture file"
+        ),
     },
 )
 

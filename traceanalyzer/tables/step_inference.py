@@ -101,13 +101,13 @@ def _threads(calls: ProgramCalls, runs: SessionRuns | None) -> Iterator[_Sequenc
         if runs is not None and runs.is_run[rows].any():
             of_session = rows[runs.is_run[rows]]
             fills = runs.enqueues[of_session].mean() >= _NEARLY_ALL
-            sequence = _told_apart(sequence, runs.is_run[rows], runs.op[rows])
+            sequence = _runs_apart(sequence, runs.is_run[rows], runs.op[rows])
             sequence = sequence._replace(fills_a_queue=bool(fills))
         yield sequence
 
 
-def _told_apart(sequence: _Sequence, is_run: NDArray[np.bool_], op: NDArray[np.int64]) -> _Sequence:
-    """Tell a session's runs apart where a loop does different ones, each once in a turn."""
+def _runs_apart(sequence: _Sequence, is_run: NDArray[np.bool_], op: NDArray[np.int64]) -> _Sequence:
+    """Distinguish a session's runs where a loop does different ones, each once in a turn."""
     kinds = np.where(is_run, op + len(sequence.labels) + 1, sequence.code)
     _, first, inverse = np.unique(kinds, return_index=True, return_inverse=True)
     code = inverse.reshape(-1).astype(np.int32)

@@ -14,7 +14,7 @@ from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
 from traceanalyzer.tables.text_columns import filled
 from traceanalyzer.tables.vocabulary import mask
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

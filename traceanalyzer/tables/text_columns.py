@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -21,7 +21,7 @@ from traceanalyzer.tables.text_columns import (
     pick,
 )
 from traceanalyzer.tables.vocabulary import Role, mask, role_of_type
-from traceanalyzer.trace.columns import Strings
+from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

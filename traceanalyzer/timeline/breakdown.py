@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["PHASE_COLUMNS", "phases_within"]
 
 PHASE_COLUMNS: Final = {phase: f"{phase.name.lower()}_ps" for phase in Phase}
 """Name of the column that holds the time of each phase."""

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.device_parts import HostTimeline
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["critical_path", "path_graph"]
-
 
 def critical_path(tables: HostTables, timeline: HostTimeline, steps: pd.DataFrame) -> Parts:
     """Return what each moment of some steps waited for.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.thread_activity import ThreadActivity
     from traceanalyzer.timeline.device_work import DeviceWork
 
-__all__ = ["DeviceParts", "HostTimeline", "host_timeline"]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceParts:

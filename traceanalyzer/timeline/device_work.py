@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.tables.host_tables import HostTables
 
-__all__ = ["DeviceWork", "device_work", "durations"]
 
 _ON_THE_HOST: Final = ("cpu", "host_memory")
 

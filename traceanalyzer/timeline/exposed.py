@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.device_parts import HostTimeline
     from traceanalyzer.timeline.walk import Parts
 
-__all__ = ["is_exposed", "with_exposed"]
 
 _WAITED_FOR: Final = (Phase.HOST_OP, Phase.INPUT, Phase.COPY)
 

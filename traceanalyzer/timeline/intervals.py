@@ -9,7 +9,6 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["NO_TIME", "Intervals", "common", "inside_ps", "union", "without"]
 
 _LIMIT_PS: Final = 2**61  # 26 days; sums of times up to here are exact
 

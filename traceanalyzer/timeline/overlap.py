@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from traceanalyzer.timeline.device_parts import DeviceParts
     from traceanalyzer.timeline.intervals import Intervals
 
-__all__ = ["overlap_share"]
-
 
 def overlap_share(
     tables: HostTables, device: DeviceParts, shift_ps: int, within: Intervals

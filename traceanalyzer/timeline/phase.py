@@ -6,8 +6,6 @@ from enum import IntEnum
 
 from traceanalyzer.tables.thread_activity import ThreadState
 
-__all__ = ["Phase"]
-
 
 class Phase(IntEnum):
     """What a device did, or waited for; those of `ThreadState` mean the same."""

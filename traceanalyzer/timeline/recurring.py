@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.host_tables import HostTables
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
-__all__ = ["Recurring", "recurring"]
 
 _FEWEST_STEPS: Final = 3  # of less, nothing tells what recurs
 _RARE: Final = 4  # what runs beside fewer than a fourth of the steps belongs to none

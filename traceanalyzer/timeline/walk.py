@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.thread_activity import Launches, ThreadActivity
     from traceanalyzer.timeline.device_work import DeviceWork
 
-__all__ = ["Parts", "Spans", "lanes_of_steps", "program_lane", "walk_back", "walk_through_devices"]
-
 
 class Spans(NamedTuple):
     """Times to account for.

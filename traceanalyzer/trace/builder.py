@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Damage
 
 
-__all__ = ["LARGEST_PS", "PlaneBuilder", "TraceBuilder"]
-
 # Start and duration stay below, so that their sum fits 64 bits: 53 days.
 LARGEST_PS: Final = 2**62 - 1
 
@@ -64,18 +62,13 @@ class _Texts:
 
 
 class PlaneBuilder:
-    """A plane in the making; its name may be set later, as names may follow events.
+    """A plane under construction; its name may be set later, as names may follow events."""
 
-    Attributes:
-        name: XPlane.name.
-        id: XPlane.id.
-    """
-
-    def __init__(self, trace: TraceBuilder, name: str, plane_id: int) -> None:
+    def __init__(self, trace: TraceBuilder, key: int | str) -> None:
         """Begin an empty plane; `TraceBuilder.plane` does."""
-        self.name = name
-        self.id = plane_id
+        self.id, self.name = _id_and_name(key)
         self._trace = trace
+        self._lines: dict[int | str, int] = {}
         self._line_ids = array("q")
         self._line_names: list[str] = []
         self._names: dict[tuple[int, int], int] = {}  # positions of name and display name
@@ -92,15 +85,18 @@ class PlaneBuilder:
         """Return the number of events."""
         return len(self._start_ps)
 
-    def line(self, line_id: int, name: str = "") -> int:
-        """Add a line, and return the index that `event` takes."""
-        self._trace.count_line()
-        self._line_ids.append(line_id)
-        self._line_names.append(name)
-        return len(self._line_names) - 1
+    def line(self, key: int | str) -> int:
+        """Return the index of the line of that id or name, as `event` takes it; add it if new."""
+        if key not in self._lines:
+            self._trace.count_line()
+            line_id, name = _id_and_name(key)
+            self._lines[key] = len(self._line_names)
+            self._line_ids.append(line_id)
+            self._line_names.append(name)
+        return self._lines[key]
 
     def name_line(self, line: int, name: str) -> None:
-        """Name a line that was added before its name was known."""
+        """Name a line; names may follow events."""
         self._line_names[line] = name
 
     def stat(self, name: str, value: str | float) -> None:
@@ -117,16 +113,7 @@ class PlaneBuilder:
         display_name: str = "",
         stats: Mapping[str, str | float] | None = None,
     ) -> None:
-        """Add an event; the order among those of a line does not matter.
-
-        Args:
-            line: Index of the line, from `line`.
-            name: Name of its metadata.
-            start_ps: At most `LARGEST_PS`, as is the duration; neither below zero.
-            duration_ps: Its duration.
-            display_name: Display name of its metadata.
-            stats: Its stats.
-        """
+        """Add an event, in any order; times are from 0 to `LARGEST_PS`."""
         if not (0 <= start_ps <= LARGEST_PS and 0 <= duration_ps <= LARGEST_PS):
             msg = f"an event's start {start_ps} or duration {duration_ps} is out of range"
             raise ValueError(msg)
@@ -222,16 +209,11 @@ class TraceBuilder:
     """A trace in the making."""
 
     def __init__(self, trace_format: str, *, max_bytes: int | None = None) -> None:
-        """Begin an empty trace.
-
-        Args:
-            trace_format: What `Trace.format` will say.
-            max_bytes: Refuse to grow beyond this much memory, about; None for no limit.
-        """
+        """Begin an empty trace that refuses to grow beyond `max_bytes` of memory, about."""
         self._format = trace_format
         self._max_bytes = max_bytes
         self._texts = _Texts()
-        self._planes: list[PlaneBuilder] = []
+        self._planes: dict[int | str, PlaneBuilder] = {}
         self._events = self._stats = self._lines = 0
 
     @property
@@ -239,13 +221,14 @@ class TraceBuilder:
         """Events added so far."""
         return self._events
 
-    def plane(self, name: str = "", plane_id: int = 0) -> PlaneBuilder:
-        """Add a plane."""
-        if len(self._planes) >= MAX_PLANES:
-            msg = f"more than {MAX_PLANES} processes are no plausible profile; record anew"
-            raise TraceFormatError(msg)
-        self._planes.append(PlaneBuilder(self, name, plane_id))
-        return self._planes[-1]
+    def plane(self, key: int | str) -> PlaneBuilder:
+        """Return the plane of that id or name; add it if new."""
+        if key not in self._planes:
+            if len(self._planes) >= MAX_PLANES:
+                msg = f"more than {MAX_PLANES:,} processes are no plausible profile; record again"
+                raise TraceFormatError(msg)
+            self._planes[key] = PlaneBuilder(self, key)
+        return self._planes[key]
 
     def build(
         self,
@@ -257,13 +240,13 @@ class TraceBuilder:
     ) -> Trace:
         """Return the trace; the builder is spent."""
         buffer = np.frombuffer(bytes(self._texts.buffer), np.uint8)
-        parts = [part for plane in self._planes for part in plane.ordered_stats()]
+        parts = [part for plane in self._planes.values() for part in plane.ordered_stats()]
         stats = _join(parts)
         # A plane's own stats stand before those of its events.
         first = _begins(np.array([len(part.id) for part in parts], np.int64))[:-1:2]
         planes = tuple(
             plane.to_plane(stats, int(begin), buffer)
-            for plane, begin in zip(self._planes, first, strict=True)
+            for plane, begin in zip(self._planes.values(), first, strict=True)
         )
         return Trace(
             planes=planes,
@@ -294,7 +277,7 @@ class TraceBuilder:
         """Account for a line."""
         self._lines += 1
         if self._lines > MAX_LINES:
-            msg = f"more than {MAX_LINES} threads are no plausible profile; record anew"
+            msg = f"more than {MAX_LINES:,} threads are no plausible profile; record again"
             raise TraceFormatError(msg)
 
     def count_event(self, stats: int) -> None:
@@ -348,6 +331,10 @@ def _join(parts: list[Stats]) -> Stats:
 def _begins(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return where each of consecutive groups begins, and where the last ends."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _id_and_name(key: int | str) -> tuple[int, str]:
+    return (0, key) if isinstance(key, str) else (key, "")
 
 
 def _column(values: array[int], dtype: type[np.generic]) -> NDArray[Any]:

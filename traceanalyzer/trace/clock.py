@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Plane, Trace
 
-__all__ = ["LONGEST_PS", "on_one_clock"]
 
 LONGEST_PS: Final = 2**57
 """40 hours: no event of a profile lasts longer, or is further from the others."""

@@ -5,8 +5,6 @@ Knows XSpace, XPlane, XLine, XEvent and XStat, and nothing of what TensorFlow wr
 
 from __future__ import annotations
 
-import re
-import secrets
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -14,63 +12,41 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.native import wire
+from traceanalyzer.trace.strings import (
+    SEED,
+    Column,
+    Strings,
+    bytes_at,
+    distinct,
+    numbered,
+    texts_at,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "NO_STAT",
-    "Column",
-    "Damage",
-    "Lines",
-    "Metadata",
-    "Plane",
-    "Selected",
-    "Stats",
-    "Strings",
-    "Trace",
-    "bytes_at",
-    "text_at",
-    "texts_at",
-]
-
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stats:
-    """Every stat of a trace, in order of owner.
+    """Every stat of a trace, in order of owner."""
 
-    Attributes:
-        id: Key into the plane's stat metadata, int32 or int64.
-        kind: Field number of the value in XStat (`wire.DOUBLE` ...), 0 for none; uint8.
-        value: The value's bits, or the position of a string; uint64.
-    """
-
-    id: NDArray[np.int64]
-    kind: NDArray[np.uint8]
-    value: NDArray[np.uint64]
+    id: NDArray[np.int64]  #: key into the plane's stat metadata; int32 or int64
+    kind: NDArray[np.uint8]  #: field number of the value in XStat (`wire.DOUBLE` ...), 0 for none
+    value: NDArray[np.uint64]  #: the value's bits, or the position of a string
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lines:
-    """The lines of a plane: one entry a line in each array.
+    """The lines of a plane: one entry per line in each array, named as in XLine."""
 
-    Attributes:
-        id: XLine.id (a thread, a stream), int64; several lines may share one.
-        display_id: XLine.display_id, int64.
-        name: XLine.name.
-        display_name: XLine.display_name.
-        timestamp_ns: Start of the line on the trace's clock, int64; event starts include it.
-        duration_ps: XLine.duration_ps, int64.
-        event_begin: Index, within the plane, of each line's first event; one longer, int64.
-    """
-
-    id: NDArray[np.int64]
+    id: NDArray[np.int64]  #: a thread, a stream; several lines may share one
     display_id: NDArray[np.int64]
     name: tuple[str, ...]
     display_name: tuple[str, ...]
-    timestamp_ns: NDArray[np.int64]
+    timestamp_ns: NDArray[np.int64]  #: start of the line on the trace's clock
     duration_ps: NDArray[np.int64]
-    event_begin: NDArray[np.int64]
+    event_begin: NDArray[np.int64]  #: each line's first event in the plane; one longer
 
     def __len__(self) -> int:
         """Return the number of lines."""
@@ -79,87 +55,23 @@ class Lines:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Metadata:
-    """Event metadata of a plane, one entry an id.
-
-    Attributes:
-        id: Keys, int64.
-        name_at: Position of the name, -1 for none; int64.
-        display_name_at: Likewise.
-        metadata_at: Likewise, for the bytes.
-        stat_begin: First stat of each entry, one longer; int64.
-        child_begin: First child of each entry, one longer; int64.
-        child_id: Children of all entries of the trace, int64.
-    """
+    """Event metadata of a plane, one entry per id. Positions are -1 where there is none."""
 
     id: NDArray[np.int64]
-    name_at: NDArray[np.int64]
+    name_at: NDArray[np.int64]  #: position of the name
     display_name_at: NDArray[np.int64]
-    metadata_at: NDArray[np.int64]
-    stat_begin: NDArray[np.int64]
-    child_begin: NDArray[np.int64]
-    child_id: NDArray[np.int64]
-
-
-@dataclass(frozen=True, eq=False)
-class Strings:
-    """A column of strings, dictionary-coded.
-
-    Attributes:
-        codes: Index into `values` for each row, -1 where there is no string; int32.
-        values: The distinct strings, and possibly some that no row uses.
-    """
-
-    codes: NDArray[np.int32]
-    values: tuple[str, ...]
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.codes)
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Which rows have a string."""
-        return self.codes >= 0
-
-    def used(self) -> set[str]:
-        """Return the distinct strings that occur."""
-        codes = np.unique(self.codes)
-        return {self.values[c] for c in codes[codes >= 0].tolist()}
-
-    def take(self, rows: NDArray[np.int64]) -> Strings:
-        """Return the strings at `rows` (indices or a mask)."""
-        return Strings(self.codes[rows], self.values)
-
-    def to_list(self) -> list[str | None]:
-        """Return plain strings, None where there is none."""
-        return [self.values[c] if c >= 0 else None for c in self.codes.tolist()]
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """A column of whole numbers.
-
-    Attributes:
-        values: int64; 0 where absent. Unsigned 64-bit stats keep their bits.
-        present: Which rows have a value.
-    """
-
-    values: NDArray[np.int64]
-    present: NDArray[np.bool_]
+    metadata_at: NDArray[np.int64]  #: position of the serialized metadata
+    stat_begin: NDArray[np.int64]  #: first stat of each entry; one longer
+    child_begin: NDArray[np.int64]  #: first child of each entry; one longer
+    child_id: NDArray[np.int64]  #: children of all entries of the trace
 
 
 @dataclass(frozen=True, kw_only=True)
 class Damage:
-    """What could not be read of a file.
-
-    Attributes:
-        bytes_lost: Bytes given up.
-        places: Number of planes and lines that end early.
-        events_kept: Events that could be read.
-    """
+    """What could not be read of a file."""
 
     bytes_lost: int
-    places: int
+    places: int  #: planes and lines that end early
     events_kept: int
 
 
@@ -167,35 +79,23 @@ class Damage:
 class Plane:
     """One XPlane: a view into the trace's columns.
 
-    Attributes:
-        name: XPlane.name.
-        id: XPlane.id.
-        lines: Its lines.
-        metadata_id: XEvent.metadata_id of each event, int32 or int64.
-        start_ps: Start of each event on the trace's clock, line timestamp included; int64.
-        duration_ps: int64.
-        occurrences: XEvent.num_occurrences, or None where no event of the file has any.
-        stat_begin: First stat of each event, as an index into `stats`; one longer, int64.
-        metadata: Event metadata.
-        stat_names: Name of each stat metadata id.
-        stats: Stats of the whole trace.
-        own_stats: Which of them are the plane's own.
-        buffer: The bytes that string positions refer to, uint8.
+    Arrays of events have one entry per event, line by line; `start_ps` is on the trace's clock and
+    includes the line's timestamp.
     """
 
     name: str
     id: int
     lines: Lines
-    metadata_id: NDArray[np.int64]
+    metadata_id: NDArray[np.int64]  #: int32 or int64
     start_ps: NDArray[np.int64]
     duration_ps: NDArray[np.int64]
-    occurrences: NDArray[np.int64] | None
-    stat_begin: NDArray[np.int64]
+    occurrences: NDArray[np.int64] | None  #: None where no event of the file has num_occurrences
+    stat_begin: NDArray[np.int64]  #: first stat of each event, an index into `stats`; one longer
     metadata: Metadata
-    stat_names: dict[int, str]
-    stats: Stats
-    own_stats: range
-    buffer: NDArray[np.uint8] = field(repr=False)
+    stat_names: dict[int, str]  #: by id of the stat metadata
+    stats: Stats  #: of the whole trace
+    own_stats: range  #: those of the plane itself
+    buffer: NDArray[np.uint8] = field(repr=False)  #: the bytes that positions refer to
 
     def __len__(self) -> int:
         """Return the number of events."""
@@ -257,8 +157,7 @@ class Plane:
     def integers(self, stat: str) -> Column:
         """Return a stat of each event, or else of its metadata, as whole numbers, read off text.
 
-        The columns are kept: step and correlation ids are asked for again and again. They are not
-        to be written to.
+        The columns are cached: do not write to them.
         """
         kept = self._integers
         if stat not in kept:
@@ -327,22 +226,22 @@ class Plane:
         return rows
 
     def stat_ids(self, stat: str) -> list[int]:
-        """Return the metadata ids that bear a stat's name."""
+        """Return the metadata ids with a stat's name."""
         return self._stat_ids.get(stat, [])
 
     def decode_strings(self, rows: NDArray[np.int64]) -> Strings:
-        """Return what stands at these rows of `stats` as text, nothing for -1."""
+        """Return the stats at these rows as text, nothing for -1."""
         codes = np.full(len(rows), -1, np.int32)
         have = np.flatnonzero(rows >= 0)
-        asked = rows[have]
-        # What a million events inherit is read once. What events hold themselves stands in order.
-        if (asked[1:] <= asked[:-1]).any():
-            asked, again = np.unique(asked, return_inverse=True)
-            found, values = self._texts(asked)
+        wanted = rows[have]
+        # What a million events inherit is read once. Stats of the events themselves are in order.
+        if (wanted[1:] <= wanted[:-1]).any():
+            wanted, again = np.unique(wanted, return_inverse=True)
+            found, values = self._texts(wanted)
             codes[have] = found[again]
         else:
-            codes[have], values = self._texts(asked)
-        return _distinct(codes, values)
+            codes[have], values = self._texts(wanted)
+        return distinct(codes, values)
 
     def _texts(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int32], list[str]]:
         """Return codes into texts, which may recur, for these rows of `stats`."""
@@ -351,13 +250,13 @@ class Plane:
         kind, bits = self.stats.kind[rows], self.stats.value[rows]
         texts = (kind == wire.STRING) | (kind == wire.BYTES)
         if texts.any():
-            found, first = wire.intern_strings(self.buffer, _SEED, bits[texts].astype(np.int64))
+            found, first = wire.intern_strings(self.buffer, SEED, bits[texts].astype(np.int64))
             codes[texts] = found
             values += texts_at(self.buffer, first)
         for which in (wire.REF, wire.INT64, wire.UINT64, wire.DOUBLE):
             mask = kind == which
             if mask.any():
-                distinct, place = _numbered(bits[mask])
+                distinct, place = numbered(bits[mask])
                 codes[mask] = place + len(values)
                 values += self._number_texts(which, distinct)
         return codes, values
@@ -368,7 +267,7 @@ class Plane:
         return [str(v) for v in bits.view(_NUMBERS[kind]).tolist()]
 
     def decode_floats(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return what stands at these rows of `stats` as numbers, NaN for -1 and for text."""
+        """Return the stats at these rows as numbers, NaN for -1 and for text."""
         values = np.full(len(rows), np.nan)
         have = np.flatnonzero(rows >= 0)
         kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
@@ -378,7 +277,7 @@ class Plane:
         return values
 
     def decode_integers(self, rows: NDArray[np.int64]) -> Column:
-        """Return what stands at these rows of `stats` as whole numbers, nothing for -1."""
+        """Return the stats at these rows as whole numbers, nothing for -1."""
         have = np.flatnonzero(rows >= 0)
         kind, bits = self.stats.kind[rows[have]], self.stats.value[rows[have]]
         found = bits.view(np.int64)
@@ -391,7 +290,7 @@ class Plane:
         texts = (kind == wire.STRING) | (kind == wire.REF) | (kind == wire.BYTES)
         if texts.any():
             column = self.decode_strings(rows[have[texts]])
-            parsed = [_whole(v) for v in column.values]
+            parsed = [whole_number(v) for v in column.values]
             table = np.array([p if p is not None else 0 for p in parsed], np.int64)
             valid = np.array([p is not None for p in parsed], np.bool_)
             found[texts], known[texts] = table[column.codes], valid[column.codes]
@@ -438,27 +337,16 @@ class Selected:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trace:
-    """One host's trace.
-
-    Attributes:
-        planes: Its planes, in the order of the file.
-        hostnames: XSpace.hostnames.
-        errors: XSpace.errors.
-        warnings: XSpace.warnings.
-        damage: What could not be read, or None.
-        format: `xplane`, `trace.json` or `local.trace`.
-        origin_ns: What `clock.on_one_clock` subtracted from all times, 0 where they fit as written.
-        impossible_events: Events left out because their times are impossible.
-    """
+    """One host's trace, planes in the order of the file."""
 
     planes: tuple[Plane, ...]
     hostnames: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     damage: Damage | None = None
-    format: str = "xplane"
-    origin_ns: int = 0
-    impossible_events: int = 0
+    format: str = "xplane"  #: `xplane`, `trace.json` or `local.trace`
+    origin_ns: int = 0  #: what `clock.on_one_clock` subtracted from all times
+    impossible_events: int = 0  #: left out because their times are impossible
 
     @property
     def events(self) -> int:
@@ -485,56 +373,3 @@ NO_STAT: Final[dict[np.dtype[np.int32 | np.int64], int]] = {
     np.dtype(t): int(np.iinfo(t).min) for t in (np.int32, np.int64)
 }
 """The id, by its type, of a stat that was taken from its event."""
-_INT64_MAX: Final = 2**63 - 1
-_WHOLE: Final = re.compile("-?[0-9]{1,19}")
-_SEED: Final = secrets.randbits(63)
-_BATCH: Final = 1 << 16  # strings decoded at a time, which bounds the lists of their positions
-
-
-def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:
-    """Return the bytes whose length prefix stands at `position`, none for -1."""
-    begin, end = wire.string_bounds(buffer, np.array([position]))
-    return buffer[begin[0] : end[0]].tobytes()
-
-
-def text_at(buffer: NDArray[np.uint8], position: int) -> str:
-    """Return the string whose length prefix stands at `position`, empty for -1."""
-    return bytes_at(buffer, position).decode("utf-8", "replace")
-
-
-def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[str]:
-    """Return the strings at many positions: `text_at` of each, several times as fast."""
-    view = buffer.data
-    texts: list[str] = []
-    for first in range(0, len(positions), _BATCH):
-        begin, end = wire.string_bounds(buffer, positions[first : first + _BATCH])
-        bounds = zip(begin.tolist(), end.tolist(), strict=True)
-        texts += [str(view[i:j], "utf-8", "replace") for i, j in bounds]
-    return texts
-
-
-def _numbered(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the distinct values, rising, and the place of each value among them."""
-    most = int(bits.max())
-    if most > 4 * len(bits) + 1024:
-        return np.unique(bits, return_inverse=True)
-    is_used = np.zeros(most + 1, np.bool_)  # counting is several times as fast as sorting
-    is_used[bits] = True
-    return np.flatnonzero(is_used).astype(np.uint64), (np.cumsum(is_used) - 1)[bits]
-
-
-def _distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
-    """Give equal texts one code: they may be kept in several ways, as text and as references."""
-    if len(set(values)) < len(values):
-        index: dict[str, int] = {}
-        merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)
-        codes = np.where(codes >= 0, merged[codes], np.int32(-1))
-        values = list(index)
-    return Strings(codes, tuple(values))
-
-
-def _whole(text: str) -> int | None:
-    if not _WHOLE.fullmatch(text):  # `int` also reads "1_000", " 1" and digits of other scripts
-        return None
-    value = int(text)
-    return value if abs(value) <= _INT64_MAX else None

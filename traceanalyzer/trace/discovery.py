@@ -1,9 +1,9 @@
 """Finds the runs of a profile, and the trace of each host in them, from any path a user may give.
 
-TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`, where Keras up to TF 2.6 puts
-`train/` before `plugins/`, and older versions write other files instead or beside. Any directory
-that holds trace files is taken for a run, so a log directory, one above several of them, a run, and
-a folder of traces that someone sent all work. Reads directories only; opens and writes nothing.
+TensorFlow writes `<logdir>/plugins/profile/<run>/HOST.xplane.pb`; Keras up to TF 2.6 puts `train/`
+before `plugins/`, and older versions write other files instead or in addition. Any directory with
+trace files counts as a run, so a log directory, one above several of them, a run, and a folder of
+traces all work. Reads directories only; opens and writes nothing.
 """
 
 from __future__ import annotations
@@ -19,29 +19,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
-from traceanalyzer.format import counted
+from traceanalyzer.trace.absence import (
+    CAPTURE_FILE,
+    TOOL_FILE,
+    Walk,
+    missing,
+    no_trace,
+    only_tool_data,
+    reason,
+)
 from traceanalyzer.trace.printable import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = [
-    "LOCAL_TRACE",
-    "TRACE_JSON",
-    "UNKNOWN",
-    "XPLANE",
-    "HostFile",
-    "RunFiles",
-    "choose_run",
-    "find_runs",
-    "time_in_name",
-]
-
 # Formats, as `Trace.format` calls them; whether a file is gzipped is seen when it is opened.
 XPLANE: Final = "xplane"
 TRACE_JSON: Final = "trace.json"
 LOCAL_TRACE: Final = "local.trace"
-UNKNOWN: Final = "unknown"  # the name does not tell; the content will
+UNKNOWN: Final = "unknown"  # by the name; the content will show it
 
 # Log directories are a few levels deep and hold thousands of entries. Beyond these the user has
 # named a home directory or `/`, and an answer in seconds is worth more than a complete one.
@@ -58,149 +54,101 @@ _FORMATS: Final = (
     (".trace.json", TRACE_JSON),
     (".local.trace", LOCAL_TRACE),
 )
-_CAPTURE_FILE: Final = ".placement.json.gz"
-_TOOL_FILE: Final = re.compile(
-    r"\.(overview_page|input_pipeline(_analyzer)?|tensorflow_stats|framework_op_stats|kernel_stats"
-    r"|memory_profile|memory_viewer|op_profile|pod_viewer|dcn_collective_stats|op_stats|hlo_proto"
-    r"|hlo_stats|roofline_model|tf_data_bottleneck_analysis|inference_profile)"
-    r"\.(pb|json|json\.gz)$"
-)
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[_-][0-9]{2}){5}")
-_RECORD: Final = "record one with `traceanalyzer capture script.py`"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostFile:
-    """The trace of one host.
+    """The trace of one host."""
 
-    Attributes:
-        host: Name of the host, as the file's name has it; bytes that are no UTF-8 are escaped.
-        path: The file.
-        format: `xplane`, `trace.json`, `local.trace`, or `unknown` where the name does not tell.
-        note: What the user should know about the choice of this file, or empty.
-        capture_file: What `traceanalyzer capture` recorded beside it, or None.
-    """
-
-    host: str
+    host: str  #: from the file's name; bytes that are not UTF-8 are escaped
     path: Path
-    format: str
-    note: str = ""
-    capture_file: Path | None = None
+    format: str  #: `xplane`, `trace.json`, `local.trace`, or `unknown` (only the content shows it)
+    note: str = ""  #: for the user, about the choice of this file
+    capture_file: Path | None = None  #: beside it
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """The files of one run.
+    """The files of one run."""
 
-    Attributes:
-        name: Name of the run's directory; with the log directory before it (`train/2021_...`)
-            where several runs share that name.
-        path: The run's directory.
-        hosts: One file a host, by name of the host; none where only tool data was kept.
-        tool_files: Data that TensorFlow converted for TensorBoard's tools, by name.
-    """
-
-    name: str
+    name: str  #: of its directory; after the log directory (`train/2021_...`) if runs share it
     path: Path
-    hosts: tuple[HostFile, ...]
-    tool_files: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Found:
-    """A directory that holds files of a run, and when that run was recorded."""
-
-    run: RunFiles
-    recorded: float
-
-
-@dataclass(kw_only=True)
-class _Walk:
-    """What a walk met besides runs: it decides what to tell a user who has none."""
-
-    directories: int = 0
-    entries: int = 0
-    events_files: int = 0
-    profile_markers: int = 0
-    empty_runs: int = 0
-    capture_files: int = 0
-    unreadable: int = 0
-    cut_short: bool = False
+    hosts: tuple[HostFile, ...]  #: by name; none if only tool data was kept
+    tool_files: tuple[Path, ...] = ()  #: data that TensorFlow converted for TensorBoard's tools
+    recorded: float = 0.0  #: seconds since 1970, about
 
 
 def find_runs(path: str | os.PathLike[str]) -> tuple[RunFiles, ...]:
     """Find the runs at or below a path.
 
-    The newest run comes first. When a run was recorded is read from the name that TensorFlow gives
-    it (`2021_02_03_21_48_13`), otherwise from the modification time of its newest trace; runs of
-    the same time are in reverse order of name. Runs that hold no trace come after those that do.
+    The newest run comes first, by the time in the name that TensorFlow gives it
+    (`2021_02_03_21_48_13`) or else the modification time of its newest trace; runs of the same time
+    are in reverse order of name. Runs without a trace come last, and at least one has a trace.
 
     Args:
         path: A log directory or one above it, `plugins`, `plugins/profile`, a run, or a trace.
 
-    Returns:
-        At least one run that has a trace.
-
     Raises:
         TraceNotFoundError: There is no trace.
-        TraceFormatError: The path is a file that is no trace.
+        TraceFormatError: The path is a file that is not a trace.
     """
     root = Path(path)
     try:
         mode = root.stat().st_mode
     except FileNotFoundError:
-        raise TraceNotFoundError(_missing(root)) from None
+        raise TraceNotFoundError(missing(root)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        msg = f"{printable(root)}: cannot be read ({_reason(error)}); check path and permissions"
+        msg = f"{printable(root)}: cannot be read ({reason(error)}); check path and permissions"
         raise TraceNotFoundError(msg) from error
     if stat.S_ISREG(mode):
         return (_single(root),)
     if not stat.S_ISDIR(mode):
         msg = (
-            f"{printable(root)}: neither a file nor a directory (a device, a pipe or a socket); "
-            "give a trace file or a log directory"
+            f"{printable(root)}: is a device, a pipe, or a socket; give a trace file or a log "
+            "directory"
         )
         raise TraceFormatError(msg)
-    walk = _Walk()
+    walk = Walk()
     found = list(_walk_runs(root, walk))
     if walk.cut_short:
         _log.warning(
-            "%s: looked at %d entries and stopped; runs further down are not found",
+            "%s: stopped the search after %d entries; runs further down are not found",
             printable(root),
             walk.entries,
         )
-    if not any(f.run.hosts for f in found):
-        raise TraceNotFoundError(_nothing(root, walk, [f.run for f in found]))
-    found.sort(key=lambda f: (bool(f.run.hosts), f.recorded, str(f.run.path)), reverse=True)
-    return _with_distinct_names(root, [f.run for f in found])
+    if not any(run.hosts for run in found):
+        raise TraceNotFoundError(no_trace(root, walk, (f for run in found for f in run.tool_files)))
+    found.sort(key=lambda run: (bool(run.hosts), run.recorded, str(run.path)), reverse=True)
+    return _with_distinct_names(root, found)
 
 
 def choose_run(runs: Sequence[RunFiles], name: str | None = None) -> RunFiles:
-    """Return the newest run that has a trace, or the one named.
+    """Return the newest run that has a trace, or the run of that name.
 
     Raises:
-        TraceNotFoundError: No run bears the name, or the one that does has no trace.
+        TraceNotFoundError: There is no such run, or it has no trace.
     """
     if name is None:
         chosen = next((r for r in runs if r.hosts), None)
-        wanted = "no run holds a trace"
+        problem = "no run has a trace"
     else:
         exact = [r for r in runs if r.name == name]
-        # The directory alone is enough where it names one run.
-        alike = exact or [r for r in runs if r.path.name == name]
-        chosen = alike[0] if len(alike) == 1 else None
-        wanted = (
-            f"{len(alike)} runs are named {printable(name)}"
-            if alike
+        # The directory alone is enough if only one run has it.
+        matches = exact or [r for r in runs if r.path.name == name]
+        chosen = matches[0] if len(matches) == 1 else None
+        problem = (
+            f"{len(matches)} runs are named {printable(name)}"
+            if matches
             else f"there is no run {printable(name)}"
         )
     if chosen is None:
         names = ", ".join(printable(r.name) for r in runs[:20]) or "none"
         more = f" and {len(runs) - 20} more" if len(runs) > 20 else ""  # noqa: PLR2004 - as above
-        msg = f"{wanted}; there are: {names}{more}; name one of these"
+        msg = f"{problem}; choose one of: {names}{more}"
         raise TraceNotFoundError(msg)
     if not chosen.hosts:
-        msg = f"{printable(chosen.name)}: {_only_tool_data([chosen])}"
+        msg = f"{printable(chosen.name)}: {only_tool_data(chosen.tool_files)}"
         raise TraceNotFoundError(msg)
     return chosen
 
@@ -220,7 +168,7 @@ def time_in_name(run_name: str) -> float | None:
 
 
 def _single(file: Path) -> RunFiles:
-    """Return the run that a trace file given by itself makes up."""
+    """Return the run that consists of one trace file."""
     host, kind = _name_parts(file.name)
     if "tfevents" in file.name:
         msg = (
@@ -228,20 +176,20 @@ def _single(file: Path) -> RunFiles:
             "directory that holds plugins/profile"
         )
         raise TraceFormatError(msg)
-    if _TOOL_FILE.search(file.name):
+    if TOOL_FILE.search(file.name):
         msg = (
-            f"{printable(file.name)}: data converted for one of TensorBoard's tools, not a trace; "
+            f"{printable(file.name)}: data for one of TensorBoard's tools, not a trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
-    if file.name.endswith(_CAPTURE_FILE):
+    if file.name.endswith(CAPTURE_FILE):
         msg = (
-            f"{printable(file.name)}: what a capture recorded beside its trace, not the trace; "
+            f"{printable(file.name)}: a capture file, not a trace; "
             "give the run's directory, or its HOST.xplane.pb"
         )
         raise TraceFormatError(msg)
     path = file.parent
-    capture_file = path / f"{host}{_CAPTURE_FILE}"
+    capture_file = path / f"{host}{CAPTURE_FILE}"
     return RunFiles(
         name=_directory_name(path) if _is_run_directory(path) else host,
         path=path,
@@ -259,7 +207,7 @@ def _single(file: Path) -> RunFiles:
 
 
 def _name_parts(name: str) -> tuple[str, str]:
-    """Split a file's name into host and format; the format is unknown where it is no trace."""
+    """Split a file's name into host and format."""
     if name == LOCAL_TRACE:
         return "local", LOCAL_TRACE
     for suffix, kind in _FORMATS:
@@ -268,8 +216,8 @@ def _name_parts(name: str) -> tuple[str, str]:
     return name.split(".", 1)[0] or name, UNKNOWN
 
 
-def _walk_runs(root: Path, walk: _Walk) -> Iterator[_Found]:
-    """Visit directories breadth first, so that what is near is found before the limits."""
+def _walk_runs(root: Path, walk: Walk) -> Iterator[RunFiles]:
+    """Visit directories breadth first, so that near runs are found before the limits."""
     seen: set[tuple[int, int]] = set()
     queue: deque[tuple[Path, int]] = deque([(root, 0)])
     while queue:
@@ -311,12 +259,12 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
-    """Return the run whose files a directory holds, if it holds any."""
+def _run_in(directory: Path, files: list[str], walk: Walk) -> RunFiles | None:
+    """Return the run whose files are in a directory, if any."""
     in_profile = _is_run_directory(directory)
     traces: dict[str, list[str]] = {}
     tools: list[str] = []
-    capture_files = {name for name in files if name.endswith(_CAPTURE_FILE)}
+    capture_files = {name for name in files if name.endswith(CAPTURE_FILE)}
     for name in files:
         host, kind = _name_parts(name)
         if kind == UNKNOWN and in_profile and name.endswith(".trace"):
@@ -325,7 +273,7 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
         # PyTorch's profiler writes into the same layout, in a form of its own.
         if kind != UNKNOWN and not host.endswith(".pt"):
             traces.setdefault(host, []).append(name)
-        elif _TOOL_FILE.search(name) or (
+        elif TOOL_FILE.search(name) or (
             in_profile and name not in capture_files and not name.startswith(".")
         ):
             tools.append(name)
@@ -340,22 +288,23 @@ def _run_in(directory: Path, files: list[str], walk: _Walk) -> _Found | None:
     modified = 0.0
     for host in sorted(traces):
         file, time = _best(directory, host, traces[host])
-        beside = f"{host}{_CAPTURE_FILE}"
+        beside = f"{host}{CAPTURE_FILE}"
         hosts.append(
             replace(file, capture_file=directory / beside) if beside in capture_files else file
         )
         modified = max(modified, time)
-    run = RunFiles(
-        name=_directory_name(directory),
+    name = _directory_name(directory)
+    return RunFiles(
+        name=name,
         path=directory,
         hosts=tuple(hosts),
-        tool_files=tuple(directory / name for name in sorted(tools)),
+        tool_files=tuple(directory / tool for tool in sorted(tools)),
+        recorded=time_in_name(name) or modified,
     )
-    return _Found(run=run, recorded=time_in_name(run.name) or modified)
 
 
 def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float]:
-    """Return the file with most in it of those a host has, and when it was last changed."""
+    """Return the most complete file of a host, and its modification time."""
     suffixes = [suffix for suffix, _ in _FORMATS]
 
     def rank(name: str) -> int:
@@ -367,7 +316,7 @@ def _best(directory: Path, host: str, names: list[str]) -> tuple[HostFile, float
     note = ""
     if chosen != ranked[0]:
         note = (
-            f"{printable(ranked[0])} is empty (the profiler leaves 0 bytes when a trace is over "
+            f"{printable(ranked[0])} is empty (the profiler writes 0 bytes when a trace is over "
             f"2 GiB); {printable(chosen)} was read instead"
         )
     _, kind = _name_parts(chosen)
@@ -397,7 +346,7 @@ def _directory_name(directory: Path) -> str:
 
 
 def _with_distinct_names(root: Path, runs: list[RunFiles]) -> tuple[RunFiles, ...]:
-    """Put the log directory before the names that several runs share, as TensorBoard does."""
+    """Prefix names that several runs share with the log directory, as TensorBoard does."""
     shared = Counter(r.name for r in runs)
     longer = [replace(r, name=_name_below(root, r.path)) if shared[r.name] > 1 else r for r in runs]
     still_shared = Counter(r.name for r in longer)
@@ -412,73 +361,3 @@ def _name_below(root: Path, directory: Path) -> str:
     if parts[-3:-1] == ("plugins", "profile"):
         parts = (*parts[:-3], parts[-1])
     return "/".join(parts) or _directory_name(directory)
-
-
-def _reason(error: Exception) -> str:
-    text = error.strerror if isinstance(error, OSError) else None
-    return printable((text or str(error)).lower())
-
-
-def _missing(path: Path) -> str:
-    try:
-        above = next((p for p in path.absolute().parents if p.exists()), None)
-    except OSError:
-        above = None
-    nearest = f" ({printable(above)} is the part of the path that exists)" if above else ""
-    return f"{printable(path)}: there is no such file or directory{nearest}; check the path"
-
-
-def _nothing(root: Path, walk: _Walk, runs: list[RunFiles]) -> str:
-    """Say in one line why a directory yields no run, by the first reason that fits."""
-    unread = f", {counted(walk.unreadable, 'more')} could not be read" if walk.unreadable else ""
-    if runs:
-        why = _only_tool_data(runs)
-    elif walk.unreadable and walk.entries == 0:
-        why = "the directory cannot be read; check its permissions"
-    elif walk.empty_runs:
-        why = (
-            f"{counted(walk.empty_runs, 'run')} without any file: the profiler did not finish, or "
-            f"the files were not copied; copy them, or {_RECORD}"
-        )
-    elif walk.capture_files:
-        why = (
-            f"{counted(walk.capture_files, 'capture file')} (HOST{_CAPTURE_FILE}), but "
-            f"no trace beside it; copy HOST.xplane.pb to it, or {_RECORD}"
-        )
-    elif walk.profile_markers:
-        why = (
-            "its events files say that a profile was recorded, but plugins/profile is missing; "
-            f"copy that folder too, or {_RECORD}"
-        )
-    elif walk.events_files:
-        why = (
-            f"{counted(walk.events_files, 'events file')} but no profile; turn it on with "
-            f"profile_batch=(10, 20) in the TensorBoard callback, or {_RECORD}"
-        )
-    elif walk.cut_short:
-        why = (
-            f"no trace among the first {walk.entries:,} entries, where the search stopped{unread}; "
-            "give the log directory itself"
-        )
-    elif walk.entries == 0:
-        why = f"the directory is empty; give the log directory of a run, or {_RECORD}"
-    else:
-        why = (
-            "no trace (HOST.xplane.pb, HOST.trace.json.gz or local.trace) in "
-            f"{counted(walk.directories, 'directory')}{unread}; give the log directory of a run, "
-            f"or {_RECORD}"
-        )
-    return f"{printable(root)}: {why}"
-
-
-def _only_tool_data(runs: list[RunFiles]) -> str:
-    tools = sorted(
-        {m.group(1) for r in runs for f in r.tool_files if (m := _TOOL_FILE.search(f.name))}
-    )
-    kinds = f" ({', '.join(tools)})" if tools else ""
-    which = "the run holds" if len(runs) == 1 else f"{len(runs)} runs hold"
-    return (
-        f"{which} only data that TensorFlow converted for TensorBoard's tools{kinds}; the trace, "
-        "HOST.xplane.pb or HOST.trace.json.gz, is missing; copy it from where it was recorded, "
-        "or record anew"
-    )

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
     from traceanalyzer.trace.discovery import HostFile
 
-__all__ = ["read_host"]
 
 _JSON_PIECE: Final = 1 << 20
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
@@ -57,7 +56,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
         msg = f"{name}: {error}"
         raise kind(msg) from error
     except FileNotFoundError as error:
-        msg = f"{name}: the file is gone; check the path, or look for runs again"
+        msg = f"{name}: the file no longer exists; check the path"
         raise TraceNotFoundError(msg) from error
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path, a map of a shrunk file
         why = printable((getattr(error, "strerror", None) or str(error)).lower())
@@ -165,8 +164,8 @@ def _decode_xspace(buffer: NDArray[np.uint8], head: bytes, max_bytes: int | None
 
 
 _MANGLED: Final = (
-    "its bytes were destroyed: a program took it for text and put U+FFFD for every byte it did "
-    "not know; copy the original again as binary"
+    "its bytes were destroyed: a program treated it as text and replaced bytes by U+FFFD; copy the "
+    "original again as binary"
 )
 
 
@@ -176,7 +175,7 @@ def _empty(host_file: HostFile) -> str:
             "the file is empty (0 bytes): the profiler writes that when a trace is over its limit "
             "of 2 GiB; record fewer steps, or trace at a lower level"
         )
-    return "the file is empty (0 bytes): it was not written or not copied; copy it, or record anew"
+    return "the file is empty (0 bytes): it was not written, or not copied; copy or record it again"
 
 
 def _not_a_trace(head: bytes) -> str:
@@ -186,14 +185,14 @@ def _not_a_trace(head: bytes) -> str:
         return f"this is {words}"
     begin = head[:8].hex(" ")
     return (
-        f"this is not a trace: it begins with the bytes {begin}, as no format of the profiler "
-        "does; copy it again, or record anew"
+        f"this is not a trace: no format of the profiler begins with the bytes {begin}; "
+        "copy it again, or record again"
     )
 
 
 def _nothing_in(trace: Trace) -> str:
     said = [*trace.errors, *trace.warnings]
     if not said:
-        return "the profile is empty (no planes): nothing was recorded; record anew"
+        return "the profile is empty (no planes): nothing was recorded; record again"
     quoted = "; ".join(f'"{printable(text)}"' for text in said[:_QUOTED_MESSAGES])
-    return f"the profile is empty; the profiler says: {quoted}; mend that, and record anew"
+    return f"the profile is empty; the profiler says: {quoted}; fix that, and record again"

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
+from traceanalyzer.format import size_text
 from traceanalyzer.trace.memory_need import RAISE_IT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DamagedGzipError", "inflate"]
 
 # Traces of the corpus shrink to between a half and a sixteenth; the repetitive ones of tests to a
 # fiftieth. Deflate's limit is 1:1032, which a bomb comes close to.
@@ -74,7 +74,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
             yield piece
             msg = (
                 f"the gzip data is damaged after byte {consumed:,} of {size:,}; copy it again, "
-                "or record anew"
+                "or record again"
             )
             raise DamagedGzipError(msg, max(size - consumed, 1)) from error
         rest = engine.unused_data if engine.eof else engine.unconsumed_tail
@@ -91,7 +91,7 @@ def inflate(file: BinaryIO, size: int, *, max_bytes: int | None = None) -> Itera
         if not engine.eof:
             msg = (
                 f"the gzip file is cut short: its {size:,} bytes end before the data does; "
-                "copy it again, or record anew"
+                "copy it again, or record again"
             )
             raise DamagedGzipError(msg, 0)
 
@@ -106,11 +106,11 @@ def _until_damage(engine: zlib._Decompress, data: bytes) -> bytes:
 
 def _check_bounds(consumed: int, produced: int, limit: int) -> None:
     if produced > limit:
-        msg = f"it decompresses to more than the limit of {limit / 1e6:,.0f} MB; {RAISE_IT}"
+        msg = f"it decompresses to more than the limit of {size_text(limit)}; {RAISE_IT}"
         raise TraceTooLargeError(msg)
     if produced > FREE_BYTES and produced > MAX_RATIO * consumed:
         msg = (
-            f"its first {consumed:,} bytes decompress to {produced / 1e6:,.0f} MB: no profile "
-            "shrinks that much, so this is a gzip bomb; record anew"
+            f"its first {consumed:,} bytes decompress to {size_text(produced)}: no profile "
+            "shrinks that much, so this is a gzip bomb; record again"
         )
         raise TraceTooLargeError(msg)

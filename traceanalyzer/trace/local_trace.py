@@ -9,18 +9,17 @@ assigned device and the executor's way of running them, which become stats of th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.trace.builder import LARGEST_PS, PlaneBuilder, TraceBuilder
+from traceanalyzer.format import size_text
+from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
 
-__all__ = ["decode"]
 
 FORMAT: Final = "local.trace"
 
@@ -40,14 +39,7 @@ _OP_LABEL: Final = re.compile(r"id=(-?\d+),device=([^,]*),async=(\w+)")
 
 
 def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
-    """Decode the content of a `local.trace`.
-
-    Args:
-        data: The file.
-        max_bytes: Refuse what would need more memory than this; None for no limit.
-
-    Returns:
-        The trace; its `damage` says what of the file could not be read.
+    """Decode the content of a `local.trace`; `Trace.damage` says what could not be read.
 
     Raises:
         TraceFormatError: It is not such a file, or is cut short.
@@ -55,20 +47,19 @@ def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
     """
     if len(data) > MAX_BYTES:
         msg = (
-            f"{len(data) / 1e6:,.0f} MB are more than TensorFlow 2.0 and 2.1 wrote into a "
-            f"local.trace (limit {MAX_BYTES / 1e6:,.0f} MB); record anew"
+            f"the local.trace is too large ({size_text(len(data))}; TensorFlow wrote less than "
+            f"{size_text(MAX_BYTES)}); record again"
         )
         raise TraceFormatError(msg)
     builder = TraceBuilder(FORMAT, max_bytes=max_bytes)
-    devices: dict[int, _Device] = {}
     read = lost = places = 0
     try:
         for number, value, end in fields(memoryview(data)):
             try:
                 if number == _DEVICES:
-                    _read_device(builder, devices, _message(value))
+                    _read_device(builder, _message(value))
                 elif number == _EVENTS:
-                    _read_event(builder, devices, _message(value))
+                    _read_event(builder, _message(value))
             except BrokenMessageError:
                 lost += end - read
                 places += 1
@@ -76,52 +67,33 @@ def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
     except BrokenMessageError as damage:
         if damage.cut_short:
             msg = (
-                f"the file is cut short: what begins at byte {read} goes on past its end "
-                f"({len(data)} bytes); copy it again, or record anew"
+                f"the file is cut short: its {len(data):,} bytes end within the field that begins "
+                f"at byte {read:,}; copy it again, or record again"
             )
             raise TraceFormatError(msg) from None
         lost += len(data) - read
         places += 1
     if lost and not builder.events:
-        msg = "this is not a local.trace: no event in it can be read; is it another kind of file?"
+        msg = "this is not a local.trace: no event in it can be read; give a file of the profiler"
         raise TraceFormatError(msg)
     return builder.build(
         damage=Damage(bytes_lost=lost, places=places, events_kept=builder.events) if lost else None
     )
 
 
-@dataclass(kw_only=True)
-class _Device:
-    """A plane in the making, and its lines by resource id."""
-
-    plane: PlaneBuilder
-    lines: dict[int, int] = field(default_factory=dict)
-
-    def line(self, resource: int) -> int:
-        if resource not in self.lines:
-            self.lines[resource] = self.plane.line(resource)
-        return self.lines[resource]
-
-
-def _device(builder: TraceBuilder, devices: dict[int, _Device], number: int) -> _Device:
-    if number not in devices:
-        devices[number] = _Device(plane=builder.plane(plane_id=number))
-    return devices[number]
-
-
-def _read_device(builder: TraceBuilder, devices: dict[int, _Device], entry: memoryview) -> None:
+def _read_device(builder: TraceBuilder, entry: memoryview) -> None:
     key, content = _entry(entry)
-    device = _device(builder, devices, key)
+    plane = builder.plane(key)
     for number, value, _ in fields(content):
         if number == _NAME:
-            device.plane.name = _text(value)
+            plane.name = _text(value)
         elif number == _RESOURCES:
             resource, inner = _entry(_message(value))
             name = next((_text(v) for n, v, _ in fields(inner) if n == _NAME), "")
-            device.plane.name_line(device.line(resource), name)
+            plane.name_line(plane.line(resource), name)
 
 
-def _read_event(builder: TraceBuilder, devices: dict[int, _Device], content: memoryview) -> None:
+def _read_event(builder: TraceBuilder, content: memoryview) -> None:
     device = resource = start_ps = duration_ps = 0
     name = ""
     args: dict[str, str] = {}
@@ -147,9 +119,9 @@ def _read_event(builder: TraceBuilder, devices: dict[int, _Device], content: mem
         args |= {"id": op[1], "device": op[2], "async": op[3]}
         name, display_name = f"{name}:{name}", name
     stats = {key: text for key, text in args.items() if text}
-    owner = _device(builder, devices, device)
-    owner.plane.event(
-        owner.line(resource), name, start_ps, duration_ps, display_name=display_name, stats=stats
+    plane = builder.plane(device)
+    plane.event(
+        plane.line(resource), name, start_ps, duration_ps, display_name=display_name, stats=stats
     )
 
 

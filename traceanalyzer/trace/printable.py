@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["encodable", "printable"]
-
 _LONGEST = 300  # a path is shown whole; a hostile name does not fill the terminal
 
 

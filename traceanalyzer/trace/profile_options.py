@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Trace
 
-__all__ = ["ProfileOptions", "profile_options", "profile_options_in"]
 
 _PLANE: Final = "Task Environment"
 _STAT: Final = "profile_options"

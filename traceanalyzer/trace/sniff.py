@@ -5,17 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "GZIP",
-    "HEAD_BYTES",
-    "JSON",
-    "LOCAL_TRACE",
-    "XSPACE",
-    "content_of",
-    "is_mangled",
-    "what_it_is",
-]
-
 HEAD_BYTES: Final = 4096  # enough to tell text from an encoding, and read at once
 
 # What a file can be and still be read.
@@ -79,7 +68,7 @@ def what_it_is(head: bytes) -> str | None:
             "plugins/profile"
         )
     if not head.strip(b"\x00"):
-        return "nothing but zero bytes: the copy or the disk failed; copy it again, or record anew"
+        return "nothing but zero bytes: the copy or the disk failed; copy it again, or record again"
     return _what_text(head) if _is_text(head) else None
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.discovery import RunFiles
 
-__all__ = ["TfVersion", "tf_version", "version_of_producer"]
 
 # TF_GRAPH_DEF_VERSION of each release's `core/public/version.h`; its patches keep it. Releases 2.1
 # and 2.2 share a number, and 1.15 was cut after 2.0.

@@ -14,12 +14,11 @@ import codecs
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from traceanalyzer.errors import TraceFormatError
-from traceanalyzer.trace.builder import LARGEST_PS, PlaneBuilder, TraceBuilder
+from traceanalyzer.trace.builder import LARGEST_PS, TraceBuilder
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.inflate import DamagedGzipError
 from traceanalyzer.units import PS_PER_US
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
     from traceanalyzer.trace.columns import Trace
 
-
-__all__ = ["read"]
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | Decimal | bool | None"
 
@@ -53,15 +50,10 @@ _rough: Final = json.JSONDecoder(parse_constant=lambda _: None).raw_decode
 def read(pieces: Iterable[bytes], *, max_bytes: int | None = None) -> Trace:
     """Read a trace from the decompressed pieces of a file.
 
-    Args:
-        pieces: The text, in pieces of any size.
-        max_bytes: Refuse what would need more memory than this; None for no limit.
-
-    Returns:
-        The trace; its `damage` says what of the text could not be read.
+    `Trace.damage` says what could not be read.
 
     Raises:
-        TraceFormatError: It is no trace of TensorFlow's, or is cut short.
+        TraceFormatError: It is not a trace of TensorFlow, or is cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     text = _Text(iter(pieces))
@@ -72,13 +64,13 @@ def read(pieces: Iterable[bytes], *, max_bytes: int | None = None) -> Trace:
         if broken.cut_short:
             msg = (
                 f"the JSON is cut short: it ends after {text.bytes_read:,} bytes in the middle of "
-                "the list of events; copy it again, or record anew"
+                "the list of events; copy it again, or record again"
             )
             raise TraceFormatError(msg) from None
         if not reading.builder.events:
             msg = (
                 f"the JSON is damaged at byte {text.position_bytes():,}, before the first event; "
-                "copy it again, or record anew"
+                "copy it again, or record again"
             )
             raise TraceFormatError(msg) from None
         found = True
@@ -244,20 +236,6 @@ def _read_events(text: _Text, reading: _Reading) -> None:
     text.expect("]")
 
 
-@dataclass(kw_only=True)
-class _Process:
-    """A process of the trace, and the lines of its threads by their ids."""
-
-    plane: PlaneBuilder
-    lines: dict[int | str, int] = field(default_factory=dict)
-
-    def line(self, tid: int | str) -> int:
-        if tid not in self.lines:
-            number, name = _number_and_name(tid)
-            self.lines[tid] = self.plane.line(number, name)
-        return self.lines[tid]
-
-
 class _Reading:
     """What was read so far."""
 
@@ -265,7 +243,6 @@ class _Reading:
         self.builder = builder
         self.lost_bytes = 0
         self.lost_places = 0
-        self._processes: dict[int | str, _Process] = {}
         self._is_tensorflow = False
         self._unread_phases: Counter[str] = Counter()
 
@@ -302,7 +279,7 @@ class _Reading:
             )
             if self.lost_places
             else None,
-            warnings=(f"entries that are no events with a duration were left out: {kinds}",)
+            warnings=(f"entries that are not events with a duration were left out: {kinds}",)
             if kinds
             else (),
         )
@@ -316,10 +293,10 @@ class _Reading:
         if what == "process_name" and isinstance(name, str):
             plane = _PLANE.fullmatch(name)
             self._is_tensorflow = self._is_tensorflow or plane is not None
-            self._process(pid).plane.name = plane[1] if plane else name
+            self.builder.plane(pid).name = plane[1] if plane else name
         elif what == "thread_name" and isinstance(name, str) and tid is not None:
-            process = self._process(pid)
-            process.plane.name_line(process.line(tid), name)
+            process = self.builder.plane(pid)
+            process.name_line(process.line(tid), name)
         return True  # orders of display and the like say nothing about the run
 
     def _event(self, element: dict[str, Json]) -> bool:
@@ -336,14 +313,14 @@ class _Reading:
             or not isinstance(args, dict)
         ):
             return False
-        process = self._process(pid)
+        process = self.builder.plane(pid)
         long_name = args.pop("long_name", None)
         display_name = ""
         if isinstance(long_name, str):
             name, display_name = long_name, name
         elif args.get("step_name") == name:
             name = _without_step(name)
-        process.plane.event(
+        process.event(
             process.line(tid),
             name,
             start_ps,
@@ -353,12 +330,6 @@ class _Reading:
         )
         return True
 
-    def _process(self, pid: int | str) -> _Process:
-        if pid not in self._processes:
-            number, name = _number_and_name(pid)
-            self._processes[pid] = _Process(plane=self.builder.plane(name, number))
-        return self._processes[pid]
-
 
 def _key(value: Json) -> int | str | None:
     """Return the id of a process or thread: a number, or a text in other programs' traces."""
@@ -367,10 +338,6 @@ def _key(value: Json) -> int | str | None:
     if isinstance(value, bool) or not isinstance(value, int | str):
         return None
     return value if isinstance(value, str) or -(2**63) <= value < 2**63 else None
-
-
-def _number_and_name(key: int | str) -> tuple[int, str]:
-    return (0, key) if isinstance(key, str) else (key, "")
 
 
 def _without_step(name: str) -> str:

@@ -11,24 +11,15 @@ import numpy as np
 
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
-from traceanalyzer.trace.columns import (
-    Damage,
-    Lines,
-    Metadata,
-    Plane,
-    Stats,
-    Trace,
-    text_at,
-    texts_at,
-)
+from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
 from traceanalyzer.trace.memory_need import refuse_beyond
+from traceanalyzer.trace.strings import text_at, texts_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-__all__ = ["decode"]
 
 # A profile of a host with a thousand cores has some thousand lines, and some dozen planes. What is
 # done once a plane or a line is done in Python, so a file far above that is refused rather than
@@ -47,6 +38,7 @@ _STRING_BYTES = 128
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
 _WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are started
 _ERRORS, _WARNINGS, _HOSTNAMES = 2, 3, 4  # field numbers in XSpace
+_GIVE_A_TRACE = "give a trace of TensorFlow's profiler"
 _Found = TypeVar("_Found")
 
 
@@ -79,18 +71,15 @@ class _Tally:
 
 
 def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
-    """Decode a serialised XSpace.
+    """Decode a serialised XSpace; `Trace.damage` says what could not be read.
 
     Args:
         buffer: The file, uint8; kept, since strings are read from it on demand. It must not change
-            meanwhile: what a first walk found sound, a second does not check again.
-        max_bytes: Refuse a trace whose report would need more memory; None for no limit.
-
-    Returns:
-        The trace; its `damage` says what of the file could not be read.
+            meanwhile: the second pass does not check again what the first one checked.
+        max_bytes: Refuse a trace whose report would need more memory.
 
     Raises:
-        TraceFormatError: It is no XSpace, or it was cut short.
+        TraceFormatError: It is not an XSpace, or it was cut short.
         TraceTooLargeError: It needs more memory than `max_bytes`.
     """
     b = buffer.view()
@@ -115,15 +104,15 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
     n_planes, n_strings, stop, why = wire.scan_space(b, *_space(0, 0))
     if why == wire.OVERRUN:
         msg = (
-            f"the file is cut short: what begins at byte {stop} goes on past its end "
-            f"({len(b)} bytes); copy it again, or record anew"
+            f"the file is cut short: the field at byte {stop:,} exceeds the {len(b):,} bytes of "
+            f"the file; copy it again, or record again"
         )
         raise TraceFormatError(msg)
     if why == wire.UNREADABLE and not n_planes:
-        msg = f"this is not an XSpace: byte {stop} begins no field; is it another kind of file?"
+        msg = f"this is not an XSpace: no field begins at byte {stop:,}; {_GIVE_A_TRACE}"
         raise TraceFormatError(msg)
     if len(b) and not n_planes and not n_strings:
-        msg = "this is not an XSpace: it has none of its fields; is it another kind of file?"
+        msg = f"this is not an XSpace: it has none of its fields; {_GIVE_A_TRACE}"
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
     _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
@@ -306,5 +295,5 @@ def _strings(b: NDArray[np.uint8], space: _Space, field: int) -> tuple[str, ...]
 
 def _check_count(count: int, limit: int, what: str) -> None:
     if count > limit:
-        msg = f"{count} {what} are no plausible profile (limit {limit}); record anew"
+        msg = f"{count:,} {what} are no plausible profile (limit {limit:,}); record again"
         raise TraceFormatError(msg)

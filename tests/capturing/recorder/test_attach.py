@@ -132,7 +132,7 @@ def test_graphs_are_expected_where_an_op_or_a_call_is_made_ready_for_the_first_t
     recorder.evidence.session_stopped()
 
 
-@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_way"])
+@pytest.mark.parametrize("part", ["add_op", "add_call", "is_new_instance"])
 def test_what_fails_in_the_recorder_does_not_fail_in_the_program(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -278,16 +278,6 @@ def test_a_strategy_that_is_given_no_devices_has_those_of_the_machine(
     assert {s["scopes"][0][2] for s in signatures if s["op"] == "Exp"} == {origin}
 
 
-def test_the_default_strategy_of_sessions_is_not_one_of_the_program(recorder: Recorder) -> None:
-    with tf.Graph().as_default():
-        tf.distribute.get_strategy()
-        weight = tf.compat.v1.get_variable("w", [], use_resource=True)
-        tf.compat.v1.train.GradientDescentOptimizer(0.1).minimize(weight**2, var_list=[weight])
-    recorder.evidence.finish()
-    (devices,) = recorder.of_kind("devices")
-    assert devices["strategies"] == []
-
-
 def _session_of(config: Any) -> None:  # noqa: ANN401 - a ConfigProto, or anything
     with tf.Graph().as_default(), tf.compat.v1.Session(config=config):
         pass
@@ -369,16 +359,6 @@ def test_graphs_of_sessions_are_told_apart_and_those_that_are_alike_are_one(
     }
 
 
-def test_what_a_session_raises_has_no_frame_of_ours(recorder: Recorder) -> None:
-    del recorder
-    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
-        wrong = tf.debugging.Assert(tf.constant(value=False), ["wrong"])
-        with pytest.raises(tf.errors.InvalidArgumentError) as raised:
-            session.run(wrong)
-    files = [str(entry.path) for entry in raised.traceback]
-    assert not [file for file in files if "traceanalyzer/capturing/recorder" in file]
-
-
 @pytest.mark.parametrize(
     ("installed", "version"),
     [
@@ -388,10 +368,7 @@ def test_what_a_session_raises_has_no_frame_of_ours(recorder: Recorder) -> None:
     ],
 )
 def test_the_version_is_known_before_the_import(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    installed: list[str],
-    version: tuple[int, ...],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: list[str], version: tuple[int, ...]
 ) -> None:
     for name in (*installed, "tensorflow"):
         (tmp_path / name).mkdir()

@@ -72,11 +72,7 @@ class Done:
         done = subprocess.run(
             [sys.executable, "program.py"],
             cwd=folder,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(STARTUP),
-                "TRACEANALYZER_CAPTURE": str(settings),
-            },
+            env={**os.environ, "PYTHONPATH": str(STARTUP), "TRACEANALYZER_CAPTURE": str(settings)},
             capture_output=True,
             text=True,
             timeout=300,
@@ -243,27 +239,6 @@ def test_the_programs_trace_is_the_newest_that_it_wrote(tmp_path: Path) -> None:
     assert session.trace() is None
     assert ScriptSession(None).trace() is None
     assert ScriptSession("gs://bucket/logs").trace() is None
-
-
-@pytest.mark.slow
-def test_a_program_whose_folder_is_gone_is_recorded(tmp_path: Path) -> None:
-    done = Done(
-        tmp_path,
-        """
-        import os
-        import tempfile
-        folder = tempfile.mkdtemp()
-        os.chdir(folder)
-        os.rmdir(folder)
-        import tensorflow as tf
-        tf.tanh(tf.zeros([1]))
-        """,
-        is_fresh=True,
-    )
-    assert done.code == 0, done.err
-    assert not done.records("note")
-    (environment,) = done.records("environment")
-    assert environment["cwd"] is None
 
 
 def test_the_function_of_a_dataset_is_let_go_while_it_is_recorded(tmp_path: Path) -> None:

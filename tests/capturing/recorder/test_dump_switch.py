@@ -25,7 +25,7 @@ switch = dump_switch()
 counts = []
 for on in (True, False, True):
     if switch is not None:
-        switch.turn(on=on)
+        switch.value = int(on)
     tf.function(lambda x: x + 1.0)(tf.constant(1.0))
     counts.append(len(os.listdir(folder)))
 print(switch is not None, counts[0] > 0, counts[1] == counts[0], counts[2] > counts[1])

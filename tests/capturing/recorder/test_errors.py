@@ -174,29 +174,6 @@ def test_only_the_body_of_a_try_is_guarded_by_it(tmp_path: Path, journal: Journa
     assert [at and at[0] for at in found] == [8, 13, 17, 26]
 
 
-def test_a_try_around_a_functions_definition_does_not_guard_its_calls(
-    tmp_path: Path, journal: Journal
-) -> None:
-    program = """\
-    try:
-        def step():
-            fail(RuntimeError())
-        steps = [lambda: fail(RuntimeError())]
-    except RuntimeError:
-        pass
-
-    def main(step):
-        try:
-            step()
-        except RuntimeError:
-            pass
-
-    main(step)
-    main(steps[0])
-    """
-    assert _handlers(tmp_path, journal, program) == [(11, "main")] * 2
-
-
 @pytest.mark.parametrize("file", ["<stdin>", "/absent/generated.py"])
 def test_code_without_a_source_has_no_handler(journal: Journal, file: str) -> None:
     linecache.clearcache()
@@ -220,33 +197,6 @@ def test_what_python_warns_of_in_a_program_is_not_repeated(
         warnings.simplefilter("always")
         assert _handlers(tmp_path, journal, program) == [(4, "<module>")]
     assert [str(w.message) for w in told] == [r"invalid escape sequence '\d'"]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        r"text = 'it\'s'",
-        r"text = f'\N{EM DASH} {1} \x41'",
-        "text = 'goes \\\non'",
-        "total = 1 + \\\n    2",
-    ],
-)
-def test_escapes_of_all_kinds_hide_no_handler(tmp_path: Path, journal: Journal, line: str) -> None:
-    program = f"{line}\ntry:\n    fail(RuntimeError())\nexcept RuntimeError:\n    pass\n"
-    assert _handlers(tmp_path, journal, program) == [(line.count("\n") + 4, "<module>")]
-
-
-def test_only_so_many_errors_are_journalled(tmp_path: Path, journal: Journal) -> None:
-    program = """\
-    for _ in range(150):
-        try:
-            fail(RuntimeError())
-        except RuntimeError:
-            pass
-    """
-    found = _run(tmp_path, journal, program)
-    assert sum(r["kind"] == "error" for r in found) == 100
-    assert {r.get("id") for r in found} == {None, "errors_left_out"}
 
 
 def test_the_error_that_ends_a_program_is_journalled_with_its_lines(

@@ -147,32 +147,6 @@ class TestResting:
         time.sleep(1.0)
         assert _is_on(variables)
 
-    def test_never_where_nothing_tells_what_may_come(
-        self, dumps: Dumps, variables: dict[str, str]
-    ) -> None:
-        dumps.ask((2, 21))
-        dumps.has_session()
-        dumps.expect()
-        time.sleep(1.0)
-        assert _is_on(variables)
-
-    def test_what_begins_to_come_meanwhile_is_not_kept_in_part(
-        self, tmp_path: Path, dumps: Dumps, variables: dict[str, str]
-    ) -> None:
-        dumps.ask((2, 21))
-        _write(tmp_path / "graphs", WHOLE)
-        leave = dumps._leave  # noqa: SLF001 - the moment in question
-
-        def late() -> None:
-            leave()
-            _write(tmp_path / "graphs", {"__inference_f_91.0021.main.before_placer.pb"})
-
-        dumps._leave = late  # type: ignore[method-assign]  # noqa: SLF001 - likewise
-        dumps.expect()
-        _wait(lambda: not _is_on(variables))
-        _wait(lambda: _names(tmp_path / "graphs") == WHOLE)
-        dumps._leave = leave  # type: ignore[method-assign]  # noqa: SLF001 - likewise
-
 
 def test_the_prefix_names_the_folder_and_then_nothing(
     tmp_path: Path, dumps: Dumps, variables: dict[str, str]
@@ -215,36 +189,6 @@ print(os.wait()[1], os.path.isdir(prefix))
 """
     command = [sys.executable, "-W", "ignore", "-c", program]
     assert subprocess.check_output(command, text=True) == "0 True\n"
-
-
-def test_a_fork_goes_on_though_another_thread_held_the_lock(tmp_path: Path) -> None:
-    """That thread is not in the fork, and nobody else would ever let go."""
-    program = f"""
-import os, signal, threading
-from traceanalyzer.capturing.recorder.graphs.dumps import Dumps
-from traceanalyzer.capturing.recorder.journal import Journal
-os.putenv = lambda name, value: None
-dumps = Dumps({str(tmp_path / "graphs")!r}, Journal({str(tmp_path / "journal")!r}))
-dumps.ask((2, 21))
-held, forked = threading.Event(), threading.Event()
-
-def hold():
-    with dumps._lock:
-        held.set()
-        forked.wait()
-
-holding = threading.Thread(target=hold)
-holding.start()
-held.wait()
-if os.fork() == 0:
-    signal.alarm(10)  # ends it, should it wait
-    with dumps.first_call():
-        os._exit(3)
-forked.set()
-print(os.waitstatus_to_exitcode(os.wait()[1]))
-"""
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    assert subprocess.check_output(command, text=True) == "3\n"
 
 
 def test_a_program_that_wants_its_own_dumps_has_them(

@@ -76,17 +76,6 @@ def test_calls_back_before_and_after_and_leaves_no_trace(folder: Path) -> None:
     assert calls == ["before False", "after True"]
 
 
-def test_a_program_may_look_whether_the_module_is_installed_first(folder: Path) -> None:
-    _write(folder)
-    calls = _watch()
-    spec = importlib.util.find_spec(NAME)
-    assert spec is not None
-    assert spec.origin == str(folder / NAME / "__init__.py")
-    assert calls == []
-    importlib.import_module(NAME)
-    assert calls == ["before False", "after True"]
-
-
 def test_a_module_that_is_missing_is_found_by_a_later_attempt(folder: Path) -> None:
     calls = _watch()
     with pytest.raises(ModuleNotFoundError, match=f"^No module named '{NAME}'$"):

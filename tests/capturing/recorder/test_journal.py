@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from traceanalyzer.capturing.recorder import journal as journal_module
 from traceanalyzer.capturing.recorder.journal import Journal
 
 if TYPE_CHECKING:
@@ -38,25 +37,6 @@ def test_threads_do_not_write_into_each_others_lines(tmp_path: Path) -> None:
     assert {len(record["text"]) for record in found} == {len(text)}
     for n in range(8):
         assert [record["k"] for record in found if record["thread"] == n] == list(range(20))
-
-
-def test_a_signal_may_write_while_its_thread_is_writing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    journal = Journal(str(tmp_path / "journal"))
-
-    def interrupted(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as `open`
-        monkeypatch.delattr(journal_module, "open")
-        journal.write("by the handler")
-        return open(*args, **kwargs)  # noqa: PTH123
-
-    monkeypatch.setattr(journal_module, "open", interrupted, raising=False)
-    writing = threading.Thread(target=journal.write, args=("by the program",), daemon=True)
-    writing.start()
-    writing.join(timeout=30)
-    assert not writing.is_alive()
-    kinds = [record["kind"] for record in _lines(tmp_path / "journal")]
-    assert kinds == ["by the handler", "by the program"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

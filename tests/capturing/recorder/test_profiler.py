@@ -95,7 +95,7 @@ def test_the_service_is_asked_where_the_api_ignores_levels(
 ) -> None:
     ours, place, journal = make(version, level)
     ours.start()
-    assert ours.stop(str(place)) == (str(place), Levels(level), "version")
+    assert ours.stop(str(place)) == Levels(level)
     assert ours.method == method
     assert place.read_bytes() == TRACE
     assert os.listdir(place.parents[3]) == ["plugins"]  # noqa: PTH208
@@ -106,7 +106,7 @@ def test_no_level_is_claimed_that_was_not_in_force(make: Make) -> None:
     ours, place, journal = make((2, 21), error="it is tired")
     ours.start()
     assert ours.method == "api"
-    assert ours.stop(str(place)).effective is None
+    assert ours.stop(str(place)) is None
     assert "its profiler service failed (it is tired)" in journal.read_text()
     assert "host tracer level 2" in journal.read_text()
 

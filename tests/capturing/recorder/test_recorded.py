@@ -105,13 +105,6 @@ def test_what_is_made_tensors_in_cpp_has_the_types_that_tensorflow_gives_it(
     assert [t["dtype"] for t in found["inputs"]] == inputs
 
 
-def test_values_of_other_types_at_one_line_are_other_ops(recorded: Recorded) -> None:
-    found = [s for s in recorded.at("equal_values") if s["op"] == "Equal"]
-    types = ["double", "float", "float", "int32", "int64", "bool"]
-    assert [s["attributes"]["T"] for s in found] == types
-    assert [[t["dtype"] for t in s["inputs"]] for s in found] == [[t, t] for t in types]
-
-
 @pytest.mark.parametrize(
     ("mark", "op", "inputs", "outputs"),
     [

@@ -15,7 +15,7 @@ from traceanalyzer.capturing.recorder.journal import Journal
 from traceanalyzer.capturing.recorder.settings import Settings
 from traceanalyzer.capturing.recorder.trace import recording
 from traceanalyzer.capturing.recorder.trace.cooperation import ScriptSession
-from traceanalyzer.capturing.recorder.trace.profiler import ProfilerError, Trace
+from traceanalyzer.capturing.recorder.trace.profiler import ProfilerError
 from traceanalyzer.capturing.recorder.trace.recording import Recording
 from traceanalyzer.capturing.recorder.trace.service import Levels
 
@@ -39,11 +39,11 @@ class Profiler:
     def start(self) -> None:
         self._tell("start")
 
-    def stop(self, destination: str) -> Trace:
+    def stop(self, destination: str) -> Levels:
         self._tell("stop")
         Path(destination).parent.mkdir(parents=True)
         Path(destination).write_bytes(b"trace")
-        return Trace(destination, Levels(3), "trace")
+        return Levels(3)
 
     def discard(self) -> None:
         self._tell("discard")
@@ -184,17 +184,6 @@ def test_the_programs_profiler_wins(make: Callable[..., Case], tmp_path: Path) -
     assert case.records("session")[1]["original"] == str(own)
 
 
-def test_a_profiler_that_is_never_stopped_is_told_of(make: Callable[..., Case]) -> None:
-    case = make(kind="steps", first=10**6, last=10**6)
-    case.watch.used()
-    script = ScriptSession(None)
-    case.watch.begins(script)
-    case.recording.finish("exit")
-    case.watch.ends(script)
-    assert case.sessions() == [("script", None)]
-    assert not Profiler.told
-
-
 def test_steps(make: Callable[..., Case]) -> None:
     case = make(kind="steps", first=3, last=4)
     case.watch.used()
@@ -212,10 +201,7 @@ def test_steps(make: Callable[..., Case]) -> None:
 
 @pytest.mark.parametrize(
     ("fails", "note", "sessions"),
-    [
-        ({"start"}, "profiler_not_started", []),
-        ({"stop"}, "trace_not_written", [("server", None)]),
-    ],
+    [({"start"}, "profiler_not_started", []), ({"stop"}, "trace_not_written", [("server", None)])],
 )
 def test_a_profiler_that_fails_costs_the_trace_alone(
     make: Callable[..., Case], fails: set[str], note: str, sessions: list[tuple[str, None]]
@@ -232,10 +218,10 @@ def test_a_profiler_that_fails_costs_the_trace_alone(
 def test_a_signal_waits_for_the_profiler(
     make: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: object, destination: str) -> Trace:
+    def stop(_: object, destination: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.05)
-        return Trace(destination, None, None)
+        del destination
 
     monkeypatch.setattr(Profiler, "stop", stop)
     case = make(kind="steps", first=1, last=1)

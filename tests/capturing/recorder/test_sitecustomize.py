@@ -135,19 +135,3 @@ def test_a_recorder_that_cannot_start_leaves_the_program_as_it_is(
     command = [sys.executable, _script(tmp_path, _TELL)]
     assert _told(recorder.run(command, variables)) == _told(run(command, variables))
     assert recorder.journal() == []
-
-
-def test_a_program_that_a_recorded_one_starts_is_not_recorded(
-    recorder: Recorder, variables: dict[str, str], tmp_path: Path
-) -> None:
-    (tmp_path / "other.py").write_text(
-        "import sys\nprint('_traceanalyzer_recorder' in sys.modules)\n"
-    )
-    script = _script(
-        tmp_path,
-        "import subprocess, sys\nprint('_traceanalyzer_recorder' in sys.modules, flush=True)\n"
-        "subprocess.run([sys.executable, 'other.py'], check=True)\n",
-    )
-    done = recorder.run([sys.executable, script], variables, cwd=tmp_path)
-    assert done.stdout.split() == ["True", "False"]
-    assert len(recorder.journal()) == 2

@@ -94,21 +94,6 @@ def test_outside_of_sessions_the_class_is_tensorflows_after_a_while(
     assert marks.steps == ["train 3"]
 
 
-@pytest.mark.parametrize("before", [0, 20_000], ids=["at once", "after much else"])
-def test_a_session_that_begins_within_a_programs_step_marks_none(
-    steps: StepMarks, marks: Marks, before: int
-) -> None:
-    _make_objects_of_other_ops(before)
-    for number in range(6):
-        with _own_step(number):
-            _call(steps, times=2)
-            if number == 3:
-                steps.session_started()
-            _call(steps, times=2)
-    assert not marks.steps
-    assert not marks.open
-
-
 def test_steps_are_marked_from_the_third_call_on(steps: StepMarks, marks: Marks) -> None:
     steps.session_started()
     _call(steps, times=2)
@@ -137,10 +122,3 @@ def test_a_program_that_marks_its_steps_is_left_to_it(steps: StepMarks, marks: M
             _call(steps)
     assert not marks.steps
     assert not marks.open
-
-
-def test_an_error_of_the_class_shows_no_frame_of_ours(steps: StepMarks) -> None:
-    steps.session_started()
-    with pytest.raises(TypeError) as found:
-        trace.Trace()
-    assert len(found.traceback) == 1

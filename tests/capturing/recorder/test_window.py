@@ -101,9 +101,7 @@ def test_after_a_set_up_that_filled_the_window_steps_are_recorded(auto: AutoWind
     assert auto.looked(Load(heap_bytes=SET_UP_BYTES)) is None
 
 
-def test_memory_that_the_program_itself_took_does_not_end_the_recording(
-    auto: AutoWindow,
-) -> None:
+def test_memory_that_the_program_itself_took_does_not_end_the_recording(auto: AutoWindow) -> None:
     """Weights and data may grow the heap too; a trace of so much memory is not small."""
     fills(auto)
     assert isinstance(auto.written(1 << 20), Begin)

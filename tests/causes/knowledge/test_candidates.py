@@ -28,11 +28,11 @@ def left_of(
     version: str | None = None,
     **row: Any,  # noqa: ANN401 - any column of the op table
 ) -> tuple[str, ...]:
-    """The causes that are left for an op, beside others, on the CPU where nothing else is said."""
+    """The causes that are left for an op, beside others, on the CPU by default."""
     op = {"name": "op", "type": op_type, **row}
     run = Example(title="", ops=(op, *others)).run()
-    told = None if version is None else TfVersion(value=version, source="the test")
-    run = replace(run, version=told)
+    known = None if version is None else TfVersion(value=version, source="the test")
+    run = replace(run, version=known)
     (found,) = (s for s in analyse(run).cpu_ops if s.name == op["name"])
     return Candidates(run).of(found)
 
@@ -130,8 +130,8 @@ class TestExcluded:
         found = Candidates(run).of(cpu_op("MatMul", explanation=explanation, requested_device=""))
         assert not {"explicit_cpu_placement", "library_cpu_placement"} & {*found}
         assert not {"dtype_unsupported", "attr_unsupported"} & {*found}
-        asked = Candidates(run).of(cpu_op("MatMul", requested_device="/device:CPU:0"))
-        assert asked[0] == "explicit_cpu_placement"
+        on_cpu = Candidates(run).of(cpu_op("MatMul", requested_device="/device:CPU:0"))
+        assert on_cpu[0] == "explicit_cpu_placement"
 
 
 @pytest.mark.parametrize("op_type", ["MatMul", "ResourceGather", "Identity", "GatherNd", "Tile"])

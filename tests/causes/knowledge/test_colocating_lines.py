@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from traceanalyzer.causes.knowledge.colocating_lines import asked_by
+from traceanalyzer.causes.knowledge.colocating_lines import colocation_request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,16 +48,16 @@ GRADIENT = "step/gradients_1/MatMul_grad/MatMul"
 def test_lines_that_ask(tmp_path: Path, line: int, node: str, asks: tuple[int, str] | None) -> None:
     program = tmp_path / "train.py"
     program.write_text(PROGRAM)
-    found = asked_by(str(program), line, node)
-    assert (found and (found.line, found.way)) == asks
+    found = colocation_request(str(program), line, node)
+    assert (found and (found.line, found.form)) == asks
 
 
 def test_in_tensorflow_1_gradients_are_not_colocated_unasked(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     program.write_text("import tensorflow.compat.v1 as tf\ng = tf.gradients(loss, x)\n")
-    assert asked_by(str(program), 2, GRADIENT) is None
+    assert colocation_request(str(program), 2, GRADIENT) is None
 
 
 def test_of_a_program_that_is_not_there_nothing_is_said(tmp_path: Path) -> None:
-    assert asked_by(str(tmp_path / "gone.py"), 4, "Sqrt") is None
-    assert asked_by(None, None, "Sqrt") is None
+    assert colocation_request(str(tmp_path / "gone.py"), 4, "Sqrt") is None
+    assert colocation_request(None, None, "Sqrt") is None

@@ -28,7 +28,7 @@ Original stack trace for 'Fill':
 """
 
 
-def test_the_ops_that_held_most_are_those_of_the_device_that_had_no_room() -> None:
+def test_the_largest_ops_are_those_on_the_device_without_room() -> None:
     assert exhaustion(SESSION).largest == (
         ("gen/a/RandomUniform", int(3.81 * 2**20)),
         ("gen/b/RandomUniform", int(1.91 * 2**20)),
@@ -42,11 +42,11 @@ def test_the_ops_that_held_most_are_those_of_the_device_that_had_no_room() -> No
         ("RESOURCE_EXHAUSTED: Out of memory trying to allocate 8.00GiB: x", 8 << 30),
     ],
 )
-def test_xla_tells_bytes_alone(message: str, size: int) -> None:
-    told = exhaustion(message)
+def test_xla_names_only_bytes(message: str, size: int) -> None:
+    failed = exhaustion(message)
 
-    assert (told.bytes, told.device) == (size, "")
-    assert told.attempt == "could not allocate 8.59 GB"
+    assert (failed.bytes, failed.device) == (size, "")
+    assert failed.attempt == "could not allocate 8.59 GB"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How lines, libraries and devices stand in findings."""
+"""Phrases that findings share."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def test_a_request_is_read_as_tensorflow_reads_it() -> None:
     assert [kind == "CPU" for kind in outcome.value] == [asks_for_cpu(d) for d in SPELLINGS]
 
 
-@pytest.mark.parametrize("hold", list(BlockerKind), ids=lambda hold: hold.value)
-def test_everything_that_can_hold_an_op_has_words(hold: BlockerKind) -> None:
-    text = blocker_text(blocker(hold.value, "Add", requested_device="/device:CPU:0", frame=line(5)))
+@pytest.mark.parametrize("kind", list(BlockerKind), ids=lambda kind: kind.value)
+def test_every_kind_of_blocker_has_a_text(kind: BlockerKind) -> None:
+    text = blocker_text(blocker(kind.value, "Add", requested_device="/device:CPU:0", frame=line(5)))
 
     assert text.endswith("(train.py:5)")
     assert "job:" not in text
@@ -41,7 +41,7 @@ def test_everything_that_can_hold_an_op_has_words(hold: BlockerKind) -> None:
 @pytest.mark.parametrize(
     ("others", "checked"), [((), True), ((blocker("request", "MatMul"),), False)]
 )
-def test_a_fix_is_checked_only_where_nothing_else_holds_the_op(
+def test_a_fix_is_checked_only_without_other_blockers(
     others: tuple[Blocker, ...], *, checked: bool
 ) -> None:
     first = blocker("attributes", "MatMul", attributes={"T": "int32"})

@@ -61,7 +61,7 @@ class Journal:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Tell whether an error arose in the recorder's own code, or in what that called."""
+    """Return whether an error arose in the recorder's own code, or in what that called."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next

@@ -1,8 +1,9 @@
-"""Which ops work on what the model computed: these cannot go into the input pipeline.
+"""Ops that work on results of the model, which cannot move into the input pipeline.
 
-An op comes after the model if a value that it takes depends on a variable. Within a graph the edges
-tell. For eager ops, and for what a function is given, they are not recorded: there a value is taken
-to come from an op that makes values of its type and shape, if no element of a dataset is such.
+An op comes after the model if one of its inputs depends on a variable. Within a graph, the edges
+show it. For eager ops and arguments of functions, edges are not recorded: there a value is assumed
+to come from an op that makes values of its dtype and shape, unless an element of a dataset has the
+same.
 """
 
 from __future__ import annotations
@@ -31,21 +32,19 @@ if TYPE_CHECKING:
     )
     from traceanalyzer.run import Host, Run
 
-    _Kind: TypeAlias = tuple[str, Shape]  # type and shape of a value
-
-__all__ = ["after_the_model", "away_from_the_input"]
+    _Kind: TypeAlias = tuple[str, Shape]  # dtype and shape of a value
 
 _READS: Final = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableV2", "Variable"}
 )
 _GET_NEXT: Final = "IteratorGetNext"
-# Fixes that move an op ahead of the model.
-_INTO_THE_INPUT: Final = re.compile(r"\bdataset\.map\(")
-_IN_WORDS: Final = "input pipeline"
+# Fixes that move an op ahead of the model: by their code, or without code by their text.
+_MAP: Final = re.compile(r"\bdataset\.map\(")
+_INPUT_PIPELINE: Final = "input pipeline"
 _AFTERWARDS: Final = Fix(
     text=(
-        "It seems to work on what the model computed, which cannot move into the input pipeline. "
-        "Do it after the step, on the results, and only as often as they are needed."
+        "It seems to work on results of the model, which cannot move into the input pipeline. Do "
+        "it after the step, on the results, and only as often as needed."
     ),
     code="results = train_step(batch)  # numbers\nif step % 100 == 0:\n    show(results)",
 )
@@ -53,15 +52,14 @@ _FOUND: WeakKeyDictionary[Run, frozenset[str]] = WeakKeyDictionary()
 
 
 def away_from_the_input(fixes: tuple[Fix, ...], op_ids: Iterable[str], run: Run) -> tuple[Fix, ...]:
-    """Return fixes for some ops that respect the direction of the data.
+    """Return fixes that do not move ops ahead of the model that come after it.
 
-    Where all of the ops come after the model, fixes that move them ahead of it are replaced; where
-    some do, a fix for these is added.
+    If all ops come after the model, such fixes are replaced; if some do, a fix for them is added.
     """
     if not any(map(_moves_ahead, fixes)):
         return fixes
-    ids, after = set(op_ids), after_the_model(run)
-    late = ids & after
+    ids = set(op_ids)
+    late = ids & after_the_model(run)
     if not late:
         return fixes
     if late < ids:
@@ -70,22 +68,22 @@ def away_from_the_input(fixes: tuple[Fix, ...], op_ids: Iterable[str], run: Run)
     return (*(fix for fix in fixes if not _moves_ahead(fix)), _AFTERWARDS)
 
 
+def _moves_ahead(fix: Fix) -> bool:
+    if fix.code is None:
+        return _INPUT_PIPELINE in fix.text
+    return _MAP.search(fix.code) is not None
+
+
 def _lines(run: Run, op_ids: Collection[str]) -> str:
-    """Return the lines of some ops, as the start of a sentence."""
+    """Return the lines of some ops, for the start of a sentence."""
     ops = run.ops[run.ops["op_id"].isin(op_ids)].dropna(subset=["source_file", "source_line"])
     places = zip(ops["source_file"].astype(str), ops["source_line"].astype(int), strict=True)
     lines = dict.fromkeys(f"{PurePath(file).name}:{line}" for file, line in places)
     return f"At {listed(list(lines))}" if lines else "For some of these ops"
 
 
-def _moves_ahead(fix: Fix) -> bool:
-    if fix.code is None:
-        return _IN_WORDS in fix.text
-    return _INTO_THE_INPUT.search(fix.code) is not None
-
-
 def after_the_model(run: Run) -> frozenset[str]:
-    """Return the op ids of the ops that work on what the model computed."""
+    """Return the ids of the ops that work on results of the model."""
     if run not in _FOUND:
         _FOUND[run] = frozenset(op_id for host in run.hosts for op_id in _after(host))
     return _FOUND[run]
@@ -123,7 +121,7 @@ class _Sources:
         return node in self._late[function]
 
     def feeds_eager(self, signature: Signature) -> bool:
-        """Return whether the model feeds an eager op, as far as types and shapes tell."""
+        """Return whether the model feeds an eager op, by dtypes and shapes."""
         return any(self._is_late(tensor) for tensor in signature.inputs)
 
     def _late_nodes(self, function: Function) -> Iterator[str]:
@@ -156,27 +154,22 @@ class _Sources:
         return tensor.shape is not None and (tensor.dtype, tensor.shape) in self._late_kinds()
 
     def _late_kinds(self) -> frozenset[_Kind]:
-        """Return the types and shapes that values have which depend on variables, and only those.
+        """Return the dtypes and shapes that only values have which depend on variables.
 
-        What a call makes that is given variables depends on them, and so does what an op makes of
-        such values. What a dataset's elements are like too may come from there, and what an op
-        makes of other values does.
+        Outputs of calls with variables depend on them, and so do outputs of ops on such values.
+        Elements of a dataset, and outputs of ops on other values, do not.
         """
         if self._kinds is None:
             signatures = self._capture_file.signatures
             of_variables = [s for s in signatures if self._uses_variables(s)]
             others = [s for s in signatures if not self._uses_variables(s)]
-            early = {
-                kind
-                for signature in others
-                if signature.op.startswith(_GET_NEXT)
-                for kind in _kinds(signature.outputs)
-            }
+            elements = (s.outputs for s in others if s.op.startswith(_GET_NEXT))
+            early = {kind for outputs in elements for kind in _kinds(outputs)}
             while True:
-                late = {k for s in of_variables for k in _kinds(s.outputs)} - early
-                while more := _made_of(late, others) - late - early:
+                late = {kind for s in of_variables for kind in _kinds(s.outputs)} - early
+                while more := _outputs(others, late, is_late=True) - late - early:
                     late |= more
-                made = _made_without(late, others) - early
+                made = _outputs(others, late, is_late=False) - early
                 if not made:
                     break
                 early |= made
@@ -190,16 +183,12 @@ class _Sources:
         return signature.is_function and any(r is not None and r.dtype for r in resources)
 
 
-def _made_of(late: set[_Kind], signatures: Sequence[Signature]) -> set[_Kind]:
-    """Return the types and shapes of what ops make of such values."""
-    return {k for s in signatures if late & set(_kinds(s.inputs)) for k in _kinds(s.outputs)}
-
-
-def _made_without(late: set[_Kind], signatures: Sequence[Signature]) -> set[_Kind]:
-    """Return those of what ops make of other values."""
-    return {k for s in signatures if not late & set(_kinds(s.inputs)) for k in _kinds(s.outputs)}
+def _outputs(signatures: Sequence[Signature], late: set[_Kind], *, is_late: bool) -> set[_Kind]:
+    """Return the dtypes and shapes of the outputs of ops, on late values or on others."""
+    chosen = (s for s in signatures if bool(late & set(_kinds(s.inputs))) is is_late)
+    return {kind for s in chosen for kind in _kinds(s.outputs)}
 
 
 def _kinds(tensors: Sequence[Tensor]) -> Iterator[_Kind]:
-    """Walk the types and shapes of values; a scalar is like too many others to tell."""
+    """Walk the dtypes and shapes of values, without scalars: too many are alike."""
     return ((t.dtype, t.shape) for t in tensors if t.shape and t.dtype != "resource")

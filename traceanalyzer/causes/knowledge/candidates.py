@@ -1,31 +1,28 @@
-"""Which causes the evidence leaves open for an op that nothing explains, the likeliest first.
+"""Possible causes of an op that nothing explains, the most likely first.
 
-The reasons for the order:
+The order:
 
-1. What is seen of this very op comes before what any op may have: the name scope of library code
-   that asks for the CPU (`library_scopes.py`); a replica's scope, which only strategies open; a
-   gradient of `tf.gradients` that is on the CPU, with which the op is colocated; a type that
-   programs often use, or a value of an attribute, for which it has no GPU kernel; a CPU kernel of
-   higher priority; that it is of a kind that follows its neighbours.
-2. Then what programs write: a scope around the op, and one around the call of its function. A call
-   on the CPU takes all along that asks for nothing: where ops beside it are on a GPU, that is
-   unlikely.
-3. Then what its kernels allow, and few programs have: types such as complex numbers, labels; and
-   of an unknown version, that its GPU kernel came with a later one.
-4. Then what leaves no mark in a trace: an optimizer that takes what is small from the GPU that ops
-   beside it are on, a strategy, that optimizer where the graph sends something to another device,
-   a colocation, a library whose scope has another name, a setting for small integers.
-5. Last that it has no GPU kernel, where TensorFlow is older than all versions whose kernels are
-   known, and each of these has one. Of an unknown version that is not said: kernels hardly ever go,
+1. What the trace shows about this op: the name scope of library code that requests the CPU
+   (`library_scopes`); a replica's scope, which only strategies open; a gradient of `tf.gradients`
+   on the CPU, with which the op is colocated; a common dtype, or an attribute value, for which it
+   has no GPU kernel; a CPU kernel of higher priority; and that it follows its neighbors.
+2. What programs do: a scope around the op, or around the call of its function. A call on the CPU
+   puts all its ops without a request there, so it is unlikely if ops beside it are on a GPU.
+3. What its kernels allow but few programs have: dtypes such as complex numbers, and labels; for an
+   unknown version, that its GPU kernel came with a later one.
+4. What leaves no mark in a trace: `pin_to_host_optimization`, if ops beside it are on a GPU; a
+   strategy; that optimizer, if the graph sends something to another device; a colocation; a library
+   whose scope has another name; a setting for small integers.
+5. That it has no GPU kernel, if TensorFlow is older than all versions whose kernels are known, and
+   each of these has one. For an unknown version this is left out: kernels are hardly ever removed,
    and few come that late.
 
-What takes a resource or a reference is where that is, whatever a scope asks for
+An op that takes a resource or a reference is where that is, whatever a scope requests
 (`ColocateResourceOrRefEdge`, colocation_graph.cc; `MaybePinToResourceDevice`, placement_utils.cc):
-the scopes around it are no causes, and what puts variables on the CPU is the question.
+scopes around it are not causes; the question is what puts variables on the CPU.
 
-Some causes are not named here at all. What the program does when memory is short, and what it
-sends to other tasks, is said where there is proof. What is computed on the host although it was
-placed on a GPU (`host_memory_kernel`) is no op on the CPU.
+Three causes are never candidates. `memory_pressure` and `remote_host` are reported only with proof.
+Ops computed on the host although placed on a GPU (`host_memory_kernel`) are not ops on the CPU.
 """
 
 from __future__ import annotations
@@ -39,9 +36,9 @@ from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
 from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.library_scopes import habit_of, last_minor
 from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
-from traceanalyzer.placement.registry import load, nearest, supported
+from traceanalyzer.placement.registry import nearest, registries, supported
 from traceanalyzer.tables.functions import is_session_graph
-from traceanalyzer.tables.host_ops import UNTOLD_TYPE
+from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:
@@ -53,13 +50,12 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
 
-# What decides among them, where only a trace was recorded.
+# What decides among them, if only a trace was recorded.
 SETTLED_BY: Final = (
-    "a recording with `traceanalyzer capture script.py`, which also holds each op's types and "
-    "requested device"
+    "a capture (`traceanalyzer capture script.py`), which records dtypes and requested devices"
 )
 _MOST_NAMED: Final = 4
-# Types of data that programs use every day; the others are of few, or no program has them.
+# Common dtypes; few programs use others.
 _USUAL: Final = frozenset(
     {
         *("bfloat16", "bool", "double", "float", "half", "string"),
@@ -67,24 +63,24 @@ _USUAL: Final = frozenset(
     }
 )
 _SMALL_INTEGERS: Final = frozenset({"int32", "int64"})  # that can be kept on the CPU
-# Ops that look at the shape of a tensor, and not at its values (`IsMetadata`, graph.h).
+# Ops that use the shape of a tensor, not its values (`IsMetadata`, graph.h).
 _METADATA: Final = frozenset({"Rank", "Shape", "Size"})
 
-# Of a graph's partition, to that of another device (graph_partition.cc).
+# They send tensors to another device's part of the graph (graph_partition.cc).
 _SENDS: Final = frozenset({"_HostSend", "_Send"})
 
 # `mirrored_run.py` of python/distribute, for all replicas but the first.
 _REPLICA: Final = re.compile(r"(?:^|/)replica_[1-9]\d*/")
 # `_GradientsHelper`, python/ops/gradients_util.py: a scope for the gradient of each op, by name,
-# within one for all of them that a program can name otherwise.
+# inside one for all of them, which a program can rename.
 _GRADIENT: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/(?P<of>.+)_grad/")
 _GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/|_grad/")
-# The scope of a function that was put in the place of its call (inline_function_utils.cc).
+# The scope of a function that was inlined in place of its call (inline_function_utils.cc).
 _INLINED: Final = re.compile(r"(?:.*/)?(?:Stateful)?PartitionedCall(?:_\d+)?/")
 
 
 class _Function(NamedTuple):
-    """A function of a host; `call` is the scope of a call that was inlined in it, or ""."""
+    """A function of a host; `call` is the scope of an inlined call in it, or ""."""
 
     host: str
     name: str
@@ -95,7 +91,6 @@ class Candidates:
     """Names the causes that are not excluded for the ops of a run."""
 
     def __init__(self, run: Run) -> None:
-        """Collect what the ops of a run show about each other."""
         self._version = None if run.version is None else run.version.value
         self._kernels = nearest(self._version)
         self._not_pinning = {
@@ -129,16 +124,15 @@ class Candidates:
         if placement == "cpu" and (gradient := _GRADIENT.search(name)):
             self._gradients_on_cpu.add((function, gradient["of"]))
         if placement.startswith("gpu"):
-            # What reads a variable is where that is, wherever its function was called.
+            # An op that reads a variable is where that is, wherever its function was called.
             definition = self._kernels.registry.definition(op_type)
             if definition is None or not _takes_resource(self._kernels.registry, definition):
                 self._with_gpu.add(function._replace(call=_call(name)))
 
     def of(self, cpu_op: CpuOp | None) -> tuple[str, ...]:
-        """Return the causes that are not excluded for an op, the likeliest first; four at most.
+        """Return the possible causes of an op on the CPU, the most likely first; four at most.
 
-        Args:
-            cpu_op: The op, on the CPU; or None, of which nothing is known.
+        None stands for an op about which nothing is known.
         """
         if cpu_op is None or cpu_op.explanation.contradiction:
             return ()
@@ -150,7 +144,7 @@ class Candidates:
         return tuple(left)[:_MOST_NAMED]
 
     def _excluded(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk the causes that what is known of an op excludes."""
+        """Walk the causes that are excluded by what is known about an op."""
         requested = cpu_op.requested_device
         if requested is not None and not asks_for_cpu(requested):
             yield from ("explicit_cpu_placement", "library_cpu_placement")
@@ -164,7 +158,7 @@ class Candidates:
             yield from ("caller_device_scope_cpu", "colocation_group", "follows_neighbour")
 
     def _ranked(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk what may be, in the order that the module explains."""
+        """Walk the causes in the order that the module explains."""
         if _takes_resource(self._kernels.registry, definition):
             yield from self._of_resource(cpu_op)
             yield from self._young(cpu_op)
@@ -177,18 +171,18 @@ class Candidates:
             yield "no_gpu_kernel"
 
     def _young(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk whether its GPU kernel came with a version later than the program's may be."""
+        """Walk the cause of an op whose GPU kernel may be newer than the program's version."""
         if self._version is None and not _had_gpu_kernel_always(cpu_op.explanation.type):
             yield "no_gpu_kernel"
 
     def _is_old(self) -> bool:
-        """Return whether TensorFlow is known to be older than the oldest table."""
+        """Return whether TensorFlow is older than the oldest kernel table."""
         if self._version is None:
             return False
         return last_minor(self._version) < kernel_tables.minor_of(supported()[0])
 
     def _of_resource(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk why what takes a resource is on the CPU: the resource is, or it has no kernel."""
+        """Walk the causes of an op that takes a resource."""
         if _function(cpu_op.host, cpu_op.function) in self._with_replicas:
             yield "distribution_strategy_cpu"
         yield "resource_on_cpu"
@@ -203,7 +197,7 @@ class Candidates:
             yield "colocation_group"
 
     def _seen(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk the causes that something about this very op suggests."""
+        """Walk the causes that the trace suggests for this op."""
         function = _function(cpu_op.host, cpu_op.function)
         if self._library(cpu_op):
             yield "library_cpu_placement"
@@ -211,12 +205,12 @@ class Candidates:
             yield "distribution_strategy_cpu"
         if (function, cpu_op.name) in self._gradients_on_cpu:
             yield "colocation_group"
-        # A list of strings is kept on the host, whatever its handle; see `tensor_lists.py`.
+        # A list of strings stays on the host, wherever its handle is; see `placement/nodes.py`.
         if _USUAL & {*cpu_op.explanation.types_missing} or "TensorList" in cpu_op.explanation.type:
             yield "dtype_unsupported"
         if _has_values_without_gpu_kernel(self._kernels.registry, cpu_op.explanation.type):
             yield "attr_unsupported"
-        # In a function the default device, a GPU, comes before the priority of kernels.
+        # In a function, the default device takes precedence over the priority of kernels.
         if not _is_in_function(cpu_op) and _prefers_cpu(
             self._kernels.registry, cpu_op.explanation.type
         ):
@@ -225,7 +219,7 @@ class Candidates:
             yield "follows_neighbour"
 
     def _written(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk what programs write."""
+        """Walk the causes in a program's own code."""
         yield "explicit_cpu_placement"
         is_called = _is_in_function(cpu_op) or bool(_call(cpu_op.name))
         if is_called and not self._is_beside_gpu(cpu_op):
@@ -239,22 +233,22 @@ class Candidates:
         return function._replace(call=_call(cpu_op.name)) in self._with_gpu
 
     def _may_be_small(self, cpu_op: CpuOp, definition: OpDefinition) -> bool:
-        """Return whether all that an op takes may be what an optimizer takes from GPUs if small."""
+        """Return whether `pin_to_host_optimization` may move an op, by its input dtypes."""
         types = self._types.get(cpu_op.op_id)
-        known = {*types.split(";")} - {"", UNTOLD_TYPE} if isinstance(types, str) else frozenset()
+        known = {*types.split(";")} - {"", UNKNOWN_TYPE} if isinstance(types, str) else frozenset()
         return known <= MOVED_IF_SMALL and _takes(definition, MOVED_IF_SMALL)
 
     def _is_colocating(self, cpu_op: CpuOp) -> bool:
-        """Return whether code that colocates made an op's graph.
+        """Return whether the code that made an op's graph colocates ops.
 
-        A session's graph is made by code for TensorFlow 1, whose optimizers and gradients do;
+        TensorFlow 1 code, which makes a session's graph, does in optimizers and gradients;
         `tf.gradients` does in functions, too.
         """
         function = _function(cpu_op.host, cpu_op.function)
         return not _is_in_function(cpu_op) or function in self._with_gradients
 
     def _allowed(self, cpu_op: CpuOp) -> Iterator[str]:
-        """Walk what the op's kernels allow and few programs have."""
+        """Walk the causes that the op's kernels allow but few programs have."""
         if cpu_op.explanation.types_missing:
             yield "dtype_unsupported"
         yield from self._young(cpu_op)
@@ -264,7 +258,7 @@ class Candidates:
             yield "kernel_priority"
 
     def _without_mark(self, cpu_op: CpuOp, definition: OpDefinition) -> Iterator[str]:
-        """Walk what leaves no mark in a trace."""
+        """Walk the causes that leave no mark in a trace."""
         may_be_pinned = not cpu_op.is_eager and self._may_be_small(cpu_op, definition)
         if may_be_pinned and self._is_beside_gpu(cpu_op):
             yield "grappler_pin_to_host"
@@ -272,7 +266,7 @@ class Candidates:
         if may_be_pinned and _function(cpu_op.host, cpu_op.function) in self._sending:
             yield "grappler_pin_to_host"
         if not cpu_op.is_eager:
-            # The known habits of libraries would show in the names of a graph.
+            # Known library code would show in the names of a graph.
             yield from ("caller_device_scope_cpu", "colocation_group")
         yield "library_cpu_placement"
         if cpu_op.is_eager and _takes_small_integers(definition):
@@ -304,9 +298,9 @@ def _takes_resource(registry: Registry, definition: OpDefinition) -> bool:
 
 
 def _follows_others(definition: OpDefinition) -> bool:
-    """Return whether the placer may put an op where its neighbours are (placer.cc).
+    """Return whether the placer may put an op where its neighbors are (placer.cc).
 
-    Constants and the like, which take nothing and give one tensor; what looks at shapes; and
+    It does for ops with no input and one output, such as constants; ops that use only shapes; and
     identities.
     """
     if definition.name in _METADATA or definition.name == "Identity":
@@ -317,13 +311,13 @@ def _follows_others(definition: OpDefinition) -> bool:
 
 
 def _takes_small_integers(definition: OpDefinition) -> bool:
-    """Return whether all that an op takes may be int32 or int64, and it draws no random numbers."""
+    """Return whether all inputs may be int32 or int64, and the op draws no random numbers."""
     is_drawing = "Random" in definition.name
     return bool(definition.inputs) and not is_drawing and _takes(definition, _SMALL_INTEGERS)
 
 
 def _takes(definition: OpDefinition, types: AbstractSet[str]) -> bool:
-    """Return whether all that an op takes may be of some types."""
+    """Return whether all inputs of an op may have one of the dtypes."""
     return all(_may_be(definition, a.type, a.type_attr, types) for a in definition.inputs)
 
 
@@ -336,10 +330,10 @@ def _may_be(definition: OpDefinition, dtype: str, attribute: str, types: Abstrac
 
 @cache
 def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether kernels of a CPU alone take some value of an attribute that is no type."""
+    """Return whether only CPU kernels accept some value of an attribute that is no dtype."""
     definition = registry.definition(op)
     kernels = [k for k in registry.usable_kernels(op) if not k.label]
-    on_gpu = [k for k in kernels if k.device_type in {GPU, DEFAULT}]
+    on_gpu = [k for k in registry.gpu_kernels(op) if not k.label]
     on_cpu = [k for k in kernels if k.device_type == CPU]
     if definition is None or not on_cpu:
         return False
@@ -359,7 +353,7 @@ def _has_values_without_gpu_kernel(registry: Registry, op: str) -> bool:
 
 @cache
 def _has_labels_without_gpu_kernel(registry: Registry, op: str) -> bool:
-    """Return whether a label, which `_kernel` asks for, has kernels for CPUs alone."""
+    """Return whether a `_kernel` label has only CPU kernels."""
     return bool(_labels(registry, op, {CPU}) - _labels(registry, op, {GPU, DEFAULT}))
 
 
@@ -373,12 +367,11 @@ def _prefers_cpu(registry: Registry, op: str) -> bool:
     """Return whether the CPU kernel of an op has a higher priority than its GPU kernel."""
     kernels = registry.usable_kernels(op)
     cpu = [k.priority for k in kernels if k.device_type in {CPU, DEFAULT}]
-    gpu = [k.priority for k in kernels if k.device_type in {GPU, DEFAULT}]
+    gpu = [k.priority for k in registry.gpu_kernels(op)]
     return bool(cpu and gpu) and max(cpu) > max(gpu)
 
 
 @cache
 def _had_gpu_kernel_always(op: str) -> bool:
-    """Return whether every version that there is a table of has a GPU kernel for an op."""
-    registries = [load(version) for version in supported()]
-    return all(bool(r.gpu_kernels(op)) for r in registries if r.definition(op) is not None)
+    """Return whether all covered versions have a GPU kernel for an op."""
+    return all(bool(r.gpu_kernels(op)) for r in registries() if r.definition(op) is not None)

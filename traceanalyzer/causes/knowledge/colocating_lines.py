@@ -1,4 +1,4 @@
-"""Which lines of a program request a colocation, which no recording shows."""
+"""Which lines of a program request a colocation, by its source: it is not recorded."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import ast
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from traceanalyzer.causes.knowledge.program_files import parsed
+from traceanalyzer.capture_file.syntax import syntax_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # A `with` around the line; the argument `colocate_gradients_with_ops`; `tf.gradients` itself.
-Way: TypeAlias = Literal["scope", "argument", "gradients"]
+Form: TypeAlias = Literal["scope", "argument", "gradients"]
 
 # `gradients` (python/ops/gradients_impl.py) makes its ops within a name scope of that name.
 _OF_GRADIENTS: Final = re.compile(r"(?:^|/)gradients(?:_\d+)?/")
@@ -23,34 +24,32 @@ _ARGUMENT: Final = "colocate_gradients_with_ops"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Asked:
-    """A line that asks for a colocation."""
+class ColocationRequest:
+    """A line that requests a colocation, and how."""
 
     file: str
     line: int
-    way: Way  #: how it asks
+    form: Form
 
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The lines within which ops are colocated, and the line that asks for it."""
+    """The lines within which ops are colocated, and the line that requests it."""
 
     first: int
     last: int
     line: int
-    way: Way
+    form: Form
 
 
-def asked_by(file: str | None, line: int | None, node: str) -> Asked | None:
-    """Return the line that asks for the colocation of what a line makes.
+def colocation_request(file: str | None, line: int | None, node: str) -> ColocationRequest | None:
+    """Return the line that requests the colocation of the op that a line makes.
 
-    Args:
-        file: The file, absolute; None where it is not known.
-        node: The op's name, which shows whether it is a gradient's.
+    The op's name shows whether it belongs to a gradient.
 
     Returns:
-        None where the program's text does not show one: TensorFlow's own code asks for it, or a
-        caller of the line, or the file is not there any more.
+        None if the source shows no request: TensorFlow's own code or a caller of the line makes it,
+        or the file no longer exists.
     """
     if file is None or line is None:
         return None
@@ -58,17 +57,17 @@ def asked_by(file: str | None, line: int | None, node: str) -> Asked | None:
     around = [
         span
         for span in _spans(file)
-        if span.first <= line <= span.last and (span.way == "scope") is not is_gradient
+        if span.first <= line <= span.last and (span.form == "scope") is not is_gradient
     ]
     if not around:
         return None
     innermost = min(around, key=lambda span: span.last - span.first)
-    return Asked(file=file, line=innermost.line, way=innermost.way)
+    return ColocationRequest(file=file, line=innermost.line, form=innermost.form)
 
 
 @lru_cache(maxsize=16)
 def _spans(file: str) -> tuple[_Span, ...]:
-    tree = parsed(file)
+    tree = syntax_of(file) if PurePath(file).is_absolute() else None
     return () if tree is None else tuple(_walk(tree))
 
 
@@ -93,13 +92,13 @@ def _walk(tree: ast.AST) -> Iterator[_Span]:
                 last = node.end_lineno or node.lineno
                 yield _Span(node.body[0].lineno, last, node.lineno, "scope")
         elif isinstance(node, ast.Call):
-            way = _way(node, tensorflow)
-            if way is not None:
-                yield _Span(node.lineno, node.end_lineno or node.lineno, node.lineno, way)
+            form = _form(node, tensorflow)
+            if form is not None:
+                yield _Span(node.lineno, node.end_lineno or node.lineno, node.lineno, form)
 
 
 def _mentions(value: ast.AST, named: set[str]) -> bool:
-    """Return whether an expression mentions `colocate_with`, or a name for it."""
+    """Return whether an expression uses `colocate_with`, or a name for it."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr == _SCOPE)
         or (isinstance(node, ast.Name) and (node.id == _SCOPE or node.id in named))
@@ -107,7 +106,7 @@ def _mentions(value: ast.AST, named: set[str]) -> bool:
     )
 
 
-def _way(call: ast.Call, tensorflow: set[str]) -> Way | None:
+def _form(call: ast.Call, tensorflow: set[str]) -> Form | None:
     for keyword in call.keywords:
         if keyword.arg == _ARGUMENT:
             value = keyword.value

@@ -10,7 +10,8 @@ import linecache
 import re
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.model import Evidence, Fix
+from traceanalyzer.causes.knowledge.finding_text import observed
+from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from traceanalyzer.capture_file.document import CaptureFile, Frame
+    from traceanalyzer.model import Evidence
     from traceanalyzer.placement.blocker import Blocker
 
 _CPU: Final = re.compile(r"/?(?:device:)?cpu(?::(?P<index>\d+))?", re.IGNORECASE)
@@ -40,7 +42,7 @@ def argument_note(
         if all(_names(value, device) for device in devices):
             argument = f"{option}{value}"
             return (
-                Evidence(kind="command_line", text=f"the program was run with `{argument}`"),
+                observed("command_line", f"the program was run with `{argument}`"),
                 Fix(
                     text=(
                         f"The argument `{argument}` likely chooses this device: name the GPU there."

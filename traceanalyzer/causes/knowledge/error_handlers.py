@@ -8,9 +8,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.syntax import syntax_of
-from traceanalyzer.causes.knowledge.finding_text import line_evidence
+from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.cpu_ops import analyse
-from traceanalyzer.model import CaptureFileWhere
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
 
@@ -52,13 +51,13 @@ def raised_evidence(capture_file: CaptureFile, error: CaughtError, message: str)
     """Return an error with the important part of its message, where it was raised."""
     text = f"{error.type} raised here: {message}"
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
-    where = CaptureFileWhere(sidecar="errors")
-    return line_evidence("error", text, raised_at(capture_file, error), where)
+    where = "errors"
+    return observed("error", text, where, line=raised_at(capture_file, error))
 
 
 def handler_evidence(handler: Frame) -> Evidence:
     """Return the line of the `except` that caught an error."""
-    return line_evidence("handler", "the error was caught here", handler)
+    return observed("handler", "the error was caught here", line=handler)
 
 
 def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
@@ -84,7 +83,7 @@ def handled_ops(run: Run, host: Host, handler: Frame) -> HandledOps | None:
         members=members,
         is_certain=body is not None and is_replayed,
         evidence=tuple(
-            line_evidence("requested_device", f'tf.device("{device}") is entered here', frame)
+            observed("requested_device", f'tf.device("{device}") is entered here', line=frame)
             for frame, device in scopes.items()
         ),
     )

@@ -104,16 +104,15 @@ def made_at(cpu_op: CpuOp) -> tuple[Evidence, ...]:
     makes = f"{name} creates {op_type} here, in `{library.code}`{within}"
     return (
         Evidence(kind="source_line", text=calls, where=where),
-        line_evidence("library_line", makes, library),
+        observed("library_line", makes, line=library),
     )
 
 
-def line_evidence(
-    kind: str, text: str, frame: Frame | None, where: Where | None = None
-) -> Evidence:
-    """Return evidence at a line of code; at `where` if the line is not known."""
-    if frame is not None:
-        where = SourceWhere(file=shown_path(frame), line=frame.line)
+def observed(kind: str, text: str, place: str = "", *, line: Frame | None = None) -> Evidence:
+    """Return an observation at a line of code, or else at a place in the capture file."""
+    where: Where | None = CaptureFileWhere(sidecar=place) if place else None
+    if line is not None:
+        where = SourceWhere(file=shown_path(line), line=line.line)
     return Evidence(kind=kind, text=text, where=where)
 
 
@@ -136,11 +135,11 @@ def fallback(members: Members) -> tuple[str, ...]:
     return ("soft_placement_fallback",) if requested else ()
 
 
-def node_where(blocker: Blocker) -> CaptureFileWhere:
+def node_where(blocker: Blocker) -> str:
     """Return where the capture file has the node or eager op of a blocker."""
     if not blocker.name:
-        return CaptureFileWhere(sidecar=f"signatures/{blocker.type}")
-    return CaptureFileWhere(sidecar=f"functions/{blocker.function}/{blocker.name}")
+        return f"signatures/{blocker.type}"
+    return f"functions/{blocker.function}/{blocker.name}"
 
 
 def is_of_strategy(blocker: Blocker) -> bool:

@@ -1,7 +1,7 @@
-"""How much memory each GPU has, how much of it TensorFlow had in use, and who else was there.
+"""How much memory each GPU has, how much TensorFlow used, and what other processes held.
 
-A trace tells it by the events of TensorFlow's allocators, a capture by `get_memory_info`, by
-TensorFlow's log and by what the driver says.
+The sources are the allocator events of the trace and, in a capture, `get_memory_info`, TensorFlow's
+log, and the driver.
 """
 
 from __future__ import annotations
@@ -18,23 +18,16 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile
     from traceanalyzer.run import Host
 
-__all__ = ["GpuMemory", "OtherProcess", "device_resources", "driver_gpus", "gpu_memory"]
-
 # `GPUProcessState::GetGPUAllocator` (gpu_process_state.cc) names them so.
 _ALLOCATOR: Final = re.compile(r"GPU_(\d+)_bfc")
 _DEVICE: Final = re.compile(r"/device:GPU:(\d+)$")
-# `BaseGPUDeviceFactory::CreateGPUDevice` (gpu_device.cc); its MB are of 2**20 bytes.
+# `BaseGPUDeviceFactory::CreateGPUDevice` (gpu_device.cc); its MB are 2**20 bytes.
 _CREATED: Final = re.compile(r"Created device \S*/device:GPU:(\d+) with (\d+) MB memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherProcess:
-    """A process on a GPU that is not the program's.
-
-    Attributes:
-        name: Its name, "" where not known.
-        bytes: Memory of the GPU that it held, or None.
-    """
+    """A process on a GPU that is not the program's: its name or "", and the memory it held."""
 
     name: str
     bytes: int | None
@@ -42,34 +35,26 @@ class OtherProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuMemory:
-    """The memory of one GPU of a host; None for what is not known.
+    """The memory of one GPU of a host; None for what is not known."""
 
-    Attributes:
-        number: TensorFlow's number of the GPU.
-        peak_bytes: The most that TensorFlow had in use. Not what it had taken from the driver,
-            which is nearly all there is, unless memory growth is on.
-        limit_bytes: How much TensorFlow may use.
-        total_bytes: How much the GPU has.
-        others: Other processes on it.
-    """
-
+    #: TensorFlow's number of the GPU.
     number: int
+    #: The most that TensorFlow had in use. It takes nearly all memory from the driver, unless
+    #: memory growth is on.
     peak_bytes: int | None = None
+    #: How much TensorFlow may use.
     limit_bytes: int | None = None
+    #: How much the GPU has.
     total_bytes: int | None = None
     others: tuple[OtherProcess, ...] = ()
 
     @property
     def room_bytes(self) -> int | None:
-        """What TensorFlow can use at most: its limit, or all that the GPU has."""
+        """The most that TensorFlow can use: its limit, or all that the GPU has."""
         return self.total_bytes if self.limit_bytes is None else self.limit_bytes
 
     def room_words(self, name: str) -> str:
-        """Return how much there is, and of whom: TensorFlow's limit is not what the card has.
-
-        Args:
-            name: What the GPU is called.
-        """
+        """Return how much memory TensorFlow can use on the GPU, which is called `name`."""
         if self.limit_bytes is None:
             return f"the {size_text(self.total_bytes or 0)} that {name} has"
         words = f"the {size_text(self.limit_bytes)} that TensorFlow may use on {name}"
@@ -77,12 +62,12 @@ class GpuMemory:
 
     @property
     def others_bytes(self) -> int:
-        """What other processes are known to have held."""
+        """The known memory of other processes."""
         return sum(other.bytes or 0 for other in self.others)
 
 
 def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
-    """Return what is known of the memory of each of TensorFlow's GPUs, by their numbers."""
+    """Return the memory of each of TensorFlow's GPUs, by number, as far as it is known."""
     peaks: dict[int, int] = {}
     limits: dict[int, int] = {}
     totals = dict(_stated_totals(host.device_properties))
@@ -107,24 +92,23 @@ def gpu_memory(host: Host) -> tuple[GpuMemory, ...]:
 def driver_gpus(
     capture_file: CaptureFile,
 ) -> Iterator[tuple[Mapping[str, Any], tuple[OtherProcess, ...]]]:
-    """Walk what the driver said of each GPU, with the other processes on it."""
+    """Walk what the driver reported about each GPU, with the other processes on it."""
     for gpu in capture_file.gpus:
-        told = gpu.get("other_processes")
-        processes = told if isinstance(told, list) else []
+        processes = gpu.get("other_processes")
         yield (
             gpu,
             tuple(
                 OtherProcess(name=str(p.get("name") or ""), bytes=_count(p.get("memory_bytes")))
-                for p in processes
+                for p in (processes if isinstance(processes, list) else ())
                 if isinstance(p, dict)
             ),
         )
 
 
 def device_resources(capture_file: CaptureFile, number: int) -> int:
-    """Return how many bytes of variables and other resources are known to be on a GPU."""
-    ends = f"/device:GPU:{number}"
-    return sum(r.bytes or 0 for r in capture_file.resources if r.device.endswith(ends))
+    """Return the known bytes of variables and other resources on a GPU."""
+    device = f"/device:GPU:{number}"
+    return sum(r.bytes or 0 for r in capture_file.resources if r.device.endswith(device))
 
 
 def _stated_totals(properties: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[int, int]]:
@@ -144,10 +128,10 @@ def _logged_limits(log: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _add_memory_info(
     capture_file: CaptureFile, peaks: dict[int, int], limits: dict[int, int]
 ) -> None:
-    """Add what TensorFlow said of its allocators at the program's end."""
+    """Add what TensorFlow reported about its allocators at the program's end."""
     devices = capture_file.devices or {}
-    told, allowed = devices.get("memory"), devices.get("memory_limit")
-    for name, info in (told if isinstance(told, dict) else {}).items():
+    used, allowed = devices.get("memory"), devices.get("memory_limit")
+    for name, info in (used if isinstance(used, dict) else {}).items():
         device = _DEVICE.search(name)
         peak = _count(info.get("peak")) if isinstance(info, dict) else None
         if device is not None and peak:
@@ -164,10 +148,10 @@ def _add_driver(
     others: dict[int, tuple[OtherProcess, ...]],
     known: set[int],
 ) -> None:
-    """Add what the driver says, as far as it is clear which GPU it speaks of.
+    """Add what the driver reported, if it is clear which GPU it means.
 
-    The driver numbers by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses: of
-    several GPUs only a size that all of them have is told.
+    The driver numbers GPUs by bus, CUDA the fastest first, and `CUDA_VISIBLE_DEVICES` chooses. So
+    for several GPUs, only a size that all of them have is used.
     """
     seen = list(driver_gpus(capture_file))
     sizes = {_count(gpu.get("memory_total_bytes")) for gpu, _ in seen}
@@ -180,7 +164,7 @@ def _add_driver(
 
 
 def _add_allocations(host: Host, peaks: dict[int, int], limits: dict[int, int]) -> None:
-    """Add what the records of TensorFlow's allocators say."""
+    """Add what the trace recorded about TensorFlow's allocators."""
     for use in host.memory:
         match = _ALLOCATOR.fullmatch(use.allocator)
         if match is None:

@@ -94,7 +94,7 @@ class ErrorRecorder(Part):
 
         def init(error: BaseException, *args: Any, **kwargs: Any) -> None:
             original(error, *args, **kwargs)
-            message = str(getattr(error, "message", ""))  # `str(error)` can be dear
+            message = str(getattr(error, "message", ""))  # `str(error)` can take long
             where = next((kind for said, kind in kinds.items() if said in message), None)
             if where is not None:
                 self._record(where, error, None)
@@ -126,7 +126,7 @@ class ErrorRecorder(Part):
                 where=where,
                 type=type(error).__name__,
                 message=_cut(str(error)),
-                raised=[[*told, 1] for told in map(place, running) if told is not None],
+                raised=[[*found, 1] for found in map(place, running) if found is not None],
                 handler=_handler(running, type(error)),
                 call=call,
             )
@@ -176,10 +176,10 @@ def _user_frames(frame: Optional[FrameType]) -> Iterator[FrameType]:
 def _handler(running: List[FrameType], error: type) -> Optional[List[Any]]:
     """Return where the error will be caught: file, line of the `except`, name of the code."""
     for frame in running:
-        told = place(frame)
-        if told is None:
+        found = place(frame)
+        if found is None:
             continue
-        file, line, name = told
+        file, line, name = found
         code = frame.f_code
         first = code.co_firstlineno if file == code.co_filename else 0
         for handler in _handlers_around(file, first, line):
@@ -225,7 +225,7 @@ def _end(node: ast.stmt) -> int:
 
 
 def _catches(named: Optional[ast.expr], frame: FrameType, error: type) -> bool:
-    """Tell whether `except NAMED` catches an error; names are looked up, nothing is run."""
+    """Return whether `except NAMED` catches an error; names are looked up, nothing is run."""
     if named is None:
         return True
     if isinstance(named, ast.Tuple):

@@ -123,7 +123,7 @@ def _lines(frame: FrameType | None) -> Iterator[List[Any]]:
 
 
 def _has_devices() -> bool:
-    """Tell whether TensorFlow has listed the GPUs already: the variable then comes too late."""
+    """Return whether TensorFlow has listed the GPUs already: the variable then comes too late."""
     if VisibilityRecorder.devices_made:
         return True
     try:
@@ -147,12 +147,12 @@ class GpuQuestions(Part):
         context = importlib.import_module("tensorflow.python.eager.context").Context
         local = importlib.import_module("tensorflow.python.client.device_lib")
         for name in _METHODS:
-            self._patches.replace(context, name, self._asked(getattr(context, name)))
+            self._patches.replace(context, name, self._watched(getattr(context, name)))
         listed = local.list_local_devices
-        self._patches.replace(local, "list_local_devices", self._asked(listed))
+        self._patches.replace(local, "list_local_devices", self._watched(listed))
 
-    def _asked(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def asked(*args: Any, **kwargs: Any) -> Any:
+    def _watched(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*args: Any, **kwargs: Any) -> Any:
             VisibilityRecorder.makes_devices()
             with contextlib.suppress(Exception):  # ours, not the program's
                 if _CPU not in (*args, *kwargs.values()):
@@ -160,7 +160,7 @@ class GpuQuestions(Part):
             with unseen:
                 return original(*args, **kwargs)
 
-        return asked
+        return watched
 
     def _note(self, frame: Optional[FrameType]) -> None:
         while frame is not None and frame.f_code.co_filename.endswith(_BETWEEN):

@@ -94,9 +94,9 @@ class Dumps:
     def __init__(self, folder: str, journal: Journal) -> None:
         self._folder = folder
         self._journal = journal
-        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow is told the folder
+        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow knows the folder
         self._opened: Optional[OwnDescriptor] = None  # the folder itself
-        self._switch: Optional[DumpSwitch] = None
+        self._switch: Optional[ctypes.c_ubyte] = None  # see `dump_switch`
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
@@ -158,7 +158,7 @@ class Dumps:
                 if not self._over and self._opened is not None and self._opened.is_ours():
                     self._point_to(self._opened.number)
                     if self._switch is not None:
-                        self._switch.turn(on=True)
+                        self._switch.value = 1
                     self._is_resting = False
         self._wake.set()
 
@@ -233,7 +233,7 @@ class Dumps:
         self._expected_at = time.monotonic()
 
     def _leave_in_fork(self) -> None:
-        self._lock = threading.Lock()  # whoever held it is not in the fork
+        self._lock = threading.Lock()  # its holder is not in the fork
         self._over = True
         self._leave()
 
@@ -242,7 +242,7 @@ class Dumps:
         if self._named is None:
             return
         if self._switch is not None:
-            self._switch.turn(on=False)
+            self._switch.value = 0
         with suppress(OSError):  # no more files can be opened
             nowhere = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             self._point_to(nowhere)
@@ -282,9 +282,9 @@ class Dumps:
                     os.unlink(os.path.join(self._folder, name))
 
     def _is_expecting(self) -> bool:
-        """Return whether dumps may come, as far as the program tells."""
+        """Return whether dumps may come, as far as the program shows."""
         is_recent = time.monotonic() - self._expected_at < _REST_AFTER_S
-        # An old TensorFlow's dumps do not tell whose they are.
+        # An old TensorFlow's dumps do not say whose they are.
         return bool(self._first_calls) or is_recent or self._has_sessions or self._has_raised_level
 
     def _are_whole(self, names: Set[str]) -> bool:
@@ -330,19 +330,16 @@ _WORD = 8
 _TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (libstdc++)
 
 
-class DumpSwitch:
-    """Turns dumps on and off."""
+def dump_switch() -> Optional[ctypes.c_ubyte]:
+    """Return the flag by which TensorFlow decides whether it dumps; None where it has none we know.
 
-    def __init__(self, flag: int) -> None:
-        self._flag = ctypes.c_ubyte.from_address(flag)
-
-    def turn(self, *, on: bool) -> None:
-        """Let TensorFlow dump, or not."""
-        self._flag.value = int(on)
-
-
-def dump_switch() -> Optional[DumpSwitch]:
-    """Return the switch of the TensorFlow that is imported; None where it has none that we know."""
+    It reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a global
+    object (util/debug_data_dumper.cc), and asks that at every stage of every function that it
+    instantiates. A dump that has nowhere to go still costs the making of its proto: a tenth of a
+    loop that calls `model.predict`. So while no dump is wanted, the optional is made to look empty:
+    one byte, written at once. The object is never freed. Where it does not look exactly as
+    expected, nothing is written.
+    """
     folder = os.path.dirname(getattr(sys.modules.get("tensorflow"), "__file__", None) or "")
     with suppress(OSError, AttributeError, ValueError):
         # RTLD_NOLOAD: the library that TensorFlow itself has loaded, or none.
@@ -351,7 +348,7 @@ def dump_switch() -> Optional[DumpSwitch]:
         find.restype = ctypes.c_void_p
         found = find()
         flag = flag_in(found, ctypes.string_at(found, _SEARCHED)) if found else None
-        return None if flag is None else DumpSwitch(flag)
+        return None if flag is None else ctypes.c_ubyte.from_address(flag)
     return None
 
 

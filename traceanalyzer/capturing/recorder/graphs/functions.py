@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 _ENOUGH = 3
 _NUMBER = re.compile(r"_\d+$")
-_OPTION = "pin_to_host_optimization"
-_OPTIMIZER = "pin_to_host"  # its name in a list of them
 _CONFIG = 2  # its place among the arguments of a session
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
@@ -87,7 +85,7 @@ def _contents(graph: Any) -> Tuple[Any, ...]:
 def _captured(tensor: Any) -> Tuple[Any, ...]:
     """Return what decides where a captured tensor is: of a resource, which one it is.
 
-    Without a GPU all are on the CPU, so their devices tell nothing.
+    Without a GPU all are on the CPU, so their devices show nothing.
     """
     number = tensor._id if tensor.dtype.name == "resource" else None
     return tensor.dtype, getattr(tensor, "device", None), number
@@ -98,40 +96,6 @@ def line_of(traceback: Any) -> Optional[Tuple[str, int]]:
     frames = () if traceback is None else traceback.get_user_frames()
     lines = [(f.filename, f.lineno) for f in frames if is_user_file(f.filename)]
     return lines[-1] if lines else None
-
-
-def pins_program(context: Any) -> bool:
-    """Return whether the program has switched the optimizer on; nothing is initialised for it."""
-    current = context._context
-    if current is None or not current._initialized:
-        return False
-    return bool(current.get_optimizer_experimental_options().get(_OPTION))
-
-
-def pins_session(session: Any) -> bool:
-    """Return whether a session of TensorFlow 1 has the optimizer on."""
-    options = session._config.graph_options.rewrite_options
-    return bool(getattr(options, _OPTION) == options.ON) or _OPTIMIZER in options.optimizers
-
-
-def static_shapes(nodes: Iterable[str], graphs: Iterable[Any]) -> List[Any]:
-    """Return the shapes of nodes' outputs: sizes, -1 for an unknown one, None for unknown rank.
-
-    `pin_to_host_optimization` decides by them which ops it moves to the host. Where several graphs
-    have a node of one name with other shapes, these are not known.
-    """
-    found: Dict[str, Optional[List[Optional[List[int]]]]] = {}
-    for graph in graphs:
-        for op in graph.get_operations():
-            shapes = [_sizes(output.shape) for output in op.outputs]
-            found[op.name] = shapes if found.get(op.name, shapes) == shapes else None
-    return [found.get(node) for node in nodes]
-
-
-def _sizes(shape: Any) -> Optional[List[int]]:
-    if shape.rank is None:
-        return None
-    return [-1 if size is None else int(size) for size in shape.as_list()]
 
 
 class FunctionRecorder(Part):
@@ -160,15 +124,12 @@ class FunctionRecorder(Part):
         self._defined = defined
         self._has_session = has_session
         self._session_graphs = session_graphs
-        self._has_pinning_session = False
-        self._context: Any = None  # kept: the program may take TensorFlow out of `sys.modules`
         self.definitions: Dict[str, FrozenSet[str]] = {}  # the nodes' names, by function
         self.op_types: Set[str] = set()
         self.repeated = RepeatedFunctions()
 
     def install(self) -> None:
         """Replace the places where definitions and sessions are made."""
-        self._context = importlib.import_module("tensorflow.python.eager.context")
         atomic = _module(_POLYMORPHIC + "atomic_function")
         if atomic is not None and hasattr(atomic, "from_func_graph"):
             self._wrap(atomic, "from_func_graph", self._after_definition)
@@ -183,7 +144,7 @@ class FunctionRecorder(Part):
         """Read the graphs of v1 sessions."""
         for number, graphs in enumerate(self._session_graphs):
             name = session_graph(number) if number else ""
-            self._record(name, *graphs, pins=lambda: self._has_pinning_session)
+            self._record(name, *graphs)
         self._session_graphs.clear()
 
     def _wrap(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
@@ -193,7 +154,7 @@ class FunctionRecorder(Part):
         def from_func_graph(name: Any, graph: Any, *args: Any, **kwargs: Any) -> Any:
             with unseen:
                 result = original(name, graph, *args, **kwargs)
-            self._record(name, graph, pins=self._pins_program)
+            self._record(name, graph)
             return result
 
         return from_func_graph
@@ -202,7 +163,7 @@ class FunctionRecorder(Part):
         def init(definition: Any, name: Any, graph: Any, *args: Any, **kwargs: Any) -> None:
             with unseen:
                 original(definition, name, graph, *args, **kwargs)
-            self._record(name, graph, pins=self._pins_program)
+            self._record(name, graph)
 
         return init
 
@@ -212,42 +173,21 @@ class FunctionRecorder(Part):
                 original(session, *args, **kwargs)
             given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
             self._has_session(session, given is not None)
-            self._note_pinning(session)
 
         return init
 
-    def _pins_program(self) -> bool:
-        return pins_program(self._context)
-
-    def _note_pinning(self, session: Any) -> None:
-        try:
-            self._has_pinning_session = self._has_pinning_session or pins_session(session)
-        except Exception as error:
-            self._journal.failed("the optimizers of a session", error)
-
-    def _record(self, name: Any, *graphs: Any, pins: Callable[[], bool]) -> None:
+    def _record(self, name: Any, *graphs: Any) -> None:
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
             if self.repeated.is_repeated(label, graphs[0]):
                 return
             found = _lines(label, graphs, self._scope_frames)
-            found.update(self._shapes(found["nodes"], graphs, pins))
             self._journal.write("function", **found)
             self.definitions[label] = frozenset(found["nodes"])
             self.op_types.update(op.type for graph in graphs for op in graph.get_operations())
             self._defined(label)
         except Exception as error:
             self._journal.failed("the lines of a function", error)
-
-    def _shapes(
-        self, nodes: List[str], graphs: Iterable[Any], pins: Callable[[], bool]
-    ) -> Dict[str, Any]:
-        """Return the shapes of nodes, where an optimizer is on that goes by them."""
-        try:
-            return {"shapes": static_shapes(nodes, graphs)} if pins() else {}
-        except Exception as error:
-            self._journal.failed("the shapes of a function", error)
-            return {}
 
 
 def _module(name: str) -> Any:
@@ -260,7 +200,7 @@ def _module(name: str) -> Any:
 def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[str, Any]:
     """Return the journal's record of a graph, or of several that go by one name."""
     frames = FramePool()
-    # Ops of a loaded function have no traceback: the line that loads it stands for theirs.
+    # Ops of a loaded function have no traceback: the line that loads it takes their place.
     here = frames.add_frame(user_frame(sys._getframe(1)))
     places = scope_frames.to_list()
     scope_numbers: Dict[Tuple[str, int, Optional[int]], int] = {}
@@ -274,8 +214,8 @@ def _lines(name: str, graphs: Iterable[Any], scope_frames: FramePool) -> Dict[st
     for graph in graphs:
         for op in graph.get_operations():
             lines = (here, -1) if op.traceback is None else _lines_of(op.traceback, frames)
-            told = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
-            nodes[op.name] = told if nodes.get(op.name, told) == told else (-1, -1, ())
+            found = (*lines, tuple(scope_number(*scope) for scope in locations(op)))
+            nodes[op.name] = found if nodes.get(op.name, found) == found else (-1, -1, ())
     return {
         "name": name,
         "nodes": list(nodes),

@@ -119,7 +119,7 @@ class SessionGraphs(Part):
         self._patches.replace(base, "_extend_graph", self._extend(base._extend_graph))
 
     def finish(self) -> None:
-        """Tell whose the last dumps are."""
+        """Find out whose the last dumps are."""
         self._sort_dumps()
 
     def _run(
@@ -191,7 +191,7 @@ class SessionGraphs(Part):
             self._journal.failed("whose a dumped graph is", error)
 
     def _sort_dumps(self) -> None:
-        """Tell whose the dumps are of what ran since this was last done.
+        """Find out whose the dumps are of what ran since this was last done.
 
         Where graphs ran at the same time it is not known, and those dumps are of no use.
         """

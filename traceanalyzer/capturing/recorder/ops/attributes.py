@@ -98,7 +98,7 @@ def text(value: Any) -> str:
 
 
 def attribute(kind: str, value: Any) -> Any:
-    """Write an attribute of the kind that its OpDef tells: dtypes come as numbers."""
+    """Write an attribute of the kind that its OpDef states: dtypes come as numbers."""
     if kind == "type" and isinstance(value, int):
         return dtype_name(value)
     if kind == "list(type)" and isinstance(value, (list, tuple)):
@@ -117,7 +117,7 @@ def given_name(attributes: Dict[str, Any]) -> str:
 
 
 def bytes_of(dtype: Optional[str], sizes: Optional[List[int]]) -> Optional[int]:
-    """Return what a variable holds, in bytes; None where dtype or shape do not tell."""
+    """Return what a variable holds, in bytes; None where dtype or shape are unknown."""
     if dtype is None or sizes is None or any(s < 0 for s in sizes):
         return None
     try:

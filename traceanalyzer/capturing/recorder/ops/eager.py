@@ -1,9 +1,9 @@
-"""Every eager op and every call of a function: what was asked for, where, and in which order.
+"""Every eager op and every call of a function: what was requested, where, and in which order.
 
 All generated op functions of TensorFlow run an eager op by `pywrap_tfe.TFE_Py_FastPathExecute`, or,
 where that falls back, and for calls of functions, by `TFE_Py_Execute` or `TFE_Py_ExecuteCancelable`
 (python/eager/execute.py). These are replaced by functions that note a *signature*: op, attributes,
-dtypes, the device asked for, and the line of the user's code. Each distinct signature is described
+dtypes, the requested device, and the line of the user's code. Each distinct signature is described
 once; of each thread only the sequence of their numbers is kept. That takes about 2 µs an op.
 (TensorFlow's own op callbacks take some 100 µs.)
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _OTHER, _TENSOR, _VARIABLE, _LIST, _ARRAY = 0, 1, 2, 3, 4
 _PLAIN = (str, bytes, int, float, bool, type(None))
-_MOST_OF_A_LIST = 8  # inputs of a list that tell ops apart
+_MOST_OF_A_LIST = 8  # inputs of a list by which ops differ
 
 # Modules with ops that create variables, tables, iterators, queues and the like.
 _CREATING_MODULES = (
@@ -196,22 +196,22 @@ class EagerRecorder(Part):
                 try:
                     number = numbers.get(tuple(key))
                 except TypeError:  # a list or a proto among the attributes
-                    key[-1] = _told(key[-1], plain, stand_in)
+                    key[-1] = _hashable(key[-1], plain, stand_in)
                     number = numbers.get(tuple(key))
                 is_new = number is None
-                is_new_way = False
+                is_new_instance = False
                 if number is None:
                     number = self._signatures.add_op(
                         tuple(key), op, frame, scope, args[3:end], args[end:]
                     )
-                    is_new_way = self._signatures.is_new_way(number)
+                    is_new_instance = self._signatures.is_new_instance(number)
                 sequence.append(number)
             except Exception as error:
                 self._journal.failed("an eager op", error)
                 with unseen:
                     return original(*args)
             try:
-                if is_new_way:
+                if is_new_instance:
                     with self._first_call():
                         result = original(*args)
                 else:
@@ -266,7 +266,7 @@ class EagerRecorder(Part):
 
         def execute(*args: Any) -> Any:
             # (context, device, op, inputs, attributes, [cancellation,] number of outputs)
-            number, is_new, is_new_way = -1, False, False
+            number, is_new, is_new_instance = -1, False, False
             try:
                 name = text(args[2])
                 is_function = name in functions or op_def(name) is None
@@ -277,7 +277,7 @@ class EagerRecorder(Part):
                 if is_recording or (is_function and name not in functions):
                     frame = user_frame(sys._getframe(1))
                     number, is_new = self._number(name, args, frame, is_function=is_function)
-                    is_new_way = is_new and self._signatures.is_new_way(number)
+                    is_new_instance = is_new and self._signatures.is_new_instance(number)
                 if is_recording:
                     thread.left -= 1
                     if thread.left < 0:
@@ -285,10 +285,10 @@ class EagerRecorder(Part):
                     thread.sequence.append(number)
             except Exception as error:
                 self._journal.failed("an eager call", error)
-                is_new = is_new_way = False
+                is_new = is_new_instance = False
             # Not within the above: what fails here is the program's, and must not run twice.
             try:
-                if is_new_way:
+                if is_new_instance:
                     with self._first_call():
                         result = original(*args)
                 else:
@@ -375,9 +375,9 @@ class EagerRecorder(Part):
             sequence.append(number)
             return ("variable", handle)
         if category == _LIST:
-            # All are gone through: each variable is read, also of those that do not tell ops apart.
-            told = [self._unusual(v, sequence, frame, place, scope) for v in value]
-            return (len(value), *told[:_MOST_OF_A_LIST])
+            # All are gone through: each variable is read, also those by which ops do not differ.
+            parts = [self._unusual(v, sequence, frame, place, scope) for v in value]
+            return (len(value), *parts[:_MOST_OF_A_LIST])
         # Of NumPy and Python only the type: the value may be another each time.
         return ("array", value.dtype.num) if category == _ARRAY else python_kind(value)
 
@@ -395,15 +395,15 @@ class EagerRecorder(Part):
         return _LIST if isinstance(value, (list, tuple)) else _OTHER
 
 
-def _told(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> Any:
-    """Return what stands for an attribute: what is in lists as it is, objects by name or as text.
+def _hashable(value: Any, plain: FrozenSet[type], stand_in: Mapping[str, str]) -> Any:
+    """Return a key for an attribute: plain values as they are, objects by name or as text.
 
-    What stands for it is kept; an object itself would be kept from being freed, with all it holds.
+    The key is kept; an object itself would be kept from being freed, with all it holds.
     """
     kind = type(value)
     if kind in plain:
         return value
     if kind is list or kind is tuple:
-        return tuple([_told(each, plain, stand_in) for each in value])
+        return tuple([_hashable(each, plain, stand_in) for each in value])
     name = getattr(value, "name", None) if callable(value) else None  # of a function: its own alone
     return stand_in.get(text(name), text(name)) if name else repr(value)

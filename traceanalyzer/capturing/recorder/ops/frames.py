@@ -20,7 +20,7 @@ _STANDARD_LIBRARY = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _RECORDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 GENERATED = "__autograph_generated_file"  # what AutoGraph names its files (pyct/loader.py)
 # Code without a file, such as the Python functions of a loaded op library (`tf.load_op_library`):
-# the line that calls it tells more. Of `python -c` there is no other.
+# the line that calls it says more. Of `python -c` there is no other.
 _NO_FILE = "<string>"
 _IS_COMMAND = getattr(sys, "argv", [])[:1] == ["-c"]
 _PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
@@ -49,7 +49,7 @@ def is_user_file(file: str) -> bool:
 
 
 def is_library_file(file: str) -> bool:
-    """Tell whether a file is of an installed package that is neither TensorFlow nor ours."""
+    """Return whether a file is of an installed package that is neither TensorFlow nor ours."""
     known = _known_libraries.get(file)
     if known is None:
         path = _absolute(file)
@@ -60,7 +60,7 @@ def is_library_file(file: str) -> bool:
 
 
 def _is_of_package(path: str) -> bool:
-    """Tell whether a file is of an installed package: also one of `pip install --target`."""
+    """Return whether a file is of an installed package: also one of `pip install --target`."""
     return any(part in path for part in _PACKAGES) or any(
         path.startswith(os.path.join(folder, "")) and _holds_packages(folder)
         for folder in (_absolute(each) for each in sys.path if each and isinstance(each, str))
@@ -68,7 +68,7 @@ def _is_of_package(path: str) -> bool:
 
 
 def _holds_packages(folder: str) -> bool:
-    """Tell whether packages were installed into a folder, unless it is the script's own."""
+    """Return whether packages were installed into a folder, unless it is the script's own."""
     known = _known_folders.get(folder)
     if known is None:
         own = {os.path.dirname(_absolute(sys.argv[0])) if sys.argv else "", _absolute(os.curdir)}
@@ -104,7 +104,7 @@ def user_frame(frame: Optional[FrameType]) -> Optional[FrameType]:
 
 
 def is_plumbing(file: str) -> bool:
-    """Tell whether a library's file says little about its caller: which layer or metric it is."""
+    """Return whether a library's file says little about its caller: which layer or metric it is."""
     return any(part in file for part in _PLUMBING)
 
 
@@ -186,7 +186,7 @@ class FramePool:
             return known[0]
         found = place(frame)
         number = -1 if found is None else self.add(*found)
-        # Where AutoGraph's code comes from is asked anew: it depends on what called it.
+        # Where AutoGraph's code comes from is looked up each time: it depends on what called it.
         if GENERATED not in code.co_filename and len(self._known) < _MOST_KNOWN:
             self._known[id(code), frame.f_lasti] = number, code
         return number

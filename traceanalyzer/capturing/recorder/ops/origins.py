@@ -2,7 +2,7 @@
 
 `tf.device(v.device)` asks for the device of `v`, which is another one on another machine. So while
 the recorder is in place, `.device` of tensors returns a text of its own for each owner: an ordinary
-`str`, told from equal ones by its identity, which survives until TensorFlow enters the scope.
+`str` that differs from equal ones by identity, which survives until TensorFlow enters the scope.
 
 A tensor is where the op that made it ran. Which op that was is noted on the tensor itself, so that
 it lasts as long as the tensor. Of tensors that no op makes, constants are where the scope around
@@ -95,14 +95,14 @@ class TensorOrigins(Part):
         return make
 
     def _of_scope(self) -> Optional[int]:
-        for asked, _, origin in self._scopes.opened():
-            if origin is not None or "cpu" in asked.lower():
+        for requested, _, origin in self._scopes.opened():
+            if origin is not None or "cpu" in requested.lower():
                 return origin
         return MACHINE
 
 
 class Origins(Part):
-    """Tells whose device is asked for; see the module."""
+    """Knows whose device is requested; see the module."""
 
     def __init__(self, resource_of: Callable[[Any], int]) -> None:
         """Prepare.
@@ -133,11 +133,11 @@ class Origins(Part):
         saving = importlib.import_module("tensorflow.python.training.saving.saveable_object_util")
         self._patches.replace(saving, "set_cpu0", self._of_hosts(saving.set_cpu0))
 
-    def of(self, asked: Any, frames: FramePool, opened: int) -> Optional[int]:
+    def of(self, requested: Any, frames: FramePool, opened: int) -> Optional[int]:
         """Return whose device a scope asks for.
 
         Args:
-            asked: What it was given: the very object.
+            requested: What it was given: the very object.
             frames: Where lines have their numbers.
             opened: The line that opened it, or -1.
 
@@ -146,9 +146,9 @@ class Origins(Part):
             `UNKNOWN` for something else's; `MACHINE` for the first device there is; None where a
             program or a library spells the device out.
         """
-        if self.is_known(asked):
-            return self.known(asked)
-        if not is_cpu_in_full(asked):
+        if self.is_known(requested):
+            return self.known(requested)
+        if not is_cpu_in_full(requested):
             return None
         if opened not in self._by_line:
             try:
@@ -159,7 +159,7 @@ class Origins(Part):
         return self._by_line[opened]
 
     def is_known(self, name: Any) -> bool:
-        """Tell whether a text is one that `named` returned: the very object."""
+        """Return whether a text is one that `named` returned: the very object."""
         return id(name) in self._origins
 
     def known(self, name: Any) -> Optional[int]:
@@ -167,7 +167,7 @@ class Origins(Part):
         return self._origins.get(id(name))
 
     def named(self, name: str, origin: Optional[int]) -> str:
-        """Return the text that stands for a device of this origin."""
+        """Return the text for a device of this origin."""
         found = self._texts.get((name, origin))
         if found is None:
             if len(self._texts) >= _MOST:
@@ -220,7 +220,7 @@ class Origins(Part):
 
 
 def is_cpu_in_full(name: Any) -> bool:
-    """Tell whether a device is a CPU by its full name, as `.device` has it."""
+    """Return whether a device is a CPU by its full name, as `.device` has it."""
     return isinstance(name, str) and name.startswith("/job:") and "/device:CPU:" in name
 
 
@@ -229,8 +229,8 @@ def _of_operation(operation: Any) -> Optional[int]:
     copied = getattr(operation, COPIED, None)
     if copied is not None:
         return copied[1]  # type: ignore[no-any-return]
-    asked = (origin for name, _, origin in locations(operation) if is_cpu_in_full(name))
-    return next(asked, UNKNOWN)
+    requested = (origin for name, _, origin in locations(operation) if is_cpu_in_full(name))
+    return next(requested, UNKNOWN)
 
 
 def _of_line(opened: Optional[Frame]) -> Optional[int]:
@@ -247,7 +247,7 @@ def _of_line(opened: Optional[Frame]) -> Optional[int]:
 
 
 class StrategyDevices(Part):
-    """Has the texts of strategies' devices tell whose they are."""
+    """Has the texts of strategies' devices show whose they are."""
 
     def __init__(self, origins: Origins) -> None:
         super().__init__()
@@ -302,8 +302,8 @@ class StrategyDevices(Part):
             with unseen:
                 found = original(d, *args, **kwargs)
             given = getattr(d, "name", d)
-            is_told = self._origins.is_known(given) or not is_cpu_in_full(given)
-            if is_told and "cpu" in str(given).lower():
+            is_known = self._origins.is_known(given) or not is_cpu_in_full(given)
+            if is_known and "cpu" in str(given).lower():
                 return self._origins.named(found, self._origins.known(given))
             return found
 

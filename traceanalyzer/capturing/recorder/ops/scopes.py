@@ -45,14 +45,14 @@ _MOST_CHAINS = 10_000
 _MOST_TOLD = 10  # scopes around one op
 
 
-# The scope around, by number; the device asked for; the line; whose device it is.
+# The scope around, by number; the device requested; the line; whose device it is.
 _Chain = Tuple[int, str, int, Optional[int]]
 
 
 class _Local(threading.local):
     frame = -1  # number of the line that opened the innermost eager scope, -1 for none
-    # Number of the eager scopes that are open, one within the other; what is below zero tells of
-    # the innermost alone.
+    # Number of the eager scopes that are open, one within the other; a number below zero
+    # stands for the innermost alone.
     chain = _NO_SCOPE
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ def locations(op: Any) -> Tuple[Tuple[str, int, Optional[int]], ...]:
     """Return the device scopes that an op of a graph was made in, innermost first.
 
     Returns:
-        Of each, the device asked for, the number of the frame that opened the scope, -1 where that
+        Of each, the device requested, the number of the frame that opened the scope, -1 where that
         is not known, and whose device it is, see `Origins.of`.
     """
     copied = getattr(op, COPIED, None)
@@ -136,12 +136,14 @@ class Scopes(Part):
             caller = sys._getframe(1)
             passed_on = _passed_on(caller)
             local.frame = opened(caller) if passed_on < 0 else passed_on
-            asked = scope._device_name
-            origin = origin_of(asked, local.frame)
-            if asked is not None and not before:
-                asked = context.device_name  # with what TensorFlow adds to it, which may be a type
-            if asked != "":
-                local.chain = chain(local.chain, asked or "", local.frame, origin)
+            requested = scope._device_name
+            origin = origin_of(requested, local.frame)
+            if requested is not None and not before:
+                requested = (
+                    context.device_name
+                )  # with what TensorFlow adds to it, which may be a type
+            if requested != "":
+                local.chain = chain(local.chain, requested or "", local.frame, origin)
             return result
 
         return enter
@@ -164,21 +166,21 @@ class Scopes(Part):
         """Return the eager scopes that are open in this thread, innermost first.
 
         Returns:
-            Each as `locations` has it, "" for a scope that lifts what is asked around it. None
+            Each as `locations` has it, "" for a scope that lifts what is requested around it. None
             where they are not known, or there are none.
         """
         found: List[Tuple[str, int, Optional[int]]] = []
         at = self.local.chain
         while at > _NO_SCOPE and len(found) < _MOST_TOLD:
-            at, asked, frame, origin = self._chains[at]
-            found.append((asked, frame, origin))
+            at, requested, frame, origin = self._chains[at]
+            found.append((requested, frame, origin))
         return found
 
-    def _origin_of(self, asked: Any, frame: int) -> Optional[int]:
-        return self._origins.of(asked, self._frames, frame)
+    def _origin_of(self, requested: Any, frame: int) -> Optional[int]:
+        return self._origins.of(requested, self._frames, frame)
 
-    def _chain(self, around: int, asked: str, frame: int, origin: Optional[int]) -> int:
-        key = (around, asked, frame, origin)
+    def _chain(self, around: int, requested: str, frame: int, origin: Optional[int]) -> int:
+        key = (around, requested, frame, origin)
         number = self._number_of.get(key)
         if number is None and around >= _NO_SCOPE:
             with self._lock:
@@ -197,8 +199,8 @@ class Scopes(Part):
             if result is not None:  # the specification that was put on the stack
                 frame = opened()
                 setattr(result, _MARK, frame)
-                asked = getattr(result, "_device_name_or_function", None)
-                setattr(result, _ORIGIN, self._origin_of(asked, frame))
+                requested = getattr(result, "_device_name_or_function", None)
+                setattr(result, _ORIGIN, self._origin_of(requested, frame))
             return result
 
         return add

@@ -3,7 +3,7 @@
 Python values and NumPy arrays are made tensors in C++. Of which type follows from the rules of
 `TFE_Py_FastPathExecute_C` (python/eager/pywrap_tfe_src.cc, `MaybeGetDTypeForAttr`) and, where these
 leave it to the value, of `ConvertToEagerTensor` (pywrap_tensor.cc) and py_seq_tensor.cc; or from
-what the op has made. Where none of these tells for certain, no type is written.
+what the op has made. Where these leave it open, no type is written.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _OF_ONE_PASS = (
     "AnonymousRandomSeedGenerator",
     "AnonymousSeedGenerator",
 )
-_MOST_ALIKE = 8  # of those that one line makes, told apart
+_MOST_ALIKE = 8  # of those that one line makes, kept apart
 _MOST_TENSORS = 64  # inputs and outputs described in a signature that is not a call
 
 
@@ -76,9 +76,9 @@ class Signatures:
         self._resource_of: Dict[int, int] = {}
         self.alike: Dict[int, int] = {}
         self._made: Dict[int, List[int]] = {}  # by signature: the numbers of iterators' tensors
-        self._ways: Set[Tuple[Any, ...]] = set()
-        # Inputs whose type only the outputs may tell, with the attribute that is their type.
-        self._untold: Dict[int, List[Tuple[Dict[str, Any], str]]] = {}
+        self._instances: Set[Tuple[Any, ...]] = set()
+        # Inputs whose type only the outputs may show, with the attribute that is their type.
+        self._unknown: Dict[int, List[Tuple[Dict[str, Any], str]]] = {}
 
     def resource_of(self, tensor: Any) -> int:
         """Return the number of the resource that a tensor is a handle of, or -1."""
@@ -117,19 +117,19 @@ class Signatures:
             inputs: One entry an argument of its OpDef, or tensors alone.
             attributes: Names and values in turn.
         """
-        told = self._attributes(op, inputs, attributes)
-        described = list(itertools.islice(self._inputs(op, inputs, told), _MOST_TENSORS))
+        known = self._attributes(op, inputs, attributes)
+        described = list(itertools.islice(self._inputs(op, inputs, known), _MOST_TENSORS))
         found = {
             "op": op,
             "is_function": False,
             "scope": text(scope),
-            "attributes": told,
+            "attributes": known,
             "inputs": [each for each, _ in described],
         }
         number = self._add(key, frame, found)
-        untold = [(each, attr) for each, attr in described if attr and attr not in told]
-        if untold and self._signatures[number]["inputs"] is found["inputs"]:
-            self._untold[number] = untold
+        unknown = [(each, attr) for each, attr in described if attr and attr not in known]
+        if unknown and self._signatures[number]["inputs"] is found["inputs"]:
+            self._unknown[number] = unknown
         return number
 
     def add_call(
@@ -160,7 +160,7 @@ class Signatures:
         self._signatures[number]["outputs"] = [self._value_of(variable)]
         return number
 
-    def is_new_way(self, number: int) -> bool:
+    def is_new_instance(self, number: int) -> bool:
         """Return whether TensorFlow may have to make a signature ready to run: asked but once.
 
         What was made for the same op or function, scope and devices of its inputs is used again,
@@ -174,8 +174,8 @@ class Signatures:
             values = flat(found["attributes"].values())
             functions = tuple(v["func"] for v in values if isinstance(v, dict) and "func" in v)
             way = (found["op"], found["scope"], devices, functions)
-            is_new = way not in self._ways
-            self._ways.add(way)
+            is_new = way not in self._instances
+            self._instances.add(way)
             return is_new
 
     def add_outputs(self, number: int, result: Any, name: str = "") -> None:
@@ -188,10 +188,10 @@ class Signatures:
                     self._add_resource(number, value, name)
             if not found["outputs"]:
                 found["outputs"] = [self._tensor(v) for v in outputs[:_MOST_TENSORS]]
-            untold = self._untold.pop(number, ())
-            if untold:
+            unknown = self._unknown.pop(number, ())
+            if unknown:
                 self._add_types_of_outputs(found)
-            for described, attr in untold:
+            for described, attr in unknown:
                 described["dtype"] = found["attributes"].get(attr)
 
     def add_resources(self, number: int, result: Any, name: str) -> None:

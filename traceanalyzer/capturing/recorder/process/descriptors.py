@@ -34,7 +34,7 @@ class OwnDescriptor:
             return cls(os.dup(original))
 
     def is_ours(self) -> bool:
-        """Tell whether it still leads to what it was made for."""
+        """Return whether it still leads to what it was made for."""
         return self._file is not None and _file_of(self.number) == self._file
 
     def point_to(self, other: int) -> None:

@@ -1,4 +1,4 @@
-"""Tells when the program imports TensorFlow, and otherwise leaves importing as it is.
+"""Calls back when the program imports TensorFlow, and otherwise leaves importing as it is.
 
 The finder and the loader have the methods of the protocol and no base classes: `importlib.abc`
 would import some dozen modules before the program can put its own of these names first.
@@ -81,7 +81,7 @@ class _Finder:
 
 
 class _Loader:
-    """Runs a module's own loader, and tells the finder."""
+    """Runs a module's own loader, and notifies the finder."""
 
     def __init__(self, loader: Loader, finder: _Finder) -> None:
         self._loader = loader

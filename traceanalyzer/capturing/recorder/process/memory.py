@@ -34,8 +34,8 @@ class _MallocInfo(ctypes.Structure):
 class HeapGrowth:
     """Growth of the C heap since this was made.
 
-    glibc knows what is in use of it, but walks all that is free to tell, and holds up whoever
-    allocates meanwhile (50 ms after some epochs of Keras). So the kernel is asked first, which
+    glibc knows what is in use of it, but walks all that is free to say so, and delays threads that
+    allocate meanwhile (50 ms after some epochs of Keras). So the kernel is asked first, which
     knows only pages (0.2 ms), and glibc no more than a hundredth of the time.
     """
 
@@ -52,7 +52,7 @@ class HeapGrowth:
         Nor, between two walks of the heap, by more than what else was freed since the first.
         """
         now = _anonymous_bytes()
-        self._pages = min(self._pages, now)  # what was given back will be taken anew
+        self._pages = min(self._pages, now)  # what was given back will be taken again
         pages = now - self._pages
         if pages < _EXACT_FROM or self._heap is None:
             return pages

@@ -31,7 +31,7 @@ def _restore_environment(here: str) -> str | None:
 
 
 def _was_empty(settings: str | None) -> bool:
-    """Tell whether PYTHONPATH was set, to nothing: Python would read another folder into `x:`."""
+    """Return whether PYTHONPATH was set, to nothing: Python would read another folder into `x:`."""
     import json
 
     with suppress(Exception), open(settings or "", encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def _main() -> None:
         _import_the_users_own()
     finally:
         if settings:
-            with suppress(Exception):  # an empty journal tells the launcher
+            with suppress(Exception):  # the launcher sees an empty journal
                 _start_recorder(settings, here)
 
 

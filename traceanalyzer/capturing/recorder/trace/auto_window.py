@@ -1,4 +1,4 @@
-"""The window that is taken when nothing is asked for: the steps of a program, found as it runs.
+"""The window that is taken when nothing is requested: the steps of a program, found as it runs.
 
 Its bounds come from measurements at host tracer level 3 (TensorFlow 2.18 and 2.21, two cores). What
 TensorFlow holds in memory of a running session ends as a file of a quarter of that size, and the
@@ -259,13 +259,13 @@ class AutoWindow(Window):
 
 
 def window_of(
-    asked: Mapping[str, Any], clock: Clock, is_training: Callable[[], bool] = lambda: False
+    requested: Mapping[str, Any], clock: Clock, is_training: Callable[[], bool] = lambda: False
 ) -> Window:
     """Return the window that the settings ask for."""
-    if asked["kind"] == "steps":
-        return StepsWindow(clock, int(asked["first"]), int(asked["last"]))
-    if asked["kind"] == "whole":
+    if requested["kind"] == "steps":
+        return StepsWindow(clock, int(requested["first"]), int(requested["last"]))
+    if requested["kind"] == "whole":
         return WholeWindow(clock)
-    if asked["kind"] == "time":
-        return TimeWindow(clock, float(asked["after_s"]), float(asked["for_s"]))
+    if requested["kind"] == "time":
+        return TimeWindow(clock, float(requested["after_s"]), float(requested["for_s"]))
     return AutoWindow(clock, is_training)

@@ -37,7 +37,7 @@ class ScriptSession:
 
 
 class ProgramWatch:
-    """Replaces what the program calls, and tells of the calls."""
+    """Replaces functions that the program calls, and reports the calls."""
 
     def __init__(self) -> None:
         self._patches = Patches()
@@ -136,7 +136,7 @@ class ProgramWatch:
 
 
 class _Noticed:
-    """A method of which each look-up is told, which leaves no frame on the stack of its calls."""
+    """A method whose look-ups are reported; it leaves no frame on the stack of its calls."""
 
     def __init__(self, method: Any, called: Callable[[str], None], name: str) -> None:
         self._method = method

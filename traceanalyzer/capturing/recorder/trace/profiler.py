@@ -55,17 +55,6 @@ def native_profiler() -> Native:
     )
 
 
-class Trace(NamedTuple):
-    """A trace that was written.
-
-    The reader of traces knows better where a trace states its levels itself (since 2.21).
-    """
-
-    path: str
-    effective: Optional[Levels]  # the levels that were in force; None where nothing proves any
-    proof: Optional[str]  # `version`: this TensorFlow is known to do as it is told
-
-
 class Profiler:
     """TensorFlow's profiler with the requested levels; one session at a time."""
 
@@ -101,11 +90,15 @@ class Profiler:
             raise ProfilerError(f"{error}".partition("\n")[0][:300]) from error
         self._session = session
 
-    def stop(self, destination: str) -> Trace:
+    def stop(self, destination: str) -> Optional[Levels]:
         """End the session and write its trace.
 
         Args:
             destination: File of the trace; its folder is made, and only a whole trace gets there.
+
+        Returns:
+            The levels that were in force, as this TensorFlow is known to honour them; None where
+            nothing proves any. The reader of traces knows better where a trace states them (2.21).
 
         Raises:
             ProfilerError: There is no whole trace.
@@ -120,13 +113,8 @@ class Profiler:
             raise ProfilerError(error.strerror or str(error)) from error
         finally:
             self._clear()
-        does_as_told = self.method == "server" or self._native.version < _IGNORES_OPTIONS_SINCE
-        is_known = does_as_told or self.requested == _DEFAULTS
-        return (
-            Trace(destination, self.requested, "version")
-            if is_known
-            else Trace(destination, None, None)
-        )
+        honours = self.method == "server" or self._native.version < _IGNORES_OPTIONS_SINCE
+        return self.requested if honours or self.requested == _DEFAULTS else None
 
     def discard(self) -> None:
         """End the session and write nothing."""

@@ -169,7 +169,7 @@ class Recording:
         """This is a child: it has our state, and none of our threads."""
         self._is_idle = True
         self._window.over = True
-        self._lock = threading.RLock()  # whoever held it is not here
+        self._lock = threading.RLock()  # its holder is not here
         self._session = self._script = self._wanted = None
         with contextlib.suppress(Exception):
             if self._profiler is not None:
@@ -203,77 +203,69 @@ class Recording:
         session, self._session = self._session, None
         if session is None or self._profiler is None:
             return 0
-        written: Any = None
-        levels: Any = None
-        stop_ns = time.time_ns()
+        is_written, levels, stop_ns, path = False, None, time.time_ns(), self._next_path()
         self._is_writing = True  # which takes seconds: the program's calls are not to wait for it
         try:
-            written = self._profiler.stop(self._next_path())
+            levels = self._profiler.stop(path)
+            is_written = True
             self._written += 1
-            levels = written.effective
         except ProfilerError as error:
-            self._journal.note(
-                "trace_not_written",
-                "warning",
-                f"the trace could not be written to {self._next_path()}: {error}",
-            )
+            message = f"the trace could not be written to {path}: {error}"
+            self._journal.note("trace_not_written", "warning", message)
         finally:
             self._is_writing = False
-        self._journal.write(
-            "session",
-            trace=written.path if written else None,
-            method=self._profiler.method,
-            requested=self._profiler.requested._asdict(),
-            effective=levels._asdict() if levels else None,
-            proof=written.proof if written else None,
-            start_ns=session.start_ns,
-            stop_ns=stop_ns,
-            reason=f"{session.reason}, {reason}",
+        self._write_session(
+            f"{session.reason}, {reason}",
+            session.start_ns,
+            stop_ns,
+            trace=path if is_written else None,
+            effective=None if levels is None else levels._asdict(),
+            proof=None if levels is None else "version",
         )
-        self._evidence.session_stopped()
         if not self._is_ending:
             # Not in this thread, which may be the program's.
             thread = threading.Thread(target=give_back, name="traceanalyzer-memory", daemon=True)
             with contextlib.suppress(RuntimeError):  # there may be no more threads
                 thread.start()
-        return os.path.getsize(written.path) if written else 0
+        return os.path.getsize(path) if is_written else 0
 
     def _drop_session(self, why: str) -> None:
         session, self._session = self._session, None
         if session is None or self._profiler is None:
             return
         self._profiler.discard()
-        self._journal.write(
-            "session",
-            trace=None,
-            method=self._profiler.method,
-            requested=self._profiler.requested._asdict(),
-            effective=None,
-            proof=None,
-            start_ns=session.start_ns,
-            stop_ns=time.time_ns(),
-            reason=f"{session.reason}; dropped, {why}",
-        )
-        self._evidence.session_stopped()
+        reason = f"{session.reason}; dropped, {why}"
+        self._write_session(reason, session.start_ns, time.time_ns())
 
     def _end_script(self) -> None:
         script, self._script = self._script, None
         if script is None:
             return
         found = script.trace()
-        self._journal.write(
-            "session",
-            trace=self._linked(found) if found else None,
-            original=found,
+        self._write_session(
+            "the program's own profiler"
+            + ("" if found else ", which left no trace in a local folder"),
+            script.start_ns,
+            time.time_ns(),
             method="script",
             requested=None,
-            effective=None,
-            proof=None,
-            start_ns=script.start_ns,
-            stop_ns=time.time_ns(),
-            reason="the program's own profiler"
-            + ("" if found else ", which left no trace in a local folder"),
+            trace=self._linked(found) if found else None,
+            original=found,
         )
+
+    def _write_session(self, reason: str, start_ns: int, stop_ns: int, **more: Any) -> None:
+        if self._profiler is not None:
+            record = {
+                "trace": None,
+                "method": self._profiler.method,
+                "requested": self._profiler.requested._asdict(),
+                "effective": None,
+                "proof": None,
+                "start_ns": start_ns,
+                "stop_ns": stop_ns,
+                "reason": reason,
+            }
+            self._journal.write("session", **{**record, **more})
         self._evidence.session_stopped()
 
     def _linked(self, found: str) -> str:

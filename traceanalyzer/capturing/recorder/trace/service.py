@@ -3,7 +3,7 @@
 TensorFlow 2.20 and 2.21 drop the options that are given to their Python API (2.12, 2.18 and 2.19
 honour them): the levels then are 2 for the host, 1 for devices and 0 for Python, whatever was
 requested. `session_manager.cc` refuses every value, of whichever type. Their gRPC service,
-`tensorflow.ProfilerService`, does as it is told. So for other levels the service is started in the
+`tensorflow.ProfilerService`, honours them. So for other levels the service is started in the
 program itself and called over the loopback device, by grpcio, which TensorFlow requires.
 
 The service cannot be stopped once started, and TensorFlow binds it to every address of the machine

@@ -14,7 +14,7 @@ LOOK_EVERY_S = 0.25
 LEAST_FREE = 0.1  # of the machine's memory
 MOST_HEAP_BYTES = 2 << 30  # TensorFlow writes no trace of more than 2 GiB
 
-_MARKED = ""  # stands for the steps that the program marks
+_MARKED = ""  # in place of a function's name: the steps that the program marks
 _DEFINITION = re.compile(r"__(?:inference|forward|backward)_(.+)_\d+")
 
 

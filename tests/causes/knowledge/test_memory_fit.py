@@ -11,8 +11,7 @@ from tests.causes.examples import Example, blocker, captured, cpu_op, line
 from traceanalyzer.attribution import attribute
 from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature, Tensor
 from traceanalyzer.causes import all_causes
-from traceanalyzer.causes.knowledge.pinned import memory_note
-from traceanalyzer.cpu_ops import Analysis
+from traceanalyzer.causes.knowledge.memory_fit import memory_note
 from traceanalyzer.placement.explanations import PlacementExplanation
 from traceanalyzer.tables.joined import OpRecord
 
@@ -94,8 +93,7 @@ def requested(op_type: str = "MatMul", frame: Any = SCOPE) -> tuple[CpuOp, Block
 
 
 def finding(run: Run, member: tuple[CpuOp, Blocker]) -> Finding:
-    analysis = Analysis(run=run, machine=None, cpu_ops=(member[0],))
-    (found,), failed = attribute(analysis, all_causes())
+    (found,), failed = attribute(run, [member[0]], all_causes())
     assert not failed
     return found
 
@@ -113,8 +111,8 @@ def test_what_does_not_fit_is_likely_the_reason_beside_the_scope() -> None:
     assert found.ruled_out == ()
     (size,) = (e.text for e in found.evidence if e.kind == "memory_size")
     assert size.startswith(
-        "table:0 is 12.0 GB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: it does "
-        "not fit, and likely that is why the program keeps it on the CPU"
+        "table:0 is 12.0 GB, GPU:0 has 8.00 GB, with 1.00 GB in use at the peak: it does "
+        "not fit, which is likely why the program keeps it on the CPU"
     )
 
 
@@ -127,8 +125,8 @@ def test_what_would_fit_easily_rules_memory_out() -> None:
         (
             "memory_pressure",
             (
-                "table:0 is 2.00 MB, GPU:0 has 8.00 GB, of which 1.00 GB were in use at the peak: "
-                "it would fit easily"
+                "table:0 is 2.00 MB, GPU:0 has 8.00 GB, with 1.00 GB in use at the peak: "
+                "it would easily fit"
             ),
         )
     ]
@@ -137,9 +135,9 @@ def test_what_would_fit_easily_rules_memory_out() -> None:
 @pytest.mark.parametrize(
     ("size", "dtype", "said"),
     [
-        (12 * GB, "float", "in bfloat16 it would take 6.00 GB: that would fit"),
-        (20 * GB, "float", "in bfloat16 it would take 10.0 GB: that would not fit either"),
-        (20 * GB, "double", "in bfloat16 it would take 5.00 GB: that would fit"),
+        (12 * GB, "float", "in bfloat16 it would need 6.00 GB, and it would fit"),
+        (20 * GB, "float", "in bfloat16 it would need 10.0 GB, and it would still not fit"),
+        (20 * GB, "double", "in bfloat16 it would need 5.00 GB, and it would fit"),
         (20 * GB, "int32", None),
     ],
 )
@@ -182,6 +180,5 @@ def test_all_that_a_scope_made_counts_together() -> None:
     run = run_of(variable(5 * GB), variable(4 * GB, "bias:0"), variable(3 * GB, "w:0", device=GPU))
 
     assert (
-        "what is made in the scope at train.py:6 is 9.00 GB (2 variables, the largest table:0 with "
-        "5.00 GB)"
+        "the scope at train.py:6 holds 9.00 GB (2 variables, the largest table:0 with 5.00 GB)"
     ) in texts(run)

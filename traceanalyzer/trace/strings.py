@@ -1,0 +1,118 @@
+"""Columns of strings and whole numbers, and the texts that positions in a file refer to."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from traceanalyzer.native import wire
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_INT64_MAX: Final = 2**63 - 1
+_WHOLE: Final = re.compile("-?[0-9]{1,19}")
+SEED: Final = secrets.randbits(63)
+_BATCH: Final = 1 << 16  # strings decoded at a time, which bounds the lists of their positions
+
+
+@dataclass(frozen=True, eq=False)
+class Strings:
+    """A column of strings, dictionary-coded.
+
+    Attributes:
+        codes: Index into `values` for each row, -1 where there is no string; int32.
+        values: The distinct strings, and possibly some that no row uses.
+    """
+
+    codes: NDArray[np.int32]
+    values: tuple[str, ...]
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.codes)
+
+    @property
+    def present(self) -> NDArray[np.bool_]:
+        """Which rows have a string."""
+        return self.codes >= 0
+
+    def used(self) -> set[str]:
+        """Return the distinct strings that occur."""
+        codes = np.unique(self.codes)
+        return {self.values[c] for c in codes[codes >= 0].tolist()}
+
+    def take(self, rows: NDArray[np.int64]) -> Strings:
+        """Return the strings at `rows` (indices or a mask)."""
+        return Strings(self.codes[rows], self.values)
+
+    def to_list(self) -> list[str | None]:
+        """Return plain strings, None where there is none."""
+        return [self.values[c] if c >= 0 else None for c in self.codes.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of whole numbers.
+
+    Attributes:
+        values: int64; 0 where absent. Unsigned 64-bit stats keep their bits.
+        present: Which rows have a value.
+    """
+
+    values: NDArray[np.int64]
+    present: NDArray[np.bool_]
+
+
+def bytes_at(buffer: NDArray[np.uint8], position: int) -> bytes:
+    """Return the bytes whose length prefix is at `position`, none for -1."""
+    begin, end = wire.string_bounds(buffer, np.array([position]))
+    return buffer[begin[0] : end[0]].tobytes()
+
+
+def text_at(buffer: NDArray[np.uint8], position: int) -> str:
+    """Return the string whose length prefix is at `position`, empty for -1."""
+    return bytes_at(buffer, position).decode("utf-8", "replace")
+
+
+def texts_at(buffer: NDArray[np.uint8], positions: NDArray[np.int64]) -> list[str]:
+    """Return the strings at many positions: `text_at` of each, several times as fast."""
+    view = buffer.data
+    texts: list[str] = []
+    for first in range(0, len(positions), _BATCH):
+        begin, end = wire.string_bounds(buffer, positions[first : first + _BATCH])
+        bounds = zip(begin.tolist(), end.tolist(), strict=True)
+        texts += [str(view[i:j], "utf-8", "replace") for i, j in bounds]
+    return texts
+
+
+def numbered(bits: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the distinct values, rising, and the place of each value among them."""
+    most = int(bits.max())
+    if most > 4 * len(bits) + 1024:
+        return np.unique(bits, return_inverse=True)
+    is_used = np.zeros(most + 1, np.bool_)  # counting is several times as fast as sorting
+    is_used[bits] = True
+    return np.flatnonzero(is_used).astype(np.uint64), (np.cumsum(is_used) - 1)[bits]
+
+
+def distinct(codes: NDArray[np.int32], values: list[str]) -> Strings:
+    """Give equal texts one code: they may be kept in several ways, as text and as references."""
+    if len(set(values)) < len(values):
+        index: dict[str, int] = {}
+        merged = np.array([index.setdefault(value, len(index)) for value in values], np.int32)
+        codes = np.where(codes >= 0, merged[codes], np.int32(-1))
+        values = list(index)
+    return Strings(codes, tuple(values))
+
+
+def whole_number(text: str) -> int | None:
+    """Return the int64 that a text is the decimal form of, or None."""
+    if not _WHOLE.fullmatch(text):  # `int` also reads "1_000", " 1" and digits of other scripts
+        return None
+    value = int(text)
+    return value if abs(value) <= _INT64_MAX else None
