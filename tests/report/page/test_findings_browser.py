@@ -100,7 +100,7 @@ def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Loo
     seen = look("gpu")
     card = seen.page.locator(f"#finding-{FIRST}")
     accept(seen, FIRST, "   ")
-    assert card.get_by_role("alert").inner_text().startswith("Say why")
+    assert card.get_by_role("alert").inner_text().startswith("Give a reason")
     assert card.locator(".note-told").count() == 0
     card.get_by_label("It is accepted because").fill("The blur goes\nwith the next release.")
     card.get_by_label("Until (may be left out)").fill(FUTURE)
