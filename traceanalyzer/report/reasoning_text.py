@@ -133,8 +133,8 @@ def _reason(number: int, reason: Reason, words: Words) -> Iterator[RenderableTyp
         indented.append(words.prose(reason.why))
     indented += _evidence(reason, words)
     for fix in reason.fixes:
-        checked = " (checked)" if fix.checked else ""
-        indented.append(words(f"Change{checked}: ", "bold") + words.prose(fix.text))
+        verified = " (verified)" if fix.checked else ""
+        indented.append(words(f"Fix{verified}: ", "bold") + words.prose(fix.text))
         indented += [Padding(line, (0, 0, 0, 4)) for line in _code(fix.code or "", words)]
     yield Padding(Group(*indented), (0, 0, 0, len(f"{number}. ")))
 
