@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError, TraceNotFoundError
@@ -38,8 +37,6 @@ __all__ = [
     "write_report",
 ]
 
-__version__ = version("traceanalyzer")
-
 logging.getLogger("traceanalyzer").addHandler(logging.NullHandler())
 
 # Loaded when they are first used: pandas takes half a second.
@@ -57,6 +54,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    if name == "__version__":  # reading the metadata takes a tenth of a second
+        return import_module("importlib.metadata").version(__name__)
     if name not in _HOMES:
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import itertools
 import os
 import re
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ANOTHER: Final = "give another with --logdir"
+_UNLOCKED_S: Final = 2.0  # another capture locks its new folder within this
 _STAMP: Final = "%Y_%m_%d_%H_%M_%S"
 
 
@@ -49,8 +51,10 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
         try:
             runs = logdir.resolve() / "plugins" / "profile"
             _make(runs, made)
+            _remove_leftovers(runs)
             folder = _make_run(runs, name)
             made.append(folder)
+            _lock(folder)  # until this process ends, however it ends
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
@@ -82,6 +86,30 @@ def _make_run(runs: Path, name: str | None) -> Path:
             return runs / each
     msg = f"--run {name}: {runs} has such a run; give another name, or leave --run out"
     raise TraceAnalyzerError(msg)
+
+
+def _lock(folder: Path) -> bool:
+    """Lock a folder until this process ends; return whether no other process has locked it.
+
+    The descriptor stays open on purpose. Where folders cannot be locked, as on some network file
+    systems, nothing is locked.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return False
+    return True
+
+
+def _remove_leftovers(runs: Path) -> None:
+    """Remove the empty folders of captures that were killed before they could do so themselves."""
+    for folder in runs.iterdir():
+        with contextlib.suppress(OSError):  # another capture removes it too, or it is not empty
+            is_old = time.time() - folder.stat().st_mtime > _UNLOCKED_S
+            if is_old and not any(folder.iterdir()) and _lock(folder):
+                folder.rmdir()
 
 
 @contextlib.contextmanager

@@ -57,21 +57,10 @@ class EagerRecorder(Part):
         journal: Journal,
         signatures: Signatures,
         scopes: Scopes,
-        before_call: Callable[[str, int], None],
-        first_call: Callable[[], FirstCall],
-        stand_in: Mapping[str, str],
+        before_call: Callable[[str, int], None],  # with the function's name, the thread's number
+        first_call: Callable[[], FirstCall],  # the context of what runs in a new way
+        stand_in: Mapping[str, str],  # see `RepeatedFunctions`
     ) -> None:
-        """Prepare.
-
-        Args:
-            journal: Where to write.
-            signatures: Describes ops.
-            scopes: Knows the open device scopes.
-            before_call: Called before each call of a function, with its name and the number of
-                the thread.
-            first_call: Makes the context in which an op or a call runs in a way that is new.
-            stand_in: By the name of a repeated function, the name of the one that stands for it.
-        """
         super().__init__()
         self._journal = journal
         self._signatures = signatures
