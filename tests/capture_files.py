@@ -18,16 +18,18 @@ import numpy as np
 
 from traceanalyzer.capture_file.document import (
     CaptureFile,
-    Definition,
     EagerSequence,
     Frame,
+    Session,
+    Signature,
+    Tensor,
+)
+from traceanalyzer.capture_file.function_records import (
+    Definition,
     Function,
     Graph,
     Instance,
     Partition,
-    Session,
-    Signature,
-    Tensor,
 )
 
 __all__ = ["CPU", "GPU", "SCRIPT", "Book", "Node", "cpu_partition", "eager_op", "node", "partition"]

@@ -13,15 +13,10 @@ from traceanalyzer.capture_file.decode import hints_of
 from traceanalyzer.capture_file.document import (
     CaptureFile,
     CaughtError,
-    Definition,
     EagerSequence,
     Frame,
-    Function,
-    Graph,
-    Instance,
     Levels,
     Note,
-    Partition,
     RegisteredKernel,
     Resource,
     Scope,
@@ -29,6 +24,13 @@ from traceanalyzer.capture_file.document import (
     SessionConfig,
     Signature,
     Tensor,
+)
+from traceanalyzer.capture_file.function_records import (
+    Definition,
+    Function,
+    Graph,
+    Instance,
+    Partition,
 )
 
 __all__ = ["CPU", "GPU", "capture_files", "sample"]

@@ -14,13 +14,7 @@ from tests.capture_file.capture_files import GPU
 from tests.traces import host, task_environment, xspace
 from traceanalyzer.capture_file import files
 from traceanalyzer.capture_file.build import build
-from traceanalyzer.capture_file.document import (
-    CaptureFile,
-    Levels,
-    Note,
-    Scope,
-    Session,
-)
+from traceanalyzer.capture_file.document import CaptureFile, Levels, Note, Scope, Session
 from traceanalyzer.capture_file.source_lines import SourceLines
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from traceanalyzer.capture_file.document import Graph
+from traceanalyzer.capture_file.function_records import Graph
 
 
 def test_where_the_data_of_a_node_come_from() -> None:

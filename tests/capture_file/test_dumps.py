@@ -15,7 +15,8 @@ from traceanalyzer.capture_file.dumps import read_dumps
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from traceanalyzer.capture_file.document import Function, Note
+    from traceanalyzer.capture_file.document import Note
+    from traceanalyzer.capture_file.function_records import Function
 
 CPU_IN_NAME = "_job:localhost_replica:0_task:0_device:CPU:0"
 GPU_IN_NAME = "_job:localhost_replica:0_task:0_device:GPU:0"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tests.capture_file.capture_files import sample
-from traceanalyzer.capture_file.document import CaptureFile, Function
 from traceanalyzer.capture_file.files import serialised
+from traceanalyzer.capture_file.function_records import Function
 from traceanalyzer.capture_file.limits import bounded
+
+if TYPE_CHECKING:
+    from traceanalyzer.capture_file.document import CaptureFile
 
 
 def with_functions(*sizes: int) -> CaptureFile:

@@ -12,11 +12,13 @@ import pytest
 from tests.capture_file.capture_files import CPU
 from tests.capture_file.test_graphs import assert_same
 from traceanalyzer.capture_file.attributes import AttributePool
-from traceanalyzer.capture_file.document import CaptureFile, Instance
+from traceanalyzer.capture_file.document import CaptureFile
 from traceanalyzer.capture_file.dumps import read_dumps
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from traceanalyzer.capture_file.function_records import Instance
 
 PROGRAM = """
 import tensorflow as tf

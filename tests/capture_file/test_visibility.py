@@ -11,12 +11,10 @@ from traceanalyzer.capture_file.document import (
     SESSION,
     CaptureFile,
     Frame,
-    Function,
-    Graph,
-    Instance,
     SessionConfig,
     VisibilityChoice,
 )
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance
 from traceanalyzer.capture_file.visibility import obstacles, of_the_program, saw_no_gpu
 
 _CPU = "/job:localhost/replica:0/task:0/device:CPU:0"

@@ -31,14 +31,12 @@ from traceanalyzer.capture_file.document import (
     CaptureFile,
     CaughtError,
     Frame,
-    Function,
-    Graph,
-    Instance,
     Resource,
     SessionConfig,
     Signature,
     Tensor,
 )
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance
 from traceanalyzer.cpu_ops import CpuOp
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.explanations import PlacementExplanation

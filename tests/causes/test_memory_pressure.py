@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.causes.examples import examples_of
-from traceanalyzer.capture_file.document import Function, Graph, Instance, Partition
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
 from traceanalyzer.causes.knowledge.error_handlers import handler_lines
 from traceanalyzer.causes.memory_pressure import CAUSE
 from traceanalyzer.model import SourceWhere

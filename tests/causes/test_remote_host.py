@@ -6,7 +6,8 @@ import pytest
 
 from tests.causes.examples import Example
 from tests.placement.graphs import node, written
-from traceanalyzer.capture_file.document import CaptureFile, Function, Instance
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.function_records import Function, Instance
 from traceanalyzer.causes.remote_host import CAUSE
 
 SERVER = "/job:ps/replica:0/task:0/device:CPU:0"

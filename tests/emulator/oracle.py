@@ -49,7 +49,8 @@ from traceanalyzer.capture_file.graphs import parse_graph
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from traceanalyzer.capture_file.document import Attributes, Graph
+    from traceanalyzer.capture_file.document import Attributes
+    from traceanalyzer.capture_file.function_records import Graph
 
 _ROOT: Final = Path(__file__).parents[2]
 _SERVER: Final = Path(__file__).with_name("server.py")

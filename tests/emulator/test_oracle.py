@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from traceanalyzer.capture_file.document import Attributes, Graph
+    from traceanalyzer.capture_file.document import Attributes
+    from traceanalyzer.capture_file.function_records import Graph
 
 CPU = "/job:localhost/replica:0/task:0/device:CPU:0"
 GPU = "/job:localhost/replica:0/task:0/device:GPU:0"

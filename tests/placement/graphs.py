@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from traceanalyzer.capture_file.document import Graph
+from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.doubts import doubts_of

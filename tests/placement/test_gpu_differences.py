@@ -13,7 +13,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.placement.graphs import node
 from tests.placement.test_program import Program
-from traceanalyzer.capture_file.document import Definition
+from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.health import trace_health
 from traceanalyzer.placement.gpu_differences import (
     differences,

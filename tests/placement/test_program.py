@@ -13,14 +13,13 @@ from tests.placement.graphs import Node, full, function, node, short, written
 from traceanalyzer.capture_file.document import (
     SESSION,
     CaptureFile,
-    Function,
-    Instance,
     RegisteredKernel,
     Resource,
     SessionConfig,
     Signature,
     Tensor,
 )
+from traceanalyzer.capture_file.function_records import Function, Instance
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.doubts import doubts_of
 from traceanalyzer.placement.placer import Decision

@@ -11,12 +11,11 @@ from traceanalyzer.capture_file.document import (
     OF_MACHINE,
     OF_OP,
     CaptureFile,
-    Definition,
     Frame,
-    Graph,
     Scope,
     Signature,
 )
+from traceanalyzer.capture_file.function_records import Definition, Graph
 from traceanalyzer.placement.devices import Machine
 from traceanalyzer.placement.read_devices import ReadDevices
 

@@ -8,7 +8,8 @@ import pytest
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, only, tensor
-from traceanalyzer.capture_file.document import CaptureFile, Definition, Frame, Resource, Scope
+from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Scope
+from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.blockers import BlockerFinder
 from traceanalyzer.placement.program import place_program

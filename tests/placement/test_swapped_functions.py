@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, call
-from traceanalyzer.capture_file.document import Definition
+from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import place_program
 from traceanalyzer.placement.swapped_functions import SwappedFunctions

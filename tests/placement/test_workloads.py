@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tests.emulator.oracle import Outcome, PlacerRun
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile
+    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.program import FunctionPlacement, ProgramPlacement
 
 _BOUND: Final = ARGUMENTS | RESULTS  # they have a device before the placer runs: not counted

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.traces import decode, xspace
-from traceanalyzer.capture_file.document import CaptureFile, Function, Graph, Instance, Partition
+from traceanalyzer.capture_file.document import CaptureFile
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
 from traceanalyzer.tables.device_events import device_planes
 from traceanalyzer.tables.host_tables import host_tables
 from traceanalyzer.tables.schema import KERNELS, OPS, STEPS, TRANSFERS

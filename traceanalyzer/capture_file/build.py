@@ -17,10 +17,8 @@ from traceanalyzer.capture_file.command_words import without_secrets
 from traceanalyzer.capture_file.decode import DamagedDocumentError, Decoder
 from traceanalyzer.capture_file.document import (
     OF_MACHINE,
-    UNKNOWN,
     CaptureFile,
     CaughtError,
-    Definition,
     EagerSequence,
     Levels,
     Note,
@@ -32,6 +30,7 @@ from traceanalyzer.capture_file.document import (
     VisibilityChoice,
 )
 from traceanalyzer.capture_file.dumps import read_dumps
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition
 from traceanalyzer.capture_file.gpu_answers import GpuAnswers
 from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capture_file.limits import bounded

@@ -31,19 +31,21 @@ from traceanalyzer.capture_file.document import (
     LARGEST,
     OF_ANOTHER,
     OF_OP,
-    UNKNOWN,
     Attributes,
     CaptureFile,
-    Definition,
     EagerSequence,
     Frame,
+    Json,
+    Scope,
+    Tensor,
+)
+from traceanalyzer.capture_file.function_records import (
+    UNKNOWN,
+    Definition,
     Graph,
     Index,
     Instance,
-    Json,
     Partition,
-    Scope,
-    Tensor,
 )
 
 _Object: TypeAlias = dict[str, Json]

@@ -18,7 +18,7 @@ program spelt them, "" where none is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping  # noqa: TC003 - `decode` reads them
+from collections.abc import Iterator, Mapping  # noqa: TC003 - `decode` reads them
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Final, TypeAlias
@@ -26,19 +26,29 @@ from typing import Annotated, Final, TypeAlias
 import numpy as np  # noqa: TC002
 from numpy.typing import NDArray  # noqa: TC002
 
+from traceanalyzer.capture_file.function_records import (
+    UNKNOWN,
+    Definition,
+    FrameIndex,
+    Function,
+    Index,
+    Scopes,
+    SetIndex,
+    Text,
+    position,
+)
+
 FORMAT: Final = "traceanalyzer.placement"
 VERSION: Final = 1
 # What TensorFlow calls the graph of a session of TensorFlow 1. A program's further ones have a
 # number after it: `unknown_graph#1`.
 SESSION: Final = "unknown_graph"
-UNKNOWN: Final = -1  # an index that points to nothing
 # Origins of a scope's device other than a resource.
 OF_ANOTHER: Final = -1
 OF_MACHINE: Final = -2
 OF_OP: Final = -3  # less the index of the signature
 LARGEST: Final = 2**63 - 1  # of an integer
 NO_SOURCE: Final = "no_source"  # see `outright` for the other manners
-_MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 # A value of JSON; `attributes` says how those of attributes are encoded.
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -48,19 +58,6 @@ Attributes: TypeAlias = "Mapping[str, Json]"
 NO_ATTRIBUTES: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
-    """What an index may be: into which pool it points, and the lowest; -1 is none."""
-
-    pool: str
-    low: int = UNKNOWN
-
-
-Text: TypeAlias = Annotated[str, Index("strings", 0)]
-FrameIndex: TypeAlias = Annotated[int, Index("frames")]
-SetIndex: TypeAlias = Annotated[int, Index("attributes")]
-# Of the scopes around something, the innermost first.
-Scopes: TypeAlias = tuple[Annotated[int, Index("scopes", 0)], ...]
 # Sizes, -1 if unknown; None for an unknown rank.
 Shape: TypeAlias = tuple[Annotated[int, Index("")], ...] | None
 
@@ -163,88 +160,6 @@ class SessionConfig:
     #: What was set of the optimizers' options (`RewriterConfig`): a choice by its name, "ON";
     #: numbers and lists of names as such.
     rewrites: Mapping[str, Json] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
-    """A function's nodes as Python made them, before inlining; one entry a node in each column."""
-
-    name: str  #: as in traces (`__inference_train_step_42`)
-    nodes: tuple[Text, ...]
-    frames: tuple[FrameIndex, ...]  #: the innermost frame that is the user's own
-    scopes: tuple[Scopes | None, ...]  #: None if not recorded
-    #: The innermost frame of a library that the user's frame called; empty if not recorded.
-    libraries: tuple[FrameIndex, ...] = ()
-    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def index(self, node: str) -> int:
-        """Return the position of a node in the columns, or -1."""
-        return _position(self._index, self.nodes, node)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The nodes of a graph; one entry a node in each column, in the order of TensorFlow's dump."""
-
-    names: tuple[Text, ...]
-    ops: tuple[Text, ...]
-    attributes: tuple[SetIndex, ...]  #: -1 if they were left out
-    #: The function each node was inlined from, and its name there; "" for the function's own.
-    origin_functions: tuple[Text, ...]
-    origin_nodes: tuple[Text, ...]
-    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def index(self, node: str) -> int:
-        """Return the position of a node in the columns, or -1."""
-        return _position(self._index, self.names, node)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Graph(Columns):
-    """The graph of an instantiated function, inlined and lowered: the placer's own input.
-
-    It is TensorFlow's dump `before_placer`, in 2.12 `placer_input`.
-    """
-
-    inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
-    devices: tuple[Text, ...]  #: requested; of an `_Arg` the device it is assigned to
-    producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
-
-    def sources(self, node: int) -> Iterator[tuple[int, int]]:
-        """Yield the node and the output that each data input comes from, if it is in the graph."""
-        for text in self.inputs[node]:
-            name, output = split_input(text)
-            at = self.index(name)  # none for a control edge, whose ^ is no part of a name
-            if at != UNKNOWN:
-                yield at, output
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Partition(Columns):
-    """What ran of a function on one device, after grappler (dump `after_partition_passes`)."""
-
-    device: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instance:
-    """One instantiation of a function: what the placer was given and what became of it."""
-
-    input: Graph
-    assigned: tuple[Text, ...]  #: the device the placer chose for each node, "" if unknown
-    partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
-    count: int = 1  #: how many instantiations were alike
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function:
-    """A function that was instantiated."""
-
-    name: str  #: as in traces
-    instances: tuple[Instance, ...]  #: in order of time; one for arguments on other devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -359,12 +274,12 @@ class CaptureFile:
     def definition(self, name: str) -> Definition | None:
         """Return the definition of that name, or None; the first session's has none."""
         name = "" if name == SESSION else name
-        at = _position(self._definitions, (d.name for d in self.definitions), name)
+        at = position(self._definitions, (d.name for d in self.definitions), name)
         return None if at == UNKNOWN else self.definitions[at]
 
     def function(self, name: str) -> Function | None:
         """Return the instantiated function of that name, or None."""
-        at = _position(self._functions, (f.name for f in self.functions), name)
+        at = position(self._functions, (f.name for f in self.functions), name)
         return None if at == UNKNOWN else self.functions[at]
 
     def session_graphs(self) -> Iterator[Function]:
@@ -409,17 +324,3 @@ class CaptureFile:
 def is_session(function: str) -> bool:
     """Return whether this is the name of the graph of a session of TensorFlow 1."""
     return function == SESSION or function.startswith(f"{SESSION}#")
-
-
-def split_input(text: str) -> tuple[str, int]:
-    """Split an input of a NodeDef: the node's name, ^ before it where it only waits; its output."""
-    name, _, output = text.partition(":")
-    return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
-
-
-def _position(index: dict[str, int], names: Iterable[str], name: str) -> int:
-    """Look a name up, filling the index at the first time; the first of equal names counts."""
-    if not index:
-        for at, each in enumerate(names):
-            index.setdefault(each, at)
-    return index.get(name, UNKNOWN)

@@ -19,14 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.capture_file.document import (
-    Function,
-    Graph,
-    Instance,
-    Note,
-    Partition,
-    is_session,
-)
+from traceanalyzer.capture_file.document import Note, is_session
+from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
 from traceanalyzer.capture_file.graphs import parse_graph
 from traceanalyzer.format import counted
 from traceanalyzer.trace.message import BrokenMessageError

@@ -10,16 +10,8 @@ from types import NoneType
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 from traceanalyzer.capture_file.decode import hints_of
-from traceanalyzer.capture_file.document import (
-    FORMAT,
-    UNKNOWN,
-    VERSION,
-    CaptureFile,
-    Graph,
-    Json,
-    Partition,
-    Tensor,
-)
+from traceanalyzer.capture_file.document import FORMAT, VERSION, CaptureFile, Json, Tensor
+from traceanalyzer.capture_file.function_records import UNKNOWN, Graph, Partition
 
 _Object: TypeAlias = dict[str, Json]
 _Writer: TypeAlias = Callable[[Any, dict[str, int]], Any]

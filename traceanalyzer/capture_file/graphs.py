@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import UNKNOWN, Graph
+from traceanalyzer.capture_file.function_records import UNKNOWN, Graph
 from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import UNKNOWN, Note
+from traceanalyzer.capture_file.document import Note
 from traceanalyzer.capture_file.files import packed, serialised
+from traceanalyzer.capture_file.function_records import UNKNOWN
 
 if TYPE_CHECKING:
-    from traceanalyzer.capture_file.document import CaptureFile, Function
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.function_records import Function
 
 MAX_PACKED_BYTES: Final = 20_000_000
 MAX_JSON_BYTES: Final = 40_000_000

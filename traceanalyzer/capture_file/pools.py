@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from traceanalyzer.capture_file.attributes import AttributePool, finite
-from traceanalyzer.capture_file.document import UNKNOWN, Definition
+from traceanalyzer.capture_file.function_records import UNKNOWN, Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

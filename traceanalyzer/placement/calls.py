@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import split_input
+from traceanalyzer.capture_file.function_records import split_input
 from traceanalyzer.placement.devices import DeviceNameError, parse_device
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Function, Graph, Json
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
+    from traceanalyzer.capture_file.function_records import Function, Graph
     from traceanalyzer.placement.devices import Machine
 
 # Ops whose n-th input is the n-th argument of the function they call; how many come before.

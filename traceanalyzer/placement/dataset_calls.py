@@ -19,7 +19,8 @@ from traceanalyzer.placement.op_definitions import AttributesError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile
+    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
 
 # `StructuredFunctionWrapper` names functions after the method (data/ops/structured_function.py).

@@ -15,7 +15,7 @@ from traceanalyzer.placement.doubts import doubts_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Graph, Instance
+    from traceanalyzer.capture_file.function_records import Graph, Instance
     from traceanalyzer.placement.placer import Placement, Setting
 
 

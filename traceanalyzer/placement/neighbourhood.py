@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from traceanalyzer.capture_file.document import Graph
+from traceanalyzer.capture_file.function_records import Graph
 from traceanalyzer.placement.nodes import Edge, Nodes
 from traceanalyzer.placement.placer import Decision, Placement, place
 

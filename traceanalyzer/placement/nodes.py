@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import split_input
+from traceanalyzer.capture_file.function_records import split_input
 from traceanalyzer.placement.kernel_tables import minor_of
 from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
 from traceanalyzer.placement.op_definitions import AttributesError
@@ -17,7 +17,8 @@ from traceanalyzer.placement.op_definitions import AttributesError
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Attributes, Graph
+    from traceanalyzer.capture_file.document import Attributes
+    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.registry import Registry, SupportedTypes
 
 ARGUMENTS: Final = frozenset({"_Arg", "_DeviceArg"})

@@ -25,7 +25,7 @@ from traceanalyzer.placement.registry import EVERYWHERE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import Graph
+    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.nodes import Nodes
 
 

@@ -42,15 +42,8 @@ from traceanalyzer.placement.registry import registry_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from traceanalyzer.capture_file.document import (
-        Attributes,
-        CaptureFile,
-        Function,
-        Graph,
-        Instance,
-        Signature,
-        Tensor,
-    )
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Signature, Tensor
+    from traceanalyzer.capture_file.function_records import Function, Graph, Instance
     from traceanalyzer.placement.devices import Machine
     from traceanalyzer.placement.registry import Nearest
 

@@ -18,7 +18,8 @@ from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from traceanalyzer.capture_file.document import CaptureFile, Graph, Signature
+    from traceanalyzer.capture_file.document import CaptureFile, Signature
+    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.devices import Machine
 
 # Their devices are bindings, not requests.

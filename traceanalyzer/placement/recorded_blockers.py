@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import LARGEST, OF_OP, UNKNOWN, Scope
+from traceanalyzer.capture_file.document import LARGEST, OF_OP, Scope
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU, NO_SCOPE, type_in_scope
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
         Attributes,
         CaptureFile,
         Frame,
-        Graph,
         Resource,
         Signature,
     )
+    from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.blocker import Link
     from traceanalyzer.placement.nodes import Edge
     from traceanalyzer.placement.program import FunctionPlacement

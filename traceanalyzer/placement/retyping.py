@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import split_input
+from traceanalyzer.capture_file.function_records import split_input
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.kernel_types import definition_of, python_name, types_taken
@@ -18,7 +18,8 @@ from traceanalyzer.placement.support import all_on_host
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Graph, Json, Resource
+    from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json, Resource
+    from traceanalyzer.capture_file.function_records import Graph
 
 
 class Target(NamedTuple):

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import UNKNOWN
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.format import listed
 from traceanalyzer.placement.calls import called_as, calls_of
 from traceanalyzer.placement.devices import CPU, parse_device

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.document import SESSION, UNKNOWN, is_session
+from traceanalyzer.capture_file.document import SESSION, is_session
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.dataset_calls import functions_of_steps
 from traceanalyzer.placement.grown_graphs import with_requests
 from traceanalyzer.tables.node_types import NOT_KNOWN, NodeTypes, Types
@@ -25,14 +26,8 @@ from traceanalyzer.tables.vocabulary import Role, role_of_type
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from traceanalyzer.capture_file.document import (
-        CaptureFile,
-        Frame,
-        Graph,
-        Instance,
-        Json,
-        Partition,
-    )
+    from traceanalyzer.capture_file.document import CaptureFile, Frame, Json
+    from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
 
 
 _CPU: Final = "/device:CPU:"

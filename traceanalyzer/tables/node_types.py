@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from traceanalyzer.capture_file.document import UNKNOWN
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.op_definitions import AttributesError
 from traceanalyzer.placement.registry import nearest
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from traceanalyzer.capture_file.document import UNKNOWN, is_session
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.capture_file.function_records import UNKNOWN
 from traceanalyzer.placement.devices import CPU, DeviceNameError, parse_device
 from traceanalyzer.tables.graph_nodes import base_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from traceanalyzer.capture_file.document import CaptureFile, Graph, Instance, Partition
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.capture_file.function_records import Graph, Instance, Partition
     from traceanalyzer.tables.joined import OpRecord
 
 

@@ -22,14 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import TypeAlias
 
-    from traceanalyzer.capture_file.document import (
-        CaptureFile,
-        Function,
-        Graph,
-        Shape,
-        Signature,
-        Tensor,
-    )
+    from traceanalyzer.capture_file.document import CaptureFile, Shape, Signature, Tensor
+    from traceanalyzer.capture_file.function_records import Function, Graph
     from traceanalyzer.run import Host, Run
 
     _Kind: TypeAlias = tuple[str, Shape]  # dtype and shape of a value

@@ -1,0 +1,121 @@
+"""The records of functions in a capture file: as Python made them, and as the placer had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator  # noqa: TC003 - `decode` reads them
+from dataclasses import dataclass, field
+from typing import Annotated, Final, TypeAlias
+
+UNKNOWN: Final = -1  # an index that points to nothing
+_MOST_DIGITS: Final = 9  # of an output's number, which is an int32
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What an index may be: into which pool it points, and the lowest; -1 is none."""
+
+    pool: str
+    low: int = UNKNOWN
+
+
+Text: TypeAlias = Annotated[str, Index("strings", 0)]
+FrameIndex: TypeAlias = Annotated[int, Index("frames")]
+SetIndex: TypeAlias = Annotated[int, Index("attributes")]
+# Of the scopes around something, the innermost first.
+Scopes: TypeAlias = tuple[Annotated[int, Index("scopes", 0)], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """A function's nodes as Python made them, before inlining; one entry a node in each column."""
+
+    name: str  #: as in traces (`__inference_train_step_42`)
+    nodes: tuple[Text, ...]
+    frames: tuple[FrameIndex, ...]  #: the innermost frame that is the user's own
+    scopes: tuple[Scopes | None, ...]  #: None if not recorded
+    #: The innermost frame of a library that the user's frame called; empty if not recorded.
+    libraries: tuple[FrameIndex, ...] = ()
+    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def index(self, node: str) -> int:
+        """Return the position of a node in the columns, or -1."""
+        return position(self._index, self.nodes, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """The nodes of a graph; one entry a node in each column, in the order of TensorFlow's dump."""
+
+    names: tuple[Text, ...]
+    ops: tuple[Text, ...]
+    attributes: tuple[SetIndex, ...]  #: -1 if they were left out
+    #: The function each node was inlined from, and its name there; "" for the function's own.
+    origin_functions: tuple[Text, ...]
+    origin_nodes: tuple[Text, ...]
+    _index: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def index(self, node: str) -> int:
+        """Return the position of a node in the columns, or -1."""
+        return position(self._index, self.names, node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph(Columns):
+    """The graph of an instantiated function, inlined and lowered: the placer's own input.
+
+    It is TensorFlow's dump `before_placer`, in 2.12 `placer_input`.
+    """
+
+    inputs: tuple[tuple[str, ...], ...]  #: `node`, `node:1`, `^node` for a control edge
+    devices: tuple[Text, ...]  #: requested; of an `_Arg` the device it is assigned to
+    producer: int = 0  #: GraphDef version of the TensorFlow that made it; 0 if unknown
+
+    def sources(self, node: int) -> Iterator[tuple[int, int]]:
+        """Yield the node and the output that each data input comes from, if it is in the graph."""
+        for text in self.inputs[node]:
+            name, output = split_input(text)
+            at = self.index(name)  # none for a control edge, whose ^ is no part of a name
+            if at != UNKNOWN:
+                yield at, output
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition(Columns):
+    """What ran of a function on one device, after grappler (dump `after_partition_passes`)."""
+
+    device: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One instantiation of a function: what the placer was given and what became of it."""
+
+    input: Graph
+    assigned: tuple[Text, ...]  #: the device the placer chose for each node, "" if unknown
+    partitions: tuple[Partition, ...]  #: empty if not dumped (2.12) or left out
+    count: int = 1  #: how many instantiations were alike
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """A function that was instantiated."""
+
+    name: str  #: as in traces
+    instances: tuple[Instance, ...]  #: in order of time; one for arguments on other devices
+
+
+def split_input(text: str) -> tuple[str, int]:
+    """Split an input of a NodeDef: the node's name, ^ before it where it only waits; its output."""
+    name, _, output = text.partition(":")
+    return name, int(output) if output.isdecimal() and len(output) <= _MOST_DIGITS else 0
+
+
+def position(index: dict[str, int], names: Iterable[str], name: str) -> int:
+    """Look a name up, filling the index at the first time; the first of equal names counts."""
+    if not index:
+        for at, each in enumerate(names):
+            index.setdefault(each, at)
+    return index.get(name, UNKNOWN)
