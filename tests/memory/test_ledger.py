@@ -82,7 +82,7 @@ def test_what_is_live_and_what_is_older_is_known_after_each_record(
         else:
             live.pop(record.address, None)
             older.pop(record.address, None)
-        assert sorted(book.held(index).tolist()) == sorted(live.values())
+        assert sorted(book.live_at(index).tolist()) == sorted(live.values())
         assert book.live[index] == sum(history.records[k].size for k in live.values())
         assert book.before[index] == sum(older.values())
         assert book.unaccounted(index) == 0
@@ -96,7 +96,7 @@ def test_the_parts_add_up_where_records_are_lost(history: History, data: st.Data
     book = book_of(history, kept=kept)
 
     for index in range(len(book)):
-        assert book.live[index] == book.size[book.held(index)].sum()
+        assert book.live[index] == book.size[book.live_at(index)].sum()
         assert book.in_use[index] == (
             book.reserved[index] + book.before[index] + book.live[index] + book.unaccounted(index)
         )

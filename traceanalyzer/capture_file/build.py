@@ -210,8 +210,8 @@ def _with_manner(record: _Object, frames: Sequence[Frame]) -> _Object:
 def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
     """Return the devices; of questions which GPUs there are, those whose answer may matter."""
     found = _facts(journal, "devices")
-    asked = None if found is None else found.get("gpu_questions")
-    if found is None or not isinstance(asked, list):
+    questions = None if found is None else found.get("gpu_questions")
+    if found is None or not isinstance(questions, list):
         return found
     places: list[Json] = [
         [file, line]
@@ -219,7 +219,7 @@ def _devices(journal: Journal, frames: Iterable[Frame]) -> _Object | None:
         for line in sorted(set(questions_without_tensorflow(file)))
         if may_choose(file, line, is_script=False)
     ]
-    for each in asked:
+    for each in questions:
         match each:
             case [[str(file), int(line)], bool(is_script)]:
                 if may_choose(file, line, is_script=is_script):
@@ -237,9 +237,9 @@ def _chosen_by_answer(
     chosen: Iterable[int], frames: Sequence[Frame], devices: _Object
 ) -> frozenset[int]:
     """Return those of the chosen lines whose request depends on whether there is a GPU."""
-    asked = devices.get("gpu_questions")
+    recorded = devices.get("gpu_questions")
     questions: list[tuple[str, int]] = []
-    for each in asked if isinstance(asked, list) else ():
+    for each in recorded if isinstance(recorded, list) else ():
         match each:
             case [str(file), int(line)]:
                 questions.append((file, line))

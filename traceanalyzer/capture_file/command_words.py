@@ -18,8 +18,8 @@ _MOST: Final = 200  # words
 _LONGEST: Final = 300  # characters of a word; a command must stay readable and quick to search
 _CUT: Final = "..."
 
-# `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. That `monkey` is one of them
-# does no harm.
+# `--api-key`, `HF_TOKEN`, `db.password`; not `--tokenizer`, `--keys`. `monkey` is masked too, which
+# is harmless.
 _TELLING: Final = (
     r"(?i:token|password|passwd|passphrase|pwd|secrets?|credentials?|key|auth|bearer|cookie)"
     r"(?![a-z])"

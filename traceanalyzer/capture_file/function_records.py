@@ -12,7 +12,7 @@ _MOST_DIGITS: Final = 9  # of an output's number, which is an int32
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """What an index may be: into which pool it points, and the lowest; -1 is none."""
+    """What an index may be: into which pool it points, and the lowest; -1 points nowhere."""
 
     pool: str
     low: int = UNKNOWN

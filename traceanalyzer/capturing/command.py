@@ -63,7 +63,7 @@ class Program:
         """Refuse early what the interpreter could only refuse as well.
 
         Raises:
-            TraceAnalyzerError: There is no such script, or it is none.
+            TraceAnalyzerError: There is no such script, or it is not a script.
         """
         if self.is_module or self.target == "-":
             return

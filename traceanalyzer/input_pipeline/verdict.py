@@ -125,12 +125,12 @@ def _pipeline(
 ) -> Pipeline | None:
     """Return the pipeline for which the steps wait longest."""
     begin, stop = periods(waits.table)
-    asked = pipelines.requests
-    groups = np.append(stages["pipeline"].to_numpy(np.int64), -1)[asked.row]
+    requests = pipelines.requests
+    groups = np.append(stages["pipeline"].to_numpy(np.int64), -1)[requests.row]
     waited = {}
     for group in np.unique(groups[groups >= 0]).tolist():
         mine = groups == group
-        times = union(asked.start_ps[mine], asked.end_ps[mine] - asked.start_ps[mine])
+        times = union(requests.start_ps[mine], requests.end_ps[mine] - requests.start_ps[mine])
         waited[group] = int(inside_ps(times, begin, stop).sum())
     if not waited:
         return None
@@ -168,13 +168,13 @@ def _slow_stage(pipeline: Pipeline) -> SlowStage | None:
 
 def _startup(stages: pd.DataFrame, pipelines: Pipelines) -> dict[str, Any]:
     """Return the longest start of an iterator, and how long a shuffle filled its buffer in it."""
-    asked, first = pipelines.requests, pipelines.is_first
+    requests, first = pipelines.requests, pipelines.is_first
     if not first.any():
         return {}
-    took = asked.end_ps[first] - asked.start_ps[first]
+    took = requests.end_ps[first] - requests.start_ps[first]
     longest = int(took.argmax())
     startup = {"startup_ps": int(took[longest])}
-    group = stages["pipeline"].iloc[int(asked.row[first][longest])]
+    group = stages["pipeline"].iloc[int(requests.row[first][longest])]
     mine = stages[(stages["pipeline"] == group) & stages["type"].astype(str).str.match("Shuffle")]
     if mine.empty:
         return startup

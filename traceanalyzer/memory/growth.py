@@ -17,26 +17,19 @@ if TYPE_CHECKING:
 
 
 _GROWING_STEPS: Final = 5  # rises by chance over fewer
-_UNSTEADY: Final = ("warm_up", "partial")  # kinds of steps whose end tells nothing of growth
+_UNSTEADY: Final = ("warm_up", "partial")  # kinds of steps that say nothing about growth
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Growth:
-    """Memory of which more is in use at the end of each step than at the end of the one before.
-
-    Attributes:
-        steps: How many steps that is true of, the first one included.
-        first_bytes: In use at the end of the first.
-        last_bytes: In use at the end of the last.
-        bytes_per_step: The median rise.
-        holders: What grew, grouped as a peak's holders; `bytes` and `count` are what the last step
-            has more than the first.
-    """
+    """Steps at whose ends more and more memory is in use."""
 
     steps: int
-    first_bytes: int
-    last_bytes: int
-    bytes_per_step: int
+    first_bytes: int  #: in use at the end of the first step
+    last_bytes: int  #: in use at the end of the last step
+    bytes_per_step: int  #: the median rise
+    #: What grew, grouped as a peak's holders; `bytes` and `count` are the difference between the
+    #: last step and the first.
     holders: pd.DataFrame
 
 
@@ -104,11 +97,11 @@ def growth(records: Records, book: Ledger, steps: pd.DataFrame) -> Growth | None
 
 
 def _grown(records: Records, book: Ledger, first: int, last: int) -> pd.DataFrame:
-    """Group what came until the record `last`, less what went since `first`."""
+    """Group the blocks live at `last`, less those live at `first`."""
     parts = []
     for index, other, sign in ((last, first, 1), (first, last, -1)):
-        held = np.setdiff1d(book.held(index), book.held(other), assume_unique=True)
-        groups = records.groups(book.row[held], book.size[held])
+        live = np.setdiff1d(book.live_at(index), book.live_at(other), assume_unique=True)
+        groups = records.groups(book.row[live], book.size[live])
         parts.append(groups.assign(bytes=sign * groups["bytes"], count=sign * groups["count"]))
     groups = pd.concat(parts, ignore_index=True).astype({"bytes": np.int64, "count": np.int64})
     sums = groups.groupby(list(HELD_BY), dropna=False, sort=False).sum().reset_index()

@@ -1,7 +1,7 @@
-"""The book of one allocator: what it had in use after each record, and what of it is known.
+"""The ledger of one allocator: how much was in use after each record, and by which blocks.
 
-A block that is given back is the one that was handed out at its address last. What was handed out
-before the first record is known by its size alone.
+A freed block is the one last allocated at its address. Of blocks allocated before the first record
+only the size is known.
 """
 
 from __future__ import annotations
@@ -16,20 +16,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# Beyond what any machine has: such a number is none. Half a million of them add up exactly.
+# More than any machine has: larger numbers are invalid. Half a million of these add up exactly.
 _MOST_BYTES: Final = 2**44
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A column of sizes.
+    """A column of sizes."""
 
-    Attributes:
-        values: Bytes, 0 where they are not told; int64.
-        known: Where they are told; bool.
-    """
-
-    values: NDArray[np.int64]
+    values: NDArray[np.int64]  #: bytes, 0 where unknown
     known: NDArray[np.bool_]
 
     def take(self, rows: NDArray[np.int64]) -> Numbers:
@@ -38,7 +33,7 @@ class Numbers:
 
 
 def numbers(table: pd.DataFrame, name: str) -> Numbers:
-    """Return a column of the allocation table as sizes; what can be none is not told."""
+    """Return a column of the allocation table as sizes; impossible sizes are unknown."""
     values = table[name].astype("Int64").fillna(-1).to_numpy(np.int64)
     known = (values >= 0) & (values <= _MOST_BYTES)
     return Numbers(np.where(known, values, 0), known)
@@ -46,48 +41,35 @@ def numbers(table: pd.DataFrame, name: str) -> Numbers:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Ledger:
-    """One allocator's records in order of time; one entry a record in each array, int64.
+    """One allocator's records in order of time; one entry per record in each array, in bytes."""
 
-    Attributes:
-        row: Its row in the table.
-        at_ps: When it was.
-        is_allocation: Whether memory was taken; bool.
-        size: Bytes of the block.
-        in_use: Bytes in use with it, what is kept back included.
-        reserved: Bytes of these that are kept back.
-        end: Index of the record with which the block's life ends: where it was given back, or its
-            address was handed out anew because the record of that is lost; the number of records
-            where it outlives them, -1 where the record itself ends one.
-        before: Bytes in use of what was allocated before the first record.
-        live: Bytes in use of what was allocated by one of the records.
-        at_first: Bytes in use before the first record.
-    """
-
-    row: NDArray[np.int64]
+    row: NDArray[np.int64]  #: in the allocation table
     at_ps: NDArray[np.int64]
-    is_allocation: NDArray[np.bool_]
-    size: NDArray[np.int64]
-    in_use: NDArray[np.int64]
-    reserved: NDArray[np.int64]
+    is_allocation: NDArray[np.bool_]  #: else a deallocation
+    size: NDArray[np.int64]  #: of the block
+    in_use: NDArray[np.int64]  #: after the record, reserved bytes included
+    reserved: NDArray[np.int64]  #: kept back by the allocator
+    #: Index of the record that ends the block's life: its deallocation or, if that record is lost,
+    #: the next allocation at its address. The number of records if the block outlives them; -1 for
+    #: a deallocation.
     end: NDArray[np.int64]
-    before: NDArray[np.int64]
-    live: NDArray[np.int64]
-    at_first: int
+    before: NDArray[np.int64]  #: in use by blocks allocated before the first record
+    live: NDArray[np.int64]  #: in use by blocks that a record allocated
+    at_first: int  #: in use before the first record
 
     def __len__(self) -> int:
-        """Return the number of records."""
         return len(self.row)
 
     def unaccounted(self, index: int) -> int:
-        """Return what does not add up after a record.
+        """Return the bytes that do not add up after a record.
 
-        More than 0 where records of allocations are lost, less where those of deallocations are.
+        Positive if records of allocations are lost, negative if those of deallocations are.
         """
         known = self.reserved[index] + self.before[index] + self.live[index]
         return int(self.in_use[index] - known)
 
-    def held(self, index: int) -> NDArray[np.int64]:
-        """Return the records whose blocks are live after the one at `index`; none for -1."""
+    def live_at(self, index: int) -> NDArray[np.int64]:
+        """Return the records whose blocks are live after record `index`; none for -1."""
         upto = slice(0, index + 1)
         return np.flatnonzero(self.is_allocation[upto] & (self.end[upto] > index))
 
@@ -102,22 +84,17 @@ def ledger(  # noqa: PLR0913 - the columns of a record
     reserved: NDArray[np.int64],
     sizes: Numbers,
 ) -> Ledger:
-    """Keep the book of one allocator of one host.
+    """Return the ledger of one allocator of one host; arguments are columns in order of time.
 
     Args:
-        row: Rows of the table, in order of time.
-        at_ps: When each record was.
-        is_allocation: Whether it took memory.
-        address: The block's.
-        allocated: Bytes in use after it, without those kept back.
-        reserved: Bytes kept back.
-        sizes: Bytes of the block; TPUs do not tell those of what is given back.
+        allocated: Bytes in use after each record, without the reserved ones.
+        sizes: Bytes of each block; TPUs do not record the size of a freed block.
     """
     follows, precedes = _same_address(address)
     size = _known_sizes(sizes, allocated, np.where(is_allocation, -1, precedes), is_allocation)
     taken = np.where(is_allocation, size, 0)
     at_first = int(allocated[0] - (2 * taken[0] - size[0])) if len(row) else 0
-    # What is given back without having been handed out is from before, the first time.
+    # A block freed without having been allocated is from before the first record.
     older = np.where(~is_allocation & (precedes < 0), size, 0)
     gone = np.zeros(len(row) + 1, np.int64)
     # One record ends one block at most; the last entry stands for no record.
@@ -137,7 +114,7 @@ def ledger(  # noqa: PLR0913 - the columns of a record
 
 
 def _same_address(address: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the next record of each one's address, their number for none, and the one before."""
+    """Return each record's next and previous record at its address; their number, -1 for none."""
     n = len(address)
     order = np.argsort(address, kind="stable")
     same = np.flatnonzero(address[order[1:]] == address[order[:-1]])
@@ -153,7 +130,7 @@ def _known_sizes(
     precedes: NDArray[np.int64],
     is_allocation: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
-    """Return the bytes of each block: as told, as when it was handed out, or by what it changed."""
+    """Return the bytes of each block: recorded, as allocated, or by the change in use."""
     if sizes.known.all():
         return sizes.values
     size = np.where(sizes.known, sizes.values, np.abs(np.diff(allocated, prepend=allocated[:1])))

@@ -37,28 +37,18 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Records:
-    """The allocation table as arrays, an entry a row in each.
-
-    Attributes:
-        at_ps: When, int64.
-        is_allocation: Whether memory was taken, bool.
-        address: The block's, 0 where not told; int64.
-        sizes: Its columns of sizes, by name.
-        fragmentation: NaN where not told; float64.
-        texts: Its columns of what blocks are of, by name: those of `HELD_BY`.
-        is_whole: Whether the record tells what was in use, and of which block it is; bool.
-    """
+    """The allocation table as arrays, one entry per row in each."""
 
     at_ps: NDArray[np.int64]
     is_allocation: NDArray[np.bool_]
-    address: NDArray[np.int64]
-    sizes: dict[str, Numbers]
-    fragmentation: NDArray[np.float64]
-    texts: dict[str, Texts]
-    is_whole: NDArray[np.bool_]
+    address: NDArray[np.int64]  #: of the block; 0 where unknown
+    sizes: dict[str, Numbers]  #: the columns of sizes, by name
+    fragmentation: NDArray[np.float64]  #: NaN where unknown
+    texts: dict[str, Texts]  #: the columns of `HELD_BY`, by name
+    is_whole: NDArray[np.bool_]  #: whether the record has the bytes in use and the block's address
 
     def book(self, rows: NDArray[np.int64]) -> Ledger:
-        """Keep the book of the records at these rows."""
+        """Return the ledger of the records at these rows."""
         rows = rows[self.is_whole[rows]]
         return ledger(
             rows,
@@ -71,11 +61,10 @@ class Records:
         )
 
     def groups(self, rows: NDArray[np.int64], size: NDArray[np.int64]) -> pd.DataFrame:
-        """Group the blocks at these rows by what they are of.
+        """Group the blocks at these rows by op, dtype, shape and region.
 
         Returns:
-            The columns of `HELD_BY`, None where not told, `bytes` and `count`; the group that
-            holds most first.
+            The columns of `HELD_BY`, None where unknown, `bytes` and `count`; the largest first.
         """
         code = np.zeros(len(rows), np.int64)
         for text in self.texts.values():
@@ -86,7 +75,7 @@ class Records:
         order = np.argsort(-total, kind="stable")
         count = np.bincount(code, minlength=len(first)).astype(np.int64)
         columns: dict[str, object] = {
-            # Of this type, lest pandas turns None into what it takes for missing text.
+            # As objects: pandas turns None into its own missing value otherwise.
             name: pd.Series(text.values[text.codes[first[order]]], dtype=object)
             for name, text in self.texts.items()
         }

@@ -29,83 +29,47 @@ _KINDS: Final = ("device", "unknown", "pinned_host", "host")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Peak:
-    """The moment at which most was in use; the parts add up to `bytes`.
+    """The moment of highest use; the parts add up to `bytes`. None means unknown."""
 
-    Attributes:
-        at_ps: When: the first of several such moments.
-        bytes: How much was in use.
-        reserved_bytes: Of that, kept back by the allocator itself.
-        named_bytes: Of that, in blocks whose op the trace names.
-        unnamed_bytes: Of that, in blocks that were allocated in the trace for an op it names not.
-        before_bytes: Of that, allocated before the trace began.
-        unaccounted_bytes: What does not add up, because records are lost; less than 0 where those
-            are of memory that was given back.
-        rounding_bytes: What these blocks have beyond what was asked for; None where not told.
-        available_bytes: What the allocator could still take then, or None.
-        fragmentation: The share of the memory that it had and did not use which was not in the
-            largest free piece, or None.
-        holders: The blocks that were live, grouped by `op_id`, `op_name`, `data_type`, `shape` and
-            `region_type`, with their `bytes` and `count`; those that hold most first.
-    """
-
-    at_ps: int
-    bytes: int
-    reserved_bytes: int
-    named_bytes: int
-    unnamed_bytes: int
-    before_bytes: int
-    unaccounted_bytes: int
-    rounding_bytes: int | None
-    available_bytes: int | None
-    fragmentation: float | None
+    at_ps: int  #: the first of several such moments
+    bytes: int  #: in use
+    reserved_bytes: int  #: kept back by the allocator itself
+    named_bytes: int  #: in blocks whose op the trace names
+    unnamed_bytes: int  #: in blocks allocated in the trace for an op that it does not name
+    before_bytes: int  #: allocated before the trace began
+    unaccounted_bytes: int  #: missing because records are lost; negative if of deallocations
+    rounding_bytes: int | None  #: in the live blocks beyond the requested bytes
+    available_bytes: int | None  #: the allocator could still allocate then
+    fragmentation: float | None  #: share of its free memory outside the largest free piece
+    #: The live blocks, grouped by `op_id`, `op_name`, `data_type`, `shape` and `region_type`, with
+    #: `bytes` and `count`; the largest first.
     holders: pd.DataFrame
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class AllocatorUse:
-    """What one allocator of a host had in use.
+    """The memory that one allocator of a host had in use. None means unknown."""
 
-    Attributes:
-        allocator: Its name.
-        kind: Whose memory it hands out; `pinned_host` is memory of the host that devices copy.
-        device: The device whose memory it is, `/device:GPU:0`, or None.
-        records: Allocations and deallocations in the trace.
-        limit_bytes: How much it may have in use, or None where not told. That of pinned memory is a
-            setting of TensorFlow, and no size of the host's memory.
-        highest_bytes: The most it ever had in use, before the trace too, or None.
-        peak: When most was in use within the trace, or None where no record tells.
-        timeline: What was in use after a record, `at_ps` and `bytes`; at most 1000 of the records,
-            the lowest and the highest of each stretch of time among them.
-        steps: Of each step its number `step`, `start_ps`, and `peak_bytes` and `end_bytes`, in use
-            at most and at its end.
-        growth: Set where that rises from each step to the next.
-    """
-
-    allocator: str
-    kind: AllocatorKind
-    device: str | None
-    records: int
-    limit_bytes: int | None
-    highest_bytes: int | None
-    peak: Peak | None
+    allocator: str  #: its name
+    kind: AllocatorKind  #: whose memory it is; `pinned_host` is host memory that devices copy
+    device: str | None  #: the device whose memory it is, such as `/device:GPU:0`
+    records: int  #: allocations and deallocations in the trace
+    limit_bytes: int | None  #: of pinned memory a setting of TensorFlow, not the host's memory
+    highest_bytes: int | None  #: ever in use, also before the trace
+    peak: Peak | None  #: within the trace
+    #: `at_ps` and `bytes` in use; at most 1000 records, with each period's lowest and highest.
     timeline: pd.DataFrame
+    #: `step`, `start_ps`, and the bytes in use at most and at the end: `peak_bytes`, `end_bytes`.
     steps: pd.DataFrame
-    growth: Growth | None
+    growth: Growth | None  #: set if the end bytes rise from each step to the next
 
 
 def memory_use(allocations: pd.DataFrame, steps: pd.DataFrame) -> tuple[AllocatorUse, ...]:
-    """Tell what each allocator of one host had in use.
+    """Return the memory that each allocator of one host had in use, those of devices first.
 
-    Records that do not tell what was in use, or of which block, are left out.
-
-    Args:
-        allocations: The host's allocation table.
-        steps: Its step table.
-
-    Returns:
-        The allocators, those of devices first. What a trace does not record, such as allocations of
-        TensorFlow's plain CPU allocator, is not there; nor are those with the fewest records,
-        should there be more than `MOST_ALLOCATORS`.
+    Left out are records without the bytes in use or the block's address, allocators that a trace
+    does not record, such as TensorFlow's plain CPU allocator, and of more than `MOST_ALLOCATORS`
+    those with the fewest records.
     """
     if allocations.empty:
         return ()
@@ -153,24 +117,24 @@ def _use(name: str, records: Records, rows: NDArray[np.int64], spans: pd.DataFra
 
 
 def _own_account(sizes: dict[str, Numbers]) -> tuple[int | None, int | None]:
-    """Return how much an allocator may have in use, and the most that it ever had, as it says.
+    """Return an allocator's own figures: its limit, and the most it ever had in use.
 
-    What it calls available is its limit less what is in use (`BFCAllocator::AddTraceMe`).
+    The available bytes are the limit less the bytes in use (`BFCAllocator::AddTraceMe`).
     """
     parts = [sizes[name] for name in ("bytes_allocated", "bytes_available")]
-    told = parts[0].known & parts[1].known
+    known = parts[0].known & parts[1].known
     whole = parts[0].values + parts[1].values + sizes["bytes_reserved"].values
-    limit = int(whole[told].max(initial=0))
+    limit = int(whole[known].max(initial=0))
     return limit or None, int(sizes["peak_bytes_in_use"].values.max(initial=0)) or None
 
 
 def _peak(records: Records, book: Ledger) -> Peak:
     at = int(book.in_use.argmax())
-    held = book.held(at)
-    rows, row = book.row[held], int(book.row[at])
+    live = book.live_at(at)
+    rows, row = book.row[live], int(book.row[at])
     ops = records.texts["op_name"]
-    named = int(book.size[held][ops.codes[rows] < len(ops.values) - 1].sum())
-    asked = records.sizes["requested_bytes"].take(rows)
+    named = int(book.size[live][ops.codes[rows] < len(ops.values) - 1].sum())
+    requested = records.sizes["requested_bytes"].take(rows)
     available = records.sizes["bytes_available"]
     share = float(records.fragmentation[row])
     return Peak(
@@ -181,8 +145,10 @@ def _peak(records: Records, book: Ledger) -> Peak:
         unnamed_bytes=int(book.live[at]) - named,
         before_bytes=int(book.before[at]),
         unaccounted_bytes=book.unaccounted(at),
-        rounding_bytes=int((book.size[held] - asked.values).sum()) if asked.known.all() else None,
+        rounding_bytes=int((book.size[live] - requested.values).sum())
+        if requested.known.all()
+        else None,
         available_bytes=int(available.values[row]) if available.known[row] else None,
         fragmentation=share if 0 <= share <= 1 else None,
-        holders=records.groups(rows, book.size[held]),
+        holders=records.groups(rows, book.size[live]),
     )

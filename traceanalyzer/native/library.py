@@ -39,7 +39,7 @@ _LIBRARY: Final = load(Path(__file__).parent / "libtraceanalyzer.so")
 class Function:
     """A function in C, which takes one struct: a pointer and a length for each column.
 
-    Parameters stand in the order of that struct, each with its type: that of a column, with `=`
+    Parameters are in the order of that struct, each with its type: that of a column, with `=`
     where C writes to it; `ids` for a column of int32 or int64; `number`.
     """
 

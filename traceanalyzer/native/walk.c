@@ -225,10 +225,10 @@ follow_device(const struct walk_back *c, const place *here, int64_t floor, part 
     int64_t d = here->on_device >= 0 ? here->on_device : last_device_event(c, here->t);
     if (d < 0) {
         if (!c->device_end.size) {
-            p->phase = OTHER_DEVICE; /* of which the trace holds nothing */
+            p->phase = OTHER_DEVICE; /* the trace has no event of it */
         }
     } else if (!is_through && c->device_end.at[d] <= floor) {
-        p->phase = RUNTIME; /* the device that stands idle since: until the host heard of it */
+        p->phase = RUNTIME; /* the device has been idle since: until the host noticed */
     } else if (!is_through && c->device_end.at[d] == here->t) {
         p->phase = OTHER_DEVICE;
     } else if (c->device_end.at[d] < here->t) {

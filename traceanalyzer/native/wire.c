@@ -425,7 +425,7 @@ read_plane_field(const struct walk_planes *c, message *m, counts *n, int64_t pla
     return true;
 }
 
-/* Write a plane's own stats, which may stand anywhere between its metadata, in one piece. */
+/* Write a plane's own stats, which may be anywhere between its metadata, in one piece. */
 static void put_own_stats(const struct walk_planes *c, message m, int64_t row, int64_t end)
 {
     uint64_t field;
@@ -737,7 +737,7 @@ EXPORT int64_t mark_ids(const struct mark_ids *c)
     return 0;
 }
 
-/* Find the string whose length stands at a position; where none can be read it is empty. */
+/* Find the string whose length is at a position; it is empty if it cannot be read. */
 static message string_at(const uint8_t *bytes, int64_t size, int64_t at)
 {
     message m = {bytes, bytes + size}, found = {bytes, bytes};

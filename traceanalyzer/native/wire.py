@@ -21,7 +21,7 @@ UNREADABLE = 2  # not an encoding at all
 
 
 class SpaceFound(NamedTuple):
-    """What stands at the top level of a file: how much, and where and why reading stopped."""
+    """The counts of a file's top level, and where and why reading stopped."""
 
     planes: int
     strings: int
@@ -30,7 +30,7 @@ class SpaceFound(NamedTuple):
 
 
 class PlanesFound(NamedTuple):
-    """How much planes hold, and what of them could not be read."""
+    """The sizes of planes, and the bytes of them that could not be read."""
 
     lines: int
     event_metadata: int
@@ -122,7 +122,7 @@ def scan_space(
     string_field: NDArray[np.uint8],
     string_at: NDArray[np.int64],
 ) -> SpaceFound:
-    """Read the top level of a file: where planes begin and end, where strings stand.
+    """Read the top level of a file: where planes begin and end, where strings are.
 
     Args:
         buffer: The file.
@@ -199,7 +199,7 @@ def find_stat(
 
 
 def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-    """Tell which of the numbers below `size` are among some ids, all of which are below it."""
+    """Return which numbers below `size` are among the ids; all ids are below it."""
     is_used = np.zeros(size, np.bool_)
     _mark_ids(ids, is_used)
     return is_used
@@ -208,7 +208,7 @@ def mark_ids(ids: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
 def string_bounds(
     buffer: NDArray[np.uint8], at: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the strings at some positions begin and end; equal for -1, which is none."""
+    """Return where the strings at some positions begin and end; equal for -1 (no string)."""
     begin, end = np.empty_like(at), np.empty_like(at)
     _string_bounds(buffer, at, begin, end)
     return begin, end

@@ -192,8 +192,8 @@ def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None
     """Return the version from which on something holds of an op, up to a given one.
 
     Returns:
-        A minor version, the oldest of which there is a table where it always held; None where it
-        does not hold in the given one.
+        The oldest minor version with a table since which it always holds; None if it does not hold
+        in the given one.
     """
     first = None
     versions = supported()

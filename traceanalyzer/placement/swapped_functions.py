@@ -42,7 +42,7 @@ class _Call:
 
 
 class SwappedFunctions:
-    """Tells which functions grappler would replace on the machine that a program is placed on."""
+    """Finds the functions that Grappler would replace on the machine a program is placed on."""
 
     def __init__(self, capture_file: CaptureFile, program: ProgramPlacement) -> None:
         """Find the calls of such functions.

@@ -32,7 +32,7 @@ def phases_within(
 
     Returns:
         A row an interval, a column a phase (`PHASE_COLUMNS`), int64 picoseconds. They add up to
-        what of the interval lies between the first and the last of the parts.
+        the interval, as far as it lies between the first and the last part.
     """
     end_ps = start_ps + duration_ps.clip(0)
     columns = {}

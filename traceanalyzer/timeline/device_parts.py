@@ -90,7 +90,9 @@ def _device_parts(device: int, tables: HostTables, work: DeviceWork) -> Parts:
     gap = phase == Phase.UNATTRIBUTED
     spans = Spans(start[gap], end[gap], _ended_by(end[gap], own, work, tables.threads))
     walked = walk_back(spans, tables.threads, work)
-    event = np.append(copied, -1)[copy[~gap]]  # of the host's device work; the last is none
+    event = np.append(copied, -1)[
+        copy[~gap]
+    ]  # of the host's device work; the last stands for no copy
     return Parts(
         start_ps=np.concatenate([start[~gap], walked.start_ps]),
         end_ps=np.concatenate([end[~gap], walked.end_ps]),
@@ -109,8 +111,8 @@ def _ended_by(
 ) -> Launches:
     """Return the launch of what ended each gap of a device.
 
-    Of several that began then, that which was launched last; after all of them the program's own
-    thread is gone back on: what the device would have done next is not in the trace.
+    Of several that began then, the one launched last. After all of them the walk follows the
+    program's own thread: the device's next work is not in the trace.
     """
     launches = work.launches.take(own)
     order = np.lexsort((-launches.start_ps, work.start_ps[own]))
@@ -148,7 +150,7 @@ def _program_parts(tables: HostTables) -> Parts | None:
 def _extent(
     steps: pd.DataFrame, starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Return from when to when a device is told of: its own time, and all steps."""
+    """Return the time to account for: from the device's first event or step to the last."""
     first, last = int(starts.min()), int(ends.max())
     if len(steps):
         first = min(first, int(steps["start_ps"].min()))

@@ -138,10 +138,10 @@ def _blamed(tables: HostTables) -> NDArray[np.int32]:
     row_of = {op_id: k for k, op_id in enumerate(ops["op_id"].tolist()) if counts[k]}
     direction = copies["direction"].astype(object).to_numpy()
     blamed = np.full(len(copies), -1, np.int32)
-    for end, way in (("producer", "h2d"), ("consumer", "d2h")):
+    for end, towards in (("producer", "h2d"), ("consumer", "d2h")):
         ids = copies[end].astype("category")
         rows = np.array([*(row_of.get(i, -1) for i in ids.cat.categories), -1], np.int32)
-        blamed = np.where(direction == way, rows[ids.cat.codes.to_numpy()], blamed)
+        blamed = np.where(direction == towards, rows[ids.cat.codes.to_numpy()], blamed)
     return blamed.astype(np.int32)
 
 

@@ -99,8 +99,8 @@ def _before(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _holds(times: Intervals, at_ps: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which moments are in `times`."""
+    """Return which moments are in `times`."""
     begun = np.searchsorted(times.start_ps, at_ps, side="right")
     ends = np.concatenate([[-_LIMIT_PS], times.end_ps])[begun]
-    held: NDArray[np.bool_] = at_ps < ends
-    return held
+    is_inside: NDArray[np.bool_] = at_ps < ends
+    return is_inside

@@ -25,4 +25,4 @@ class Phase(IntEnum):
     OTHER_DEVICE = 11
     """Another device was waited for."""
     UNATTRIBUTED = 12
-    """The trace does not tell."""
+    """The trace does not show it."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from traceanalyzer.tables.thread_activity import ThreadActivity
 
 
-_FEWEST_STEPS: Final = 3  # of less, nothing tells what recurs
+_FEWEST_STEPS: Final = 3  # fewer do not show what recurs
 _RARE: Final = 4  # what runs beside fewer than a fourth of the steps belongs to none
 
 

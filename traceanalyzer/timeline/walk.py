@@ -1,8 +1,9 @@
-"""The walk back in time from what ended a span to what it had waited for.
+"""The walk back in time from the end of a span to what it waited for.
 
-Of a device event: to the thread that launched it, or to what the device did before. Of a thread:
-over what it did; where it did nothing, to who set it going; where it waited for a call or a device,
-to what ended last there. What cannot be followed is not attributed.
+From a device event the walk goes to the thread that launched it, or to the device's earlier work.
+On a thread it follows the thread's activity; where the thread did nothing, it goes to the thread
+that woke it; where the thread waited for a call or a device, to what ended last there. Time that
+cannot be followed is unattributed.
 """
 
 from __future__ import annotations
@@ -77,10 +78,10 @@ class Parts(NamedTuple):
 
 
 def program_lane(lanes: ThreadActivity | None) -> int:
-    """Return the program's thread that marked most steps or else did most, -1 where none is known.
+    """Return the program's thread that marked the most steps or was busiest, -1 if unknown.
 
-    A thread of which nothing is recorded does not tell when the program waited, so it is none: JAX
-    leaves no calls of TensorFlow.
+    A thread without recorded activity does not count, since it does not show when the program
+    waited: JAX makes no TensorFlow calls.
     """
     if lanes is None or not lanes.is_program.any():
         return DEVICE_LANE
@@ -98,12 +99,12 @@ def lanes_of_steps(lanes: ThreadActivity | None, start_ps: NDArray[np.int64]) ->
         return program
     slot = np.searchsorted(lanes.step_ps, start_ps).clip(max=len(lanes.step_ps) - 1)
     lane = lanes.step_lane[slot]
-    is_told = (lanes.step_ps[slot] == start_ps) & (np.diff(lanes.begin)[lane] > 0)
-    return np.where(is_told, lane, program).astype(np.int32)
+    is_known = (lanes.step_ps[slot] == start_ps) & (np.diff(lanes.begin)[lane] > 0)
+    return np.where(is_known, lane, program).astype(np.int32)
 
 
 def walk_back(spans: Spans, lanes: ThreadActivity | None, work: DeviceWork | None) -> Parts:
-    """Account for spans in which a device stood idle, or for those of the program.
+    """Account for a device's idle spans, or for the program's spans.
 
     Args:
         spans: The spans.
@@ -115,8 +116,8 @@ def walk_back(spans: Spans, lanes: ThreadActivity | None, work: DeviceWork | Non
         to one within a span, that is another one.
     """
     if lanes is None:
-        return _nothing_told(spans)
-    # What took no time is not waited for, nor does it end the time in which the device stood idle.
+        return _all_unattributed(spans)
+    # Work without duration is not waited for and does not end idle time.
     ends, streams = np.empty(0, np.int64), np.empty(0, np.int32)
     if work is not None:
         lasting = np.flatnonzero(work.end_ps > work.start_ps)
@@ -138,7 +139,7 @@ def walk_through_devices(spans: Spans, lanes: ThreadActivity | None, work: Devic
         Parts that cover the spans, by time.
     """
     if lanes is None:
-        return _nothing_told(spans)
+        return _all_unattributed(spans)
     within = (work.end_ps > spans.start_ps.min()) & (work.start_ps < spans.end_ps.max())
     rows = np.flatnonzero(within & (work.device >= 0))
     rows = rows[np.argsort(work.end_ps[rows], kind="stable")]
@@ -181,7 +182,7 @@ def _walked(spans: Spans, lanes: ThreadActivity, *devices: NDArray[Any]) -> nati
     return native.walk_back(columns)
 
 
-def _nothing_told(spans: Spans) -> Parts:
+def _all_unattributed(spans: Spans) -> Parts:
     n = len(spans.start_ps)
     return Parts(
         spans.start_ps,

@@ -148,7 +148,7 @@ class PlaneBuilder:
         first_stat: int,
         buffer: NDArray[np.uint8],
     ) -> Plane:
-        """Return the plane, whose stats stand in `stats` from `first_stat` on."""
+        """Return the plane, whose stats begin at `first_stat` in `stats`."""
         order = self._order()
         own = range(first_stat, first_stat + len(self._own_stats))
         lines, entries = len(self._line_names), len(self._names)
@@ -242,7 +242,7 @@ class TraceBuilder:
         buffer = np.frombuffer(bytes(self._texts.buffer), np.uint8)
         parts = [part for plane in self._planes.values() for part in plane.ordered_stats()]
         stats = _join(parts)
-        # A plane's own stats stand before those of its events.
+        # A plane's own stats come before those of its events.
         first = _begins(np.array([len(part.id) for part in parts], np.int64))[:-1:2]
         planes = tuple(
             plane.to_plane(stats, int(begin), buffer)
@@ -258,7 +258,7 @@ class TraceBuilder:
         )
 
     def position(self, text: str) -> int:
-        """Return where the string stands in the buffer."""
+        """Return the string's position in the buffer."""
         return self._texts.position(text)
 
     def encode(self, value: str | float) -> tuple[int, int]:

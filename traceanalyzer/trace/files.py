@@ -41,7 +41,7 @@ def read_host(host_file: HostFile, *, max_bytes: int | None = None, near_ns: int
         near_ns: The clock of another host of the run; see `clock.on_one_clock`.
 
     Returns:
-        The trace; its `damage` says what of the file could not be read.
+        The trace; its `damage` describes the part that could not be read.
 
     Raises:
         TraceNotFoundError: There is no such file.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Traces of the corpus shrink to between a half and a sixteenth; the repetitive ones of tests to a
 # fiftieth. Deflate's limit is 1:1032, which a bomb comes close to.
 MAX_RATIO: Final = 250
-# Below this a high ratio does no harm, and files of a few lines can have one.
+# Below this size a high ratio is harmless, and files of a few lines can have one.
 FREE_BYTES: Final = 64 << 20
 # The profiler writes no more than 2 GiB; as JSON the most that TensorFlow wrote is a tenth of it.
 MAX_BYTES: Final = 4 << 30

@@ -62,7 +62,7 @@ def profile_options_in(file: Path) -> ProfileOptions | None:
 
 
 def _name(message: memoryview) -> str:
-    """Return the name of a plane or of a stat's metadata; it stands before what is large."""
+    """Return the name of a plane or of a stat's metadata; it comes before the large fields."""
     for number, value, _ in fields(message):
         if number == _NAME and isinstance(value, memoryview):
             return str(value, "utf-8", "replace")
@@ -91,7 +91,7 @@ def _bytes_of_stat(plane: memoryview) -> memoryview | None:
 
 def _options(data: memoryview) -> ProfileOptions:
     numbers: dict[int, int] = {}
-    with suppress(BrokenMessageError):  # cut short: what was read stands
+    with suppress(BrokenMessageError):  # cut short: keep what was read
         for number, value, _ in fields(data):
             if isinstance(value, int):
                 numbers[number] = value  # noqa: PERF403 - keeps what precedes the damage

@@ -87,10 +87,10 @@ class _Sighting:
 
 
 def tf_version(run: RunFiles) -> TfVersion | None:
-    """Return the TensorFlow version that events files beside the run tell, or None.
+    """Return the TensorFlow version in the events files beside the run, or None.
 
     Where files disagree, as after an upgrade, the one begun nearest to the run's time counts, if
-    the run's name tells that time; otherwise all that were seen are named.
+    the run's name contains that time; otherwise all versions found are named.
     """
     recorded = time_in_name(run.path.name)
     files = sorted(
@@ -120,7 +120,7 @@ def tf_version(run: RunFiles) -> TfVersion | None:
 
 
 def version_of_producer(producer: int) -> str:
-    """Return the release whose graphs bear this number, or the releases it lies between."""
+    """Return the release whose graphs have this number, or the releases it lies between."""
     if producer in _PRODUCERS:
         return _PRODUCERS[producer]
     if producer == _PRODUCER_OF_1_15:

@@ -52,7 +52,7 @@ class _Space(NamedTuple):
 
 @dataclass
 class _Tally:
-    """What reading a file takes, and what of it could not be read."""
+    """The memory that reading a file takes, and the bytes that could not be read."""
 
     max_bytes: int | None
     needed_bytes: int = 0

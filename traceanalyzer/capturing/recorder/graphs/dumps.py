@@ -133,8 +133,8 @@ class Dumps:
         if os.environ.get(_LOG_LEVEL, "0") in ("", "0"):
             os.putenv(_LOG_LEVEL, "1")
         if version and version <= _LAST_WITHOUT_FILTER:
-            asked = [os.environ.get(_LOG_LEVELS, ""), "placer=3"]
-            os.putenv(_LOG_LEVELS, ",".join(a for a in asked if a))
+            levels = [os.environ.get(_LOG_LEVELS, ""), "placer=3"]
+            os.putenv(_LOG_LEVELS, ",".join(level for level in levels if level))
             self._has_raised_level = True
         else:
             os.putenv("TF_DUMP_GRAPH_FMT", "BIN")

@@ -70,7 +70,7 @@ DTYPE_OF_PYTHON = {
 
 
 def python_kind(value: Any) -> Any:
-    """Return what of a Python value decides on its type as a tensor; not what it is."""
+    """Return a key for a Python value that is equal for values that become the same dtype."""
     if type(value) is int:
         return _INT32 if -(1 << 31) <= value < 1 << 31 else _INT64
     return type(value)

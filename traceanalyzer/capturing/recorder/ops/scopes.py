@@ -42,7 +42,7 @@ _MACHINERY = tuple(
 
 _NO_SCOPE = 0
 _MOST_CHAINS = 10_000
-_MOST_TOLD = 10  # scopes around one op
+_MOST_SCOPES = 10  # scopes around one op
 
 
 # The scope around, by number; the device requested; the line; whose device it is.
@@ -171,7 +171,7 @@ class Scopes(Part):
         """
         found: List[Tuple[str, int, Optional[int]]] = []
         at = self.local.chain
-        while at > _NO_SCOPE and len(found) < _MOST_TOLD:
+        while at > _NO_SCOPE and len(found) < _MOST_SCOPES:
             at, requested, frame, origin = self._chains[at]
             found.append((requested, frame, origin))
         return found

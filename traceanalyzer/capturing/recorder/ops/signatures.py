@@ -173,9 +173,9 @@ class Signatures:
             devices = tuple(each["device"] for each in found["inputs"])
             values = flat(found["attributes"].values())
             functions = tuple(v["func"] for v in values if isinstance(v, dict) and "func" in v)
-            way = (found["op"], found["scope"], devices, functions)
-            is_new = way not in self._instances
-            self._instances.add(way)
+            instance = (found["op"], found["scope"], devices, functions)
+            is_new = instance not in self._instances
+            self._instances.add(instance)
             return is_new
 
     def add_outputs(self, number: int, result: Any, name: str = "") -> None:

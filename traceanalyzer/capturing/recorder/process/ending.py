@@ -52,12 +52,12 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
 
     With `drop`, Ctrl-C is forgotten: the program has ended already.
     """
-    held: List[int] = []
+    arrived: List[int] = []
     handlers: Dict[signal.Signals, Any] = {}
 
     def hold(number: int, frame: Optional[FrameType]) -> None:
         del frame
-        held.append(number)
+        arrived.append(number)
 
     if threading.current_thread() is threading.main_thread():
         for number in _SHIELDED:
@@ -71,9 +71,9 @@ def shielded(*, drop: bool = False) -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
-        for arrived in dict.fromkeys(held):
-            if not (drop and arrived == signal.SIGINT):
-                signal.raise_signal(arrived)
+        for each in dict.fromkeys(arrived):
+            if not (drop and each == signal.SIGINT):
+                signal.raise_signal(each)
 
 
 class _Ending:
