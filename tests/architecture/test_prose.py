@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: Parts of the product that are not rewritten yet; this tuple is to become empty.
-NOT_YET: Final[tuple[str, ...]] = ("traceanalyzer/report",)
+NOT_YET: Final[tuple[str, ...]] = ()
 PARTS: Final = sorted(
     {*(path for path in (ROOT / "traceanalyzer").iterdir() if path.name[:2] != "__")}
     | {ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}

@@ -33,7 +33,7 @@ def joint_cost(rows: pd.DataFrame, copies: pd.DataFrame, costs: Costs | None) ->
 
 
 def op_cost(row: pd.DataFrame, unmeasured: Collection[str], costs: Costs | None) -> Cost:
-    """Return what one op costs."""
+    """Return the cost of one op."""
     size = int(row["h2d_bytes"].sum() + row["d2h_bytes"].sum())
     copy_ps = int(row["copy_ps"].sum())
     is_unknown = row["op_id"].iloc[0] in unmeasured

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.terminal import QUIET, Words, heading
+from traceanalyzer.report.terminal import QUIET, ConsoleText, heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def page_json(cause: Cause) -> dict[str, Any]:
 
 def print_causes(causes: Sequence[Cause], console: Console) -> None:
     """Print the list of causes with their titles."""
-    words = Words(console)
+    words = ConsoleText(console)
     grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
     grid.add_column("Cause", overflow="fold", no_wrap=console.width >= _TEXT_WIDTH // 2)
     grid.add_column("What it is", overflow="fold")
@@ -89,7 +89,7 @@ def print_cause(cause: Cause, console: Console) -> None:
     Raises:
         NoDocumentationError: Python runs without docstrings.
     """
-    for part in _page(cause, Words(console)):
+    for part in _page(cause, ConsoleText(console)):
         console.print(Constrain(part, _TEXT_WIDTH))
 
 
@@ -101,7 +101,7 @@ def terms() -> dict[str, str]:
 
 def print_terms(glossary: dict[str, str], console: Console) -> None:
     """Print the glossary."""
-    words = Words(console)
+    words = ConsoleText(console)
     grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
     grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
@@ -117,7 +117,7 @@ def _documentation(cause: Cause) -> str:
     raise NoDocumentationError(msg)
 
 
-def _page(cause: Cause, words: Words) -> Iterator[RenderableType]:
+def _page(cause: Cause, words: ConsoleText) -> Iterator[RenderableType]:
     first, *rest = _blocks(_documentation(cause))
     yield words.prose(cause.title, "bold") + words(f" · {cause.id}", QUIET)
     summary = words.prose(" ".join(first))
@@ -145,7 +145,7 @@ def _blocks(documentation: str) -> Iterator[list[str]]:
             yield lines
 
 
-def _paragraph(lines: Sequence[str], words: Words) -> Iterator[RenderableType]:
+def _paragraph(lines: Sequence[str], words: ConsoleText) -> Iterator[RenderableType]:
     """Yield the code lines, the list items, or the prose of a paragraph."""
     if all(line.startswith(_CODE_INDENT) for line in lines):
         for line in lines:

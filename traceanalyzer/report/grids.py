@@ -124,7 +124,6 @@ def _heading(name: str) -> str:
 
 
 def _in_words(record: Mapping[str, Cell]) -> Mapping[str, Cell]:
-    """Return a row with codes replaced by words."""
     direction = record.get("direction")
     if not isinstance(direction, str):
         return record

@@ -68,7 +68,6 @@ def idle_gaps(
 
 
 def _idle(parts: Parts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the idle intervals of a device."""
     idle = ~np.isin(parts.phase, _RUNS)
     return _runs_of(parts.start_ps[idle], parts.end_ps[idle])
 
@@ -198,7 +197,6 @@ class _Work(NamedTuple):
 
 
 def _ordered(gaps: list[_Found]) -> dict[tuple[str, int], _Work]:
-    """Return what ran on the devices of some gaps."""
     found = {}
     for host, device in {(gap.host, gap.device) for gap in gaps}:
         work = host.timeline.work

@@ -87,7 +87,6 @@ def _host(host: HostInput) -> InputHost:
 
 
 def _text(host: HostInput, run: Run) -> str:
-    """Say whether the pipeline keeps up."""
     parts = [_verdict(host, run)]
     if host.fill_ps is not None and host.startup_ps:
         buffer = (

@@ -40,7 +40,6 @@ def _parts(answer: KernelAnswer) -> Iterator[RenderableType]:
 
 
 def _verdict(answer: KernelAnswer) -> str:
-    """Return the answer in a sentence."""
     of = f"for {answer.dtype}" if answer.dtype else ""
     if answer.overall.cpu == answer.overall.gpu == "none":
         return "no usable kernel, for any device"

@@ -74,7 +74,6 @@ def _answers(run: Run) -> Iterator[Belief]:
 
 
 def _raised(run: Run) -> str:
-    """Say how often it did, if a capture recorded it."""
     if all(host.capture_file is None for host in run.hosts):
         return ""
     errors = [

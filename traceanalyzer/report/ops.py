@@ -65,7 +65,7 @@ def _time(ops: pd.DataFrame) -> pd.Series:
 
 
 def all_ops(diagnosis: Diagnosis) -> PackedTable | None:
-    """Pack the ops of a run, each with its causes; None where there is no op.
+    """Pack the ops of a run, each with its causes; None without ops.
 
     Columns:
         - texts ``op_id``, ``name``, ``type``, ``placement``, ``device``, ``host``, ``function``,

@@ -210,7 +210,7 @@ class _Reasoner:
         self._candidates = Candidates(self._run)
 
     def of(self, row: Any, file: str | None) -> OpReasoning:  # noqa: ANN401 - a row of the op table
-        """Return what is known of one row."""
+        """Return what is known about one row."""
         cpu_op = self._diagnosis.cpu_ops.get(row.op_id)
         on_a_gpu = self._diagnosis.on_a_gpu
         assumed = None if on_a_gpu is None else on_a_gpu.cpu_ops.get(row.op_id)

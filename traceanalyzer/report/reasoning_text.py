@@ -13,7 +13,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model import SourceWhere
 from traceanalyzer.report import text
 from traceanalyzer.report.sources import place_of
-from traceanalyzer.report.terminal import QUIET, Words
+from traceanalyzer.report.terminal import QUIET, ConsoleText
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ _ALL: Final = (
 
 def print_reasonings(reasoned: Reasoned, console: Console) -> None:
     """Print where ops ran, what was possible, and what keeps them there."""
-    words = Words(console)
+    words = ConsoleText(console)
     for number, op in enumerate(reasoned.ops):
         if number:
             console.print()
@@ -48,7 +48,7 @@ def print_reasonings(reasoned: Reasoned, console: Console) -> None:
         console.print(words(more, QUIET))
 
 
-def _op(op: OpReasoning, words: Words) -> Iterator[RenderableType]:
+def _op(op: OpReasoning, words: ConsoleText) -> Iterator[RenderableType]:
     title = words.name(op.name) + Text()
     title.stylize("bold")
     if op.place:
@@ -84,11 +84,11 @@ def _grid() -> Grid:
     return grid
 
 
-def _row(grid: Grid, words: Words, label: str, *content: RenderableType) -> None:
+def _row(grid: Grid, words: ConsoleText, label: str, *content: RenderableType) -> None:
     grid.add_row(words(label), Group(*content))
 
 
-def _view(grid: Grid, view: View, words: Words) -> None:
+def _view(grid: Grid, view: View, words: ConsoleText) -> None:
     if view.said:
         _row(grid, words, "", words.prose(view.said))
     if view.possible:
@@ -115,14 +115,13 @@ def _view(grid: Grid, view: View, words: Words) -> None:
 
 
 def _by_fact(ruled_out: Iterable[RuledOut]) -> dict[str, list[str]]:
-    """Return the causes that each fact excludes."""
     found: dict[str, list[str]] = {}
     for out in ruled_out:
         found.setdefault(out.because, []).append(out.cause)
     return found
 
 
-def _reason(number: int, reason: Reason, words: Words) -> Iterator[RenderableType]:
+def _reason(number: int, reason: Reason, words: ConsoleText) -> Iterator[RenderableType]:
     yield words(f"{number}. ") + words.prose(reason.tie + reason.title, "bold")
     indented: list[RenderableType] = []
     marks = str(reason.certainty)
@@ -139,7 +138,7 @@ def _reason(number: int, reason: Reason, words: Words) -> Iterator[RenderableTyp
     yield Padding(Group(*indented), (0, 0, 0, len(f"{number}. ")))
 
 
-def _evidence(reason: Reason, words: Words) -> list[RenderableType]:
+def _evidence(reason: Reason, words: ConsoleText) -> list[RenderableType]:
     shown: list[RenderableType] = []
     for evidence in reason.evidence[:_EVIDENCE_SHOWN]:
         place = place_of(evidence)
@@ -153,6 +152,6 @@ def _evidence(reason: Reason, words: Words) -> list[RenderableType]:
     return shown
 
 
-def _code(code: str, words: Words) -> Sequence[Text]:
+def _code(code: str, words: ConsoleText) -> Sequence[Text]:
     lines = code.strip("\r\n").split("\n")[:_CODE_LINES]
     return [words(line.rstrip("\r").expandtabs(4)) for line in lines if line.strip()]

@@ -56,12 +56,12 @@ def scopes(run: Run) -> Scopes | None:
     has_time = took.sum(axis=0) > 0
     if not has_time.any():
         return None
-    words = _Words()
+    words = _NameParts()
     tree = _tree(_paths(ops[has_time], words), took[:, has_time])
     return Scopes(nodes=_table(tree, words))
 
 
-class _Words:
+class _NameParts:
     """The parts of names, each with its number; roots have other kinds than scopes."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class _Words:
         return list(self.known)
 
 
-def _paths(ops: pd.DataFrame, words: _Words) -> NDArray[np.int64]:
+def _paths(ops: pd.DataFrame, words: _NameParts) -> NDArray[np.int64]:
     """Return a row of words for each op, from the root on; -1 after its end."""
     names = ops["name"].astype("category")
     by_name = _split(names.cat.categories.astype(str).tolist(), words)
@@ -87,7 +87,7 @@ def _paths(ops: pd.DataFrame, words: _Words) -> NDArray[np.int64]:
     return full
 
 
-def _split(names: Sequence[str], words: _Words) -> NDArray[np.int64]:
+def _split(names: Sequence[str], words: _NameParts) -> NDArray[np.int64]:
     out = np.full((len(names), _MAX_DEPTH), -1, np.int64)
     for row, name in enumerate(names):
         parts = _CALLS.sub("", name, count=1) if "PartitionedCall" in name[:24] else name
@@ -102,7 +102,9 @@ def _short(part: str) -> str:
     return part if len(part) <= _LONGEST else f"{part[:half]}…{part[-half:]}"
 
 
-def _roots(ops: pd.DataFrame, words: _Words, *, is_bare: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _roots(
+    ops: pd.DataFrame, words: _NameParts, *, is_bare: NDArray[np.bool_]
+) -> NDArray[np.int64]:
     """Return the root above an op's name: its function if the name has no scope."""
     functions = ops["function"].astype("category")
     coded = [words.code("function", _short(str(f))) for f in functions.cat.categories]
@@ -150,7 +152,7 @@ def _tree(paths: NDArray[np.int64], took: NDArray[np.float64]) -> _Tree:
     )  # fmt: skip
 
 
-def _table(tree: _Tree, words: _Words) -> Table:
+def _table(tree: _Tree, words: _NameParts) -> Table:
     """Cut the tree to its longest nodes: what is left out of each is one node, with its count."""
     weight = tree.took_ps[0] + tree.took_ps[1]
     # No node took longer than the one above it, which comes first: what is kept is a tree.
@@ -171,7 +173,6 @@ def _table(tree: _Tree, words: _Words) -> Table:
 
 
 def _others(tree: _Tree, cut: NDArray[np.int64], place: NDArray[np.int64]) -> list[tuple[Any, ...]]:
-    """Return a row for what was left out of each node that is kept."""
     above = tree.parent[cut]
     direct = (above < 0) | (place[above] >= 0)
     cut, above = cut[direct], above[direct]

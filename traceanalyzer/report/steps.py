@@ -140,6 +140,5 @@ def _phases_of(host: Host) -> Iterator[tuple[str, str | None, pd.DataFrame]]:
 
 
 def _computed(steps: pd.DataFrame) -> float:
-    """Return the share of the phases in which a device computed."""
     whole = int(steps[_PHASES].to_numpy().sum())
     return int(steps[PHASE_COLUMNS[Phase.COMPUTE]].sum()) / whole if whole else 0.0

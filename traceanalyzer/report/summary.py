@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.format import counted, share
 from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.sources import place_of
-from traceanalyzer.report.terminal import QUIET, Words, heading
+from traceanalyzer.report.terminal import QUIET, ConsoleText, heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -45,12 +45,12 @@ def print_summary(report: Report, console: Console) -> None:
 
     Names from the trace are never read as markup, and what does not show is made visible.
     """
-    words = Words(console)
+    words = ConsoleText(console)
     for part in _parts(report, words, console.width):
         console.print(part)
 
 
-def _parts(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
+def _parts(report: Report, words: ConsoleText, width: int) -> Iterator[RenderableType]:
     yield words.prose(report.summary.verdict, "bold")
     yield Text()
     yield _key_figures(report, words)
@@ -64,7 +64,7 @@ def _parts(report: Report, words: Words, width: int) -> Iterator[RenderableType]
     yield from _unexplained(report, words, width)
 
 
-def _key_figures(report: Report, words: Words) -> Grid:
+def _key_figures(report: Report, words: ConsoleText) -> Grid:
     summary = report.summary
     grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
     grid.add_column(style=QUIET, no_wrap=True)
@@ -93,7 +93,7 @@ def _key_figures(report: Report, words: Words) -> Grid:
     return grid
 
 
-def _health(report: Report, words: Words) -> Iterator[RenderableType]:
+def _health(report: Report, words: ConsoleText) -> Iterator[RenderableType]:
     if not report.health:
         return
     yield heading(words, "Trace health")
@@ -102,7 +102,7 @@ def _health(report: Report, words: Words) -> Iterator[RenderableType]:
         yield line + words.prose(entry.message)
 
 
-def _findings(report: Report, words: Words) -> Iterator[RenderableType]:
+def _findings(report: Report, words: ConsoleText) -> Iterator[RenderableType]:
     yield heading(words, "Findings")
     if not report.findings:
         yield words("No known cause was found in this trace.", QUIET)
@@ -120,7 +120,7 @@ def _apart(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     return [f for f in findings if f not in once], once
 
 
-def _left(shown: Sequence[Finding], once: Sequence[Finding], words: Words) -> Iterator[Text]:
+def _left(shown: Sequence[Finding], once: Sequence[Finding], words: ConsoleText) -> Iterator[Text]:
     page = "see the page (`traceanalyzer report PATH`)"
     if once:
         took = sum(f.cost.host_us or 0.0 for f in once)
@@ -131,7 +131,7 @@ def _left(shown: Sequence[Finding], once: Sequence[Finding], words: Words) -> It
         yield words(f"and {left} more: {page}", QUIET)
 
 
-def _myths(report: Report, words: Words) -> Iterator[RenderableType]:
+def _myths(report: Report, words: ConsoleText) -> Iterator[RenderableType]:
     if not report.beliefs:
         return
     yield heading(words, "Not the cause")
@@ -139,8 +139,7 @@ def _myths(report: Report, words: Words) -> Iterator[RenderableType]:
         yield words("- ") + words.prose(belief.answer)
 
 
-def _memory(report: Report, words: Words) -> Iterator[RenderableType]:
-    """Print what needs attention, if anything."""
+def _memory(report: Report, words: ConsoleText) -> Iterator[RenderableType]:
     if report.memory is None or not report.memory.remarks:
         return
     yield heading(words, "Memory")
@@ -151,7 +150,7 @@ def _memory(report: Report, words: Words) -> Iterator[RenderableType]:
         yield words(f"and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
 
 
-def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
+def _on_a_gpu(report: Report, words: ConsoleText) -> Iterator[RenderableType]:
     replay = report.on_a_gpu
     if replay is None:
         return
@@ -172,7 +171,7 @@ def _on_a_gpu(report: Report, words: Words) -> Iterator[RenderableType]:
         yield words("May differ: ") + words.prose(difference)
 
 
-def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
+def _finding_lines(finding: Finding, words: ConsoleText) -> Iterator[Text]:
     total = max(finding.ops_total or 0, len(finding.ops))
     cause = finding.cause if finding.sub_reason is None else f"{finding.cause}/{finding.sub_reason}"
     marks = words(finding.certainty) + words(", ")
@@ -193,7 +192,7 @@ def _finding_lines(finding: Finding, words: Words) -> Iterator[Text]:
         yield from _code(fix, words)
 
 
-def _blockers(finding: Finding, words: Words) -> Iterator[Text]:
+def _blockers(finding: Finding, words: ConsoleText) -> Iterator[Text]:
     """Say what all must change, where more than one cause keeps the ops."""
     said = views.kept_by_several(finding)
     if not said:
@@ -212,13 +211,13 @@ def _blockers(finding: Finding, words: Words) -> Iterator[Text]:
         yield words(f"- and {left} more: see the page (`traceanalyzer report PATH`)", QUIET)
 
 
-def _code(fix: Fix, words: Words) -> Iterator[Text]:
+def _code(fix: Fix, words: ConsoleText) -> Iterator[Text]:
     for line in (fix.code or "").strip("\r\n").split("\n")[:6]:
         if line.strip():
             yield words("    " + line.rstrip("\r").expandtabs(4))
 
 
-def _source(finding: Finding, words: Words) -> Iterator[Text]:
+def _source(finding: Finding, words: ConsoleText) -> Iterator[Text]:
     """Name the first line of the program that is known, and its text."""
     for op in finding.ops:
         place = _place(op.file, op.line)
@@ -247,7 +246,7 @@ def _table(*columns: str) -> Grid:
     return table
 
 
-def _cpu_ops(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
+def _cpu_ops(report: Report, words: ConsoleText, width: int) -> Iterator[RenderableType]:
     shown = grids.cpu_ops_grid(report)
     if not shown.rows:
         return
@@ -286,7 +285,7 @@ def _causes(report: Report) -> dict[str, str]:
     return causes
 
 
-def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
+def _copies(report: Report, words: ConsoleText, width: int) -> Iterator[RenderableType]:
     graph = report.copy_graph
     if graph is None or not graph.devices:
         return
@@ -309,7 +308,7 @@ def _copies(report: Report, words: Words, width: int) -> Iterator[RenderableType
     yield from _round_trips(report, words)
 
 
-def _syncs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
+def _syncs(report: Report, graph: CopyGraph, words: ConsoleText) -> Iterator[Text]:
     """Yield the syncs that took at least 1 % of the run."""
     for back in graph.read_backs[:READ_BACKS_SHOWN]:
         least = (report.run.duration_us or 0) / 100
@@ -325,8 +324,7 @@ def _syncs(report: Report, graph: CopyGraph, words: Words) -> Iterator[Text]:
         yield line + words(" idle for ") + words.time(views.in_a_step(back, back.idle_us))
 
 
-def _round_trips(report: Report, words: Words) -> Iterator[Text]:
-    """Name the largest round trip."""
+def _round_trips(report: Report, words: ConsoleText) -> Iterator[Text]:
     if not report.islands:
         return
     first = report.islands[0]
@@ -337,7 +335,7 @@ def _round_trips(report: Report, words: Words) -> Iterator[Text]:
     yield line + words.size(first.leaving.bytes) + words(" back")
 
 
-def _unexplained(report: Report, words: Words, width: int) -> Iterator[RenderableType]:
+def _unexplained(report: Report, words: ConsoleText, width: int) -> Iterator[RenderableType]:
     unexplained = report.unexplained
     if not unexplained.ops and unexplained.cpu_op_us == 0:
         return
@@ -361,12 +359,12 @@ def _unexplained(report: Report, words: Words, width: int) -> Iterator[Renderabl
         table.add_row(*(cell(op) for cell in columns.values()))
     yield table
     for settled_by in dict.fromkeys(op.settled_by for op in ops if op.settled_by):
-        yield words("To get a definite answer: ") + words.prose(settled_by)
+        yield words.prose(settled_by)
     total = max(unexplained.ops_total or 0, len(unexplained.ops))
     yield from _cutting(words, len(ops), total, "ops")
 
 
-def _cutting(words: Words, shown: int, total: int, what: str) -> Iterator[Text]:
+def _cutting(words: ConsoleText, shown: int, total: int, what: str) -> Iterator[Text]:
     if shown < total:
         counts = f"Showing {shown:,} of {total:,} {what}. "
         yield words(counts + "All of them: traceanalyzer tables PATH -o DIR", QUIET)

@@ -20,12 +20,12 @@ _LONG_NAME: Final = 56
 _PLAIN: Final = str.maketrans({"µ": "u", "…": "~", "·": "-", "⟨": "<", "⟩": ">", "\xa0": " "})
 
 
-def heading(words: Words, title: str) -> Text:
-    """Return a heading, with a line of its own above it."""
+def heading(words: ConsoleText, title: str) -> Text:
+    """Return a heading with an empty line above it."""
     return Text("\n") + words(title, "bold underline")
 
 
-class Words:
+class ConsoleText:
     """Make text for one console: inert, visible, and in characters that the console has."""
 
     def __init__(self, console: Console) -> None:

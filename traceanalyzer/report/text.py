@@ -34,12 +34,12 @@ _LONGEST = 2_000  # characters of a name that are kept in reach; longer ones are
 
 
 def copy_words(direction: str) -> str:
-    """Return what a copy of a direction is called."""
+    """Return the name of a copy in a direction."""
     return f"copy, {DIRECTIONS.get(direction, DIRECTIONS['unknown'])}"
 
 
 def op_label(name: str, op_type: str) -> str:
-    """Return what an op is called: its name and its type, where these are two."""
+    """Return the name of an op, with its type if that differs."""
     return name if name == op_type else f"{name}:{op_type}"
 
 

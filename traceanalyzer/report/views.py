@@ -96,7 +96,7 @@ def _rank(finding: Finding) -> tuple[int, float, float]:
 
 
 def host_time(entries: Iterable[NumberedFinding]) -> float | None:
-    """Return the host time of findings together; None where it is known of none."""
+    """Return the total host time of findings; None if no host time is known."""
     known = [e.finding.cost.host_us for e in entries if e.finding.cost.host_us is not None]
     return sum(known) if known else None
 
@@ -206,7 +206,7 @@ def _has_steps(report: Report) -> bool:
 
 
 def idle_of(report: Report) -> str:
-    """Return what the share in which a GPU was idle is of, in words."""
+    """Say whether idle shares of a GPU are of a step or of the recording."""
     times = report.timeline
     has_steps = times is not None and any(d.steps for d in times.devices if d.device)
     return "of a step" if has_steps else "of the recording"
@@ -243,7 +243,7 @@ def why_unknown(report: Report, what: str) -> str | None:
 
 
 def node_labels(report: Report) -> dict[str, str]:
-    """Return what each node of the copy graph is called."""
+    """Return the name of each node of the copy graph."""
     graph = report.copy_graph
     return {} if graph is None else {node.op_id: node.label for node in graph.nodes}
 

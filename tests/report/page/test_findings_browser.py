@@ -75,7 +75,7 @@ def accept(seen: Visit, key: str, reason: str, until: str = "") -> None:
 
 
 def told(seen: Visit, key: str) -> str:
-    return seen.page.locator(f"#finding-{key} .note-told").inner_text()
+    return seen.page.locator(f"#finding-{key} .note-text").inner_text()
 
 
 def saved(seen: Visit, button: str, folder: Path) -> Path:
@@ -101,7 +101,7 @@ def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Loo
     card = seen.page.locator(f"#finding-{FIRST}")
     accept(seen, FIRST, "   ")
     assert card.get_by_role("alert").inner_text().startswith("Give a reason")
-    assert card.locator(".note-told").count() == 0
+    assert card.locator(".note-text").count() == 0
     card.get_by_label("It is accepted because").fill("The blur goes\nwith the next release.")
     card.get_by_label("Until (may be left out)").fill(FUTURE)
     card.get_by_role("button", name="Accept", exact=True).click()
@@ -112,7 +112,7 @@ def test_an_acceptance_needs_a_reason_is_counted_and_can_be_taken_back(look: Loo
     assert (count.text_content() or "").strip() == "1 accepted"
     card.get_by_role("button", name="Change acceptance…").click()
     card.get_by_role("button", name="Withdraw acceptance").click()
-    assert seen.page.locator(".note-told, .note-count, .note-word").count() == 0
+    assert seen.page.locator(".note-text, .note-count, .note-word").count() == 0
 
 
 def trimmed(element: Element) -> list[Any]:
@@ -149,7 +149,7 @@ def test_the_saved_page_is_the_same_and_shows_its_notes_anywhere(
     # What is taken back later does not come back from the file.
     note(fresh, SECOND, "")
     reload_remembering(fresh)
-    assert fresh.page.locator(f"#finding-{SECOND} .note-told").count() == 0
+    assert fresh.page.locator(f"#finding-{SECOND} .note-text").count() == 0
 
     plain = look(path, java_script_enabled=False)
     assert plain.page.locator("#kept-notes li").all_inner_texts() == [

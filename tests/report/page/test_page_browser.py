@@ -203,7 +203,7 @@ def test_data_that_cannot_be_opened_leave_the_page_as_without_scripts(
     seen.page.wait_for_timeout(300)
     for part in (".ops-static table", ".tl-lane", "#scopes .icicle", "#steps .plot"):
         assert seen.page.locator(part).first.is_visible()
-    live = "#timeline canvas, #steps-chart canvas, #ops [role=grid], .note-told"
+    live = "#timeline canvas, #steps-chart canvas, #ops [role=grid], .note-text"
     assert seen.page.locator(live).count() == 0
     assert seen.page.locator(".card-tools").count() > 0
     assert {text for text in seen.said if "fetch" not in text} == set()  # how tables are opened

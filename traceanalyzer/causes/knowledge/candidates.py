@@ -50,9 +50,10 @@ if TYPE_CHECKING:
     from traceanalyzer.placement.registry import Registry
     from traceanalyzer.run import Run
 
-# What decides among them, if only a trace was recorded.
+# How to decide among the candidates if only a trace was recorded.
 SETTLED_BY: Final = (
-    "a capture (`traceanalyzer capture script.py`), which records dtypes and requested devices"
+    "Run `traceanalyzer capture script.py` to get a definite answer: it records dtypes and "
+    "requested devices."
 )
 _MOST_NAMED: Final = 4
 # Common dtypes; few programs use others.

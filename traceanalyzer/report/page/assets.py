@@ -67,7 +67,7 @@ def style() -> str:
 
 @cache
 def early_script() -> str:
-    """Return what runs before anything is drawn: a remembered choice must not flash by."""
+    """Return the script that runs before the first paint: remembered choices must not flash."""
     return _text("scripts", "early.js")
 
 

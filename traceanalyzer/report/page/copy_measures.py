@@ -15,11 +15,11 @@ MeasureId: TypeAlias = Literal["bytes", "time", "count"]
 
 
 class Copied(Protocol):
-    """Copies that are told of as one: an edge of the copy graph, or a flow between groups."""
+    """Copies shown as one: an edge of the copy graph, or a flow between groups."""
 
     @property
     def bytes(self) -> int | None:
-        """The bytes of those whose size is known; None where none is."""
+        """The bytes of copies of known size; None if no size is known."""
 
     @property
     def count(self) -> int:
@@ -39,7 +39,7 @@ class Measure:
     caption: str
 
     def of(self, copied: Copied) -> float | None:
-        """Return how much copies have of it; None where that is not known."""
+        """Return the amount of copies in this measure; None if unknown."""
         value = {"bytes": copied.bytes, "time": copied.total_us, "count": copied.count}[self.id]
         # Time may be anything in a broken trace; nothing is less wide than nothing.
         return None if value is None or not math.isfinite(value) else max(0.0, float(value))
@@ -59,7 +59,7 @@ def known_measures(copied: Sequence[Copied]) -> tuple[Measure, ...]:
 
 @dataclass(frozen=True)
 class Amount:
-    """Sums over copies. Bytes and time are None where none of them is known."""
+    """Sums over copies. Bytes and time are None if unknown for all copies."""
 
     bytes: int | None
     unsized: int  # copies whose size is not known
@@ -85,7 +85,7 @@ class Amount:
 
     @property
     def words(self) -> str:
-        """All of it, exact."""
+        """All sums, with exact sizes."""
         if self.bytes is None:
             how_much = self.size
         else:
@@ -96,8 +96,8 @@ class Amount:
     def _long_time(self) -> str:
         return self.time if self.total_us is None else f"time {self.time}"
 
-    def told(self, measure: Measure) -> str:
-        """Return what a measure says of it."""
+    def by(self, measure: Measure) -> str:
+        """Return the sum that a measure shows, in words."""
         return {"bytes": self.size, "time": self.time, "count": self.copies}[measure.id]
 
 

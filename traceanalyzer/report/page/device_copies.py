@@ -53,16 +53,16 @@ class Lane:
     copies: DeviceCopies
     row: int  # of the table of copies between devices
     words: str
-    told: Label
+    caption: Label
     detail: Label
     x_from: float
     x_to: float
     y: float
     width: float
     head: str  # the points of the arrow's head
-    middle: float  # where its words stand
-    room: float  # how wide they may be
-    is_measured: bool  # whether the width stands for anything
+    middle: float  # where its label is centred
+    room: float  # how wide the label may be
+    is_measured: bool  # whether the width shows an amount
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _rows(copies: Sequence[DeviceCopies]) -> list[_Row]:
 
 
 def _side(copy: DeviceCopies) -> _Side:
-    """Return which way copies go; where the direction is not known, the names tell."""
+    """Return the direction of copies, from the names if it was not recorded."""
     if copy.direction in {"h2d", "d2h"}:
         return "there" if copy.direction == "h2d" else "back"
     from_host, to_host = _is_host(copy.source), _is_host(copy.target)
@@ -130,7 +130,7 @@ def _is_host(name: str) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Return what sorts `gpu:2` before `gpu:10`."""
+    """Return a key that sorts `gpu:2` before `gpu:10`."""
     pieces = re.findall(r"[0-9]{1,18}|[^0-9]+|[0-9]", name[:200])
     return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in pieces]
 
@@ -153,7 +153,7 @@ def _picture(
             if is_drawn or row.is_pair:
                 _stack(boxes, name, x, y, width, height)
         for indices, (start, stop) in zip((row.there, row.back), _gaps(frames), strict=False):
-            # Where one side has fewer lanes than the other, they stand in the middle of it.
+            # The side with fewer lanes is centred.
             top = y + (height - _LANE * len(indices)) / 2
             for k, index in enumerate(indices):
                 lane = _Lane(copies[index], index, values[index], largest)
@@ -171,7 +171,6 @@ def _picture(
 
 
 def _frames(row: _Row) -> list[tuple[str, float, float]]:
-    """Return the boxes of a row: name, left edge and width."""
     if row.is_pair:
         return [(row.left, 1.0, _PEER), (row.right, _WIDTH - _PEER - 1, _PEER)]
     host = [(row.left, 1.0, _HOST)]
@@ -180,7 +179,6 @@ def _frames(row: _Row) -> list[tuple[str, float, float]]:
 
 
 def _gaps(frames: Sequence[tuple[str, float, float]]) -> list[tuple[float, float]]:
-    """Return the room between the boxes of a row."""
     return [(left + width, right) for (_, left, width), (_, right, _) in pairwise(frames)]
 
 
@@ -208,14 +206,14 @@ class _Lane:
         half = round(width / 2 + 4, 1)  # of the arrow's head
         tip = right - 3
         base = round(tip - half - 2, 1)
-        told = amount([self.copies])
+        sums = amount([self.copies])
         room = right - left
         return Lane(
             copies=self.copies,
             row=self.row,
-            words=told.words,
-            told=label(told.told(measure), room, is_mono=False),
-            detail=label(told.size if measure.id == "count" else told.copies, room, is_mono=False),
+            words=sums.words,
+            caption=label(sums.by(measure), room, is_mono=False),
+            detail=label(sums.size if measure.id == "count" else sums.copies, room, is_mono=False),
             x_from=left + 3,
             x_to=base,
             y=y,

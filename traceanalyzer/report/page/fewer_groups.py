@@ -23,7 +23,7 @@ _BETWEEN_SHOWN: Final = 24  # pairs of memories; the rest are one
 
 
 def fewer_groups(groups: CopyGroups) -> CopyGroups:
-    """Return groups of which no side has more than a picture holds; no copy is left out."""
+    """Merge groups until each side fits a picture; no copy is left out."""
     for most in _MOST:
         sources, source_of = _side(groups.sources, _counted(groups.flows, "source"), most)
         targets, target_of = _side(groups.targets, _counted(groups.flows, "target"), most)
@@ -39,7 +39,7 @@ def fewer_groups(groups: CopyGroups) -> CopyGroups:
 
 
 def between(flows: Sequence[GroupCopies]) -> Mapping[tuple[str, str], str]:
-    """Return what each pair of memories is called: those with few copies are one."""
+    """Name each pair of memories; those with few copies share a name."""
     size: dict[tuple[str, str], tuple[int, int]] = {}
     for flow in flows:
         pair = (flow.source_memory, flow.target_memory)
@@ -119,7 +119,6 @@ def _known_sum(one: _Number | None, other: _Number | None) -> _Number | None:
 
 
 def _bands(flows: Sequence[GroupCopies]) -> int:
-    """Return how many bands a picture of flows has."""
     pairs = between(flows)
     bands = set()
     for flow in flows:

@@ -98,7 +98,7 @@ def rounds(report: Report) -> Iterator[Shown]:
 
 @dataclass(frozen=True)
 class _Packed:
-    """What of the document's bulk is in a page."""
+    """Which of the large tables a page holds."""
 
     has_events: bool
     has_ops: bool
@@ -127,7 +127,7 @@ class _Cutter:
         if isinstance(record, Table):
             return self.table(record)
         if isinstance(record, AllocatorMemory) and len(record.timeline.rows) > self.limits.rows:
-            # A line without its end would tell of another peak.
+            # A line without its end would show another peak.
             record = replace(record, timeline=replace(record.timeline, rows=()))
         changed: dict[str, Any] = {}
         for field in fields(record):
@@ -172,7 +172,7 @@ class _Cutter:
         return table if rows == table.rows else replace(table, rows=rows)
 
     def text(self, name: str, text: str) -> str:
-        if name in _KEYS:  # is looked for elsewhere, and must stay one of its own
+        if name in _KEYS:  # a key that other records refer to: it must stay distinct
             if len(text) <= _LONGEST_KEY:
                 return text
             code = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -185,20 +185,20 @@ class _Cutter:
             return f"{text[: 2 * half].rpartition(chr(10))[0] or text[: 2 * half]}\n…"
         return f"{text[:half]}…{text[-half:]}"
 
-    def told(self) -> tuple[str, ...]:
+    def left_out(self) -> tuple[str, ...]:
         """Return what was left out, in words."""
-        told = [
+        parts = [
             f"{number:,} {_WORDS.get(name) or name.replace('_', ' ')}"
             for name, number in self.entries.most_common()
             if number
         ]
         if self.texts:
-            told.append(f"the middle of {self.texts:,} texts")
-        return tuple(told)
+            parts.append(f"the middle of {self.texts:,} texts")
+        return tuple(parts)
 
 
 def _totals(record: Any, changed: dict[str, Any]) -> dict[str, int]:  # noqa: ANN401
-    """Return the counts that tell of what lists were cut from."""
+    """Return the totals of the lists that were cut."""
     names = {field.name for field in fields(record)}
     return {
         f"{name}_total": max(getattr(record, f"{name}_total") or 0, len(getattr(record, name)))
@@ -210,4 +210,4 @@ def _totals(record: Any, changed: dict[str, Any]) -> dict[str, int]:  # noqa: AN
 def _cut(report: Report, limits: _Limits) -> tuple[Report, tuple[str, ...]]:
     cutter = _Cutter(limits)
     less = cutter.record(report, 0)
-    return less, cutter.told()
+    return less, cutter.left_out()

@@ -25,7 +25,7 @@ _WIDTH: Final = 720.0
 _LABELS: Final = 200.0  # on either side
 _BAR: Final = 10.0
 _MIDDLE: Final = (_WIDTH - _BAR) / 2
-_BETWEEN: Final = 140.0  # room for what is said of the middle column
+_BETWEEN: Final = 140.0  # room for the labels of the middle column
 _BADGE: Final = 26.0
 _BADGES: Final = 3
 _LIT: Final = 300  # bands beyond which a node does not list what it is linked with
@@ -65,9 +65,9 @@ class Node:
     title: str
     anchor: str | None
     name: Label
-    told: Label
+    caption: Label
     text_x: float
-    told_x: float
+    caption_x: float
     text_anchor: Literal["start", "middle", "end"]
     badges: tuple[Badge, ...]
     lit: str  # keys of the nodes and bands that it has to do with
@@ -166,7 +166,7 @@ def _sums(flows: Iterable[GroupCopies]) -> Amount:
 
 
 def _name(group: CopyGroup) -> str:
-    """Return what a group is called, without how many ops it is."""
+    """Return the name of a group, without its number of ops."""
     if group.kind == "memory":
         return f"{group.label}, op unknown"
     return _OTHERS if group.kind == "others" else group.label or group.name
@@ -178,7 +178,7 @@ class _Graph:
     def __init__(self, groups: CopyGroups, rows: Sequence[GroupRow], report: Report) -> None:
         self.rows = {f"{row.side[0]}{_number(row)}": row for row in rows}
         self.homes = views.homes(report)
-        self.islands = len(report.islands)
+        self.round_trips = len(report.islands)
         self.between = between(groups.flows)
         self.pairs = list(dict.fromkeys(self.between.values()))
         self.bands: dict[str, tuple[str, str, Direction, list[GroupCopies]]] = {}
@@ -239,17 +239,17 @@ class _Graph:
 
     def _node(self, node: sankey.Node, measure: Measure) -> Node:
         row = self.rows.get(node.key)
-        told = _sums(self.through[node.key])
+        sums = _sums(self.through[node.key])
         lit = " ".join(self.lit[node.key]) if len(self.bands) <= _LIT else ""
         if row is None:
-            return self._pair_node(node, told, measure, lit)
+            return self._pair_node(node, sums, measure, lit)
         is_left = row.side == "from"
         badges = self._badges(row.group, is_left=is_left)
-        words = told.told(measure)
+        words = sums.by(measure)
         text_x = _LABELS if is_left else _WIDTH - _LABELS
         aside = len(badges) * (_BADGE + 2) + 2 if badges else 0.0
         if not badges and measure.id != "count":
-            words = f"{words} · {told.copies}"
+            words = f"{words} · {sums.copies}"
         return Node(
             key=node.key,
             side=row.side,
@@ -257,18 +257,18 @@ class _Graph:
             y=node.y,
             width=_BAR,
             height=node.height,
-            title=f"{text.cut(_full(row.group), 200)}: {told.words}",
+            title=f"{text.cut(_full(row.group), 200)}: {sums.words}",
             anchor=self._home(row),
             name=_named(row.group),
-            told=label(words, _LABELS - aside, is_mono=False),
+            caption=label(words, _LABELS - aside, is_mono=False),
             text_x=text_x,
-            told_x=text_x - aside if is_left else text_x + aside,
+            caption_x=text_x - aside if is_left else text_x + aside,
             text_anchor="end" if is_left else "start",
             badges=badges,
             lit=lit,
         )
 
-    def _pair_node(self, node: sankey.Node, told: Amount, measure: Measure, lit: str) -> Node:
+    def _pair_node(self, node: sankey.Node, sums: Amount, measure: Measure, lit: str) -> Node:
         name = self.pairs[int(node.key[1:])]
         return Node(
             key=node.key,
@@ -277,34 +277,36 @@ class _Graph:
             y=node.y,
             width=_BAR,
             height=node.height,
-            title=f"{text.cut(name, 80)}: {told.words}",
+            title=f"{text.cut(name, 80)}: {sums.words}",
             anchor=None,
             name=label(name, _BETWEEN),
-            told=label(told.told(measure), _BETWEEN, is_mono=False),
+            caption=label(sums.by(measure), _BETWEEN, is_mono=False),
             text_x=_WIDTH / 2,
-            told_x=_WIDTH / 2,
+            caption_x=_WIDTH / 2,
             text_anchor="middle",
             badges=(),
             lit=lit,
         )
 
     def _home(self, row: GroupRow) -> str:
-        """Return where more is said of a group: of a single op, its row among the ops."""
+        """Return the link to the details of a group; for a single op, its row among the ops."""
         key = row.group.node
         is_op = row.group.kind == "op" and key in self.homes
         return views.fragment("op", key) if is_op else row.id
 
     def _badges(self, group: CopyGroup, *, is_left: bool) -> tuple[Badge, ...]:
-        numbers = [n for n in group.islands if n <= self.islands]
+        numbers = [n for n in group.islands if n <= self.round_trips]
         shown = numbers if len(numbers) <= _BADGES else numbers[: _BADGES - 1]
-        told = [(f"R{n}", f"Round trip {n}", f"island-{n}") for n in shown if n <= grids.ROWS_SHOWN]
-        if len(numbers) > len(told):
-            rest = len(numbers) - len(told)
-            told.append((f"+{rest}", f"{rest} more round trips", "islands"))
-        first = _LABELS - len(told) * (_BADGE + 2) + 2 if is_left else _WIDTH - _LABELS
+        badges = [
+            (f"R{n}", f"Round trip {n}", f"island-{n}") for n in shown if n <= grids.ROWS_SHOWN
+        ]
+        if len(numbers) > len(badges):
+            rest = len(numbers) - len(badges)
+            badges.append((f"+{rest}", f"{rest} more round trips", "islands"))
+        first = _LABELS - len(badges) * (_BADGE + 2) + 2 if is_left else _WIDTH - _LABELS
         return tuple(
             Badge(words, title, anchor, first + k * (_BADGE + 2))
-            for k, (words, title, anchor) in enumerate(told)
+            for k, (words, title, anchor) in enumerate(badges)
         )
 
 

@@ -33,8 +33,8 @@ _DECIMALS: Final = 3
 _WIDTHS: Final = {"narrow": 288, "wide": 600, "widest": 880}
 _CHARACTER: Final = 7.6
 _PADDING: Final = 10
-_FEWEST: Final = 8  # characters of a name that was cut: fewer tell nothing
-_MIXED: Final = 0.02  # share of the time below which it does not count where it ran
+_FEWEST: Final = 8  # characters of a name that was cut: fewer are useless
+_MIXED: Final = 0.02  # a smaller share of the time does not make a scope mixed
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class _Node:
 
 
 def icicle(scopes: Scopes | None) -> Icicle | None:
-    """Return the picture, or None where no scope took any time."""
+    """Return the picture; None if no scope took any time."""
     nodes = [] if scopes is None else _nodes(scopes.nodes.records())
     below = _below(nodes, scopes)
     whole = sum(node.us for node in below.get(None, ()))
@@ -200,10 +200,10 @@ def _title(node: _Node, whole: float) -> str:
 
 
 def _longest(nodes: Sequence[_Node]) -> list[_Node]:
-    told = [node for node in nodes if node.kind in ("scope", "function", "group") and node.us > 0]
-    if not told:  # names without any scope
-        told = [node for node in nodes if node.us > 0]
-    return sorted(told, key=lambda node: -node.us)[:ROWS]
+    named = [node for node in nodes if node.kind in ("scope", "function", "group") and node.us > 0]
+    if not named:  # names without any scope
+        named = [node for node in nodes if node.us > 0]
+    return sorted(named, key=lambda node: -node.us)[:ROWS]
 
 
 def _row(node: _Node, whole: float) -> ScopeRow:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 PIPELINES_SHOWN: Final = 4
 STAGES_SHOWN: Final = 40
 _BETWEEN: Final = "::"  # the parts of a stage's path
-_DEEPEST: Final = 12  # levels that are set in; what is below stands there too
+_DEEPEST: Final = 12  # levels of indentation; deeper stages get the deepest
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,7 @@ def memory_span(memory: Memory) -> tuple[float, float] | None:
 def memory_line(
     allocator: AllocatorMemory, span: tuple[float, float] | None = None
 ) -> MemoryLine | None:
-    """Return the picture, or None where fewer than two moments are told or nothing was in use."""
+    """Return the picture; None if fewer than two moments were recorded or nothing was in use."""
     points = _points(allocator)
     highest = max((size for _, size in points), default=0)
     if len(points) < _LEAST_TO_DRAW or highest <= 0:
@@ -89,21 +89,21 @@ def memory_line(
 
 
 def memory_data(memory: Memory, allocators: int) -> PackedTable | None:
-    """Return the first allocators' records for the charts that scripts draw; None for none."""
-    told = [
+    """Return the first allocators' records for the charts that scripts draw; None without any."""
+    records = [
         (index, at_us, size)
         for index, allocator in enumerate(memory.allocators[:allocators])
         for at_us, size in _points(allocator)
     ]
-    if not told:
+    if not records:
         return None
-    index, at_us, size = (np.array(column) for column in zip(*told, strict=True))
+    index, at_us, size = (np.array(column) for column in zip(*records, strict=True))
     columns: dict[str, Any] = {
         "allocator": Numbers(index),
         "at_us": Numbers(at_us, per=1000),
         "bytes": Numbers(size),
     }
-    return pack(columns, len(told))
+    return pack(columns, len(records))
 
 
 def _points(allocator: AllocatorMemory) -> Sequence[tuple[float, int]]:

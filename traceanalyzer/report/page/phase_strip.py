@@ -37,7 +37,7 @@ class PhaseBar:
 
     label: str  # its number, and its kind if not regular
     us: float
-    told: str  # its phases, in words
+    words: str  # its phases, in words
     x: float
     width: float
     height: float  # of the whole step; its pieces may be less
@@ -57,13 +57,13 @@ class PhaseStrip:
 
 
 def phase_strip(report: Report) -> PhaseStrip | None:
-    """Return the picture, or None where the document tells of the phases of no two steps."""
-    told = None if report.steps is None else report.steps.phases
-    if told is None:
+    """Return the picture; None if the phases of fewer than two steps are known."""
+    known = None if report.steps is None else report.steps.phases
+    if known is None:
         return None
-    rows = [row for row in told.steps.records() if number_in(row.get("duration_us")) > 0]
+    rows = [row for row in known.steps.records() if number_in(row.get("duration_us")) > 0]
     rows = rows[:_STEPS_SHOWN]
-    if len(rows) < 2:  # noqa: PLR2004 - of one step the bar above tells all
+    if len(rows) < 2:  # noqa: PLR2004 - the bar above shows all of a single step
         return None
     longest = max(number_in(row.get("duration_us")) for row in rows)
     phases = tuple(p for p in known_phases() if any(number_in(r.get(f"{p}_us")) > 0 for r in rows))
@@ -74,7 +74,7 @@ def phase_strip(report: Report) -> PhaseStrip | None:
         longest_us=longest,
         ticks=time_ticks(longest),
         labels=step_labels([str(row.get("step", k)) for k, row in enumerate(rows)]),
-        total=max(told.steps.total_rows, len(rows)),
+        total=max(known.steps.total_rows, len(rows)),
     )
 
 
@@ -86,7 +86,7 @@ def _bar(
     pieces: list[PhasePiece] = []
     below = 0.0
     for phase in phases:
-        # A document of another tool may tell of more than there is.
+        # Phases in a document of another tool may exceed the step.
         took = min(max(0.0, number_in(row.get(f"{phase}_us"))), us - below)
         if took <= 0:
             continue
@@ -97,7 +97,7 @@ def _bar(
     return PhaseBar(
         label=number if kind == "regular" else f"{number}, {kind_word(kind)}",
         us=us,
-        told=words or "nothing is told of it",
+        words=words or "phases unknown",
         x=round((index + (1 - _FILLED) / 2) * pitch, _DECIMALS),
         width=round(pitch * _FILLED, _DECIMALS),
         height=us / longest,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from traceanalyzer.model.times import DeviceTimeline, PhaseTime
 
 DEVICES_APART: Final = 3
-"""Up to so many devices stand one below the other; more are compared in a table."""
+"""Up to this many devices are listed one below the other; more are compared in a table."""
 
 
 _WORDS: Final = {
@@ -64,17 +64,17 @@ class Piece:
 
 
 def known_phases() -> tuple[str, ...]:
-    """Return all phases, in the order in which they are told."""
+    """Return all phases, in the order in which they are shown."""
     return tuple(_WORDS)
 
 
 def phase_name(phase: str) -> str:
-    """Return what a phase is called."""
+    """Return the name of a phase."""
     return _WORDS[phase][0]
 
 
 def phase_meaning(phase: str) -> str:
-    """Return what a phase means, in a sentence."""
+    """Explain a phase in a sentence."""
     return _WORDS[phase][1]
 
 

@@ -122,7 +122,7 @@ class Span:
 
 
 def spans(prose: str) -> list[Span]:
-    """Return prose in stretches: what stands between two backticks is code."""
+    """Split prose into text and code, which is between two backticks."""
     parts = prose.split("`")
     if len(parts) % 2 == 0:  # a backtick without its fellow is a character like any other
         return [Span(prose, is_code=False)]

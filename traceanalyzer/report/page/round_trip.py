@@ -31,7 +31,7 @@ class Crossing:
     head: str
     amount: str
     copies: str
-    middle: float  # where its words stand
+    middle: float  # where its label is centred
     is_measured: bool
 
 
@@ -47,10 +47,10 @@ class RoundTrip:
 
 def round_trips(report: Report) -> tuple[RoundTrip, ...]:
     """Return the pictures of the first round trips, all arrows by one scale."""
-    islands = report.islands[:_SHOWN]
-    copies = [c for island in islands for c in (island.arriving, island.leaving)]
+    shown = report.islands[:_SHOWN]
+    copies = [c for island in shown for c in (island.arriving, island.leaving)]
     largest = max((c.bytes for c in copies if c.bytes is not None), default=0)
-    return tuple(_round_trip(island, largest) for island in islands)
+    return tuple(_round_trip(island, largest) for island in shown)
 
 
 def _round_trip(island: Island, largest: int) -> RoundTrip:

@@ -28,7 +28,7 @@ class Flow:
     key: str
     source: str
     target: str
-    value: float | None  # None where it is not known
+    value: float | None  # None if unknown
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Node:
-    """A node where it stands: as high as its thicker side."""
+    """A node and its position; it is as high as its thicker side."""
 
     key: str
     column: int
@@ -121,7 +121,7 @@ def _widths(
 def _needs(
     columns: Sequence[Sequence[str]], flows: Sequence[Flow], widths: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return what goes through each node: the more of what comes and what leaves."""
+    """Return the flow through each node: the larger of what enters and what leaves."""
     comes: dict[str, float] = defaultdict(float)
     leaves: dict[str, float] = defaultdict(float)
     for flow in flows:
@@ -172,7 +172,7 @@ def _by_neighbours(
     linked: Mapping[str, Sequence[tuple[str, float]]],
     last: frozenset[str],
 ) -> list[str]:
-    """Return a column by where the nodes stand, on average, that its nodes are linked with."""
+    """Sort a column by the average position of the nodes that each of its nodes is linked with."""
     place = {key: index / len(keys) for keys in order for index, key in enumerate(keys)}
     wanted = {key: _mean(linked.get(key, ()), place, place[key]) for key in order[column]}
     return sorted(order[column], key=lambda key: (key in last, wanted[key], place[key]))

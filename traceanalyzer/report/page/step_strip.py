@@ -1,4 +1,4 @@
-"""The picture of step times: a bar a step, told apart by kind, with axes."""
+"""The picture of step times: one bar per step, styled by kind, with axes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def kind_word(kind: str) -> str:
 
 
 def step_strip(report: Report) -> StepStrip | None:
-    """Return the picture of step times, or None where there are fewer than two.
+    """Return the picture of step times; None for fewer than two steps.
 
     Of several hosts, or several kinds of loop, the steps are those that took most time together.
     """
@@ -69,7 +69,7 @@ def step_strip(report: Report) -> StepStrip | None:
 
 
 def wait_strip(report: Report) -> StepStrip | None:
-    """Return the picture of waits for input within steps, or None where nothing was waited."""
+    """Return the picture of waits for input within steps; None without waits."""
     if report.input_pipeline is None:
         return None
     waits = report.input_pipeline.waits
@@ -166,7 +166,7 @@ def _strides() -> Iterator[int]:
 
 
 def chart_data(report: Report) -> PackedTable | None:
-    """Return the steps for the chart that scripts draw, or None where there are none."""
+    """Return the steps for the chart that scripts draw; None without steps."""
     if report.steps is not None and report.steps.times is not None:
         return report.steps.times
     rows = _main(report.tables.steps.records())

@@ -2,7 +2,7 @@
 
 SVG neither wraps text nor cuts it, and how wide a character of an unknown script comes out is for
 the reader's fonts to say. Names of plain characters are measured by the widths that the page's
-fonts have; all others are told, by `textLength`, how much room they have.
+fonts have; all others get their room by `textLength`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _GAP_WORDS: Final = {
 
 
 def gap_words(phase: str | None) -> str:
-    """Return what a gap's phase means, as what was waited for."""
+    """Describe a gap's phase by what was waited for."""
     return _GAP_WORDS.get(phase or "", "unknown")
 
 
@@ -61,7 +61,7 @@ class FindingName(NamedTuple):
 
 
 def finding_names(report: Report) -> dict[str, FindingName]:
-    """Return what findings are called, those for a machine with a GPU among them, by id."""
+    """Return the names of findings by id, including those for a machine with a GPU."""
     places = (
         ("on-a-gpu-finding", numbered_on_a_gpu(report)),
         ("finding", numbered_findings(report)),
@@ -92,7 +92,7 @@ def lane_table(report: Report) -> PackedTable:
 
 
 def finding_table(report: Report) -> PackedTable:
-    """Return what findings are called, for the page's script."""
+    """Return the names of findings, for the page's script."""
     found = finding_names(report)
     return pack(
         {

@@ -46,7 +46,6 @@ def timeline_place(report: Report, where: Where | None) -> TimelinePlace | None:
 
 
 def _is_of(lane: EventLane, where: TraceWhere) -> bool:
-    """Return whether a lane shows the line of a place."""
     is_line = lane.name == where.line and lane.plane == where.plane
     return is_line and where.host in (None, lane.host)
 
@@ -78,8 +77,8 @@ def findings_shown(report: Report) -> frozenset[str]:
 
 
 def finding_query(finding_id: str) -> str:
-    """Return what the timeline and the table of ops are searched with for a finding's own.
+    """Return the query that finds a finding's events in the timeline and its ops in the table.
 
-    As it stands in an address: `#timeline&time.find=QUERY`, `#ops&ops.q=QUERY`.
+    It is quoted for an address: `#timeline&time.find=QUERY`, `#ops&ops.q=QUERY`.
     """
     return quote(f"finding:{finding_id}", safe="", errors="surrogatepass")

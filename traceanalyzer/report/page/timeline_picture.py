@@ -1,7 +1,7 @@
 """The timeline as a picture that needs no scripts: one regular step, or the whole of a short run.
 
-Each lane is cut into columns; a column shows what took most of it. That is told by colour, by a
-pattern and by height: work is as high as its lane, what is between it lower, waiting a thin line.
+Each lane is cut into columns; a column shows what took most of it, by colour, pattern and height:
+work is as high as its lane, gaps within it are lower, and waiting is a thin line.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _TIMES: Final = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 
 @dataclass(frozen=True)
 class LanePath:
-    """What of a lane is of one kind."""
+    """The parts of a lane that have the same kind."""
 
     kind: str
     is_faint: bool
@@ -133,7 +133,7 @@ def kind_height(kind: str) -> tuple[int, int]:
 
 
 def timeline_picture(report: Report) -> TimelinePicture | None:
-    """Return the picture, or None where nothing is recorded of what happened when."""
+    """Return the picture; None without recorded events."""
     trace = report.trace
     if trace is None or not trace.events.rows:
         return None
@@ -196,7 +196,6 @@ def _window(report: Report, trace: EventTimeline) -> _Window:
 
 
 def _within(trace: EventTimeline, window: _Window) -> list[_Lane]:
-    """Return what each lane holds of the window."""
     packed = codes(trace.events)
     gap, took = packed["gap"], packed["duration"]
     end = np.cumsum(gap + took)

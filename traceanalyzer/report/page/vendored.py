@@ -28,7 +28,7 @@ class VendoredFile:
     sha256: str
 
     def text(self) -> str:
-        """Return what stands in it."""
+        """Return the content of the file."""
         return resources.files(_PACKAGE).joinpath("vendor", self.file).read_text(encoding="utf-8")
 
 
@@ -59,7 +59,7 @@ def packages() -> tuple[Package, ...]:
 
 
 def libraries() -> str:
-    """Return the scripts, each in a scope of its own that gives out its one variable."""
+    """Return the scripts, each in its own scope that exposes one variable."""
     return "\n".join(
         f"const {p.variable} = (() => {{\n{_plain(p.text('script'))}\nreturn {p.variable};\n}})();"
         for p in packages()

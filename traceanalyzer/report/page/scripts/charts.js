@@ -82,7 +82,7 @@ const charts = (() => {
     u.ctx.restore();
   }
 
-  /** Draws a chart in a figure, with buttons and keys to zoom and a line that tells what is met. */
+  /** Draws a chart in a figure, with buttons and keys to zoom and a line that shows the values at the pointer. */
   function draw(figure, plan) {
     const reading = make("p", { class: "reading" }, plan.hint);
     const box = make("div", {

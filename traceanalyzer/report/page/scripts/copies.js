@@ -1,8 +1,8 @@
-// The pictures of copies: what widths stand for, and what the pointer is on with its kin.
+// The pictures of copies: which measure sets the widths, and what is highlighted with the element under the pointer.
 
 const COPY_MEASURES = { bytes: "Bytes", time: "Copy time", count: "Copies" };
 
-/** Shows the pictures, and what is said below them, of one measure. */
+/** Shows the pictures of one measure, and the text below them. */
 function showCopiesBy(measure) {
   const all = [...document.querySelectorAll("#copies [data-measure]")];
   // A picture that lacks the measure stays as it is.

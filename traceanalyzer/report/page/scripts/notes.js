@@ -1,7 +1,7 @@
-// What a reader writes on the findings: notes, and what is accepted as it is, and why.
+// The reader's notes on findings, and which findings were accepted, and why.
 //
 // It is kept in three places: the browser's memory, where it has one for files; this very file,
-// saved anew with the notes in it; and `acceptances.json`, which a check in CI reads
+// saved again with the notes in it; and `acceptances.json`, which a check in CI reads
 // (`traceanalyzer/acceptances.py`). What a reader writes is data like any other: text on the page,
 // escaped in the file.
 
@@ -9,7 +9,7 @@
 const pageSource = document.documentElement.outerHTML.replace(/^<html[^>]*>/, '<html lang="en">');
 
 const notes = (() => {
-  // Joined here, so that the mark stands in the page once, and not in its script as well.
+  // Joined here, so that the page contains the mark only once, not also in its script.
   const OPENING = ["<div id=", ">"].join('"kept-notes"');
   const CLOSING = "</div>";
   const MOST_CHARACTERS = 10_000;
@@ -82,7 +82,7 @@ const notes = (() => {
 
   // What a reader without scripts sees: the same as text, in the place where the notes are kept.
   function readable() {
-    const items = [...kept.values()].filter(isTold).map((entry) => {
+    const items = [...kept.values()].filter(isShown).map((entry) => {
       const article = articleOf(entry.id);
       const name = article
         ? `<a href="#${asMarkup(article.id)}">Finding ${asMarkup(article.dataset.label)}</a>`
@@ -137,7 +137,7 @@ function hasExpired(accepted) {
   return accepted.until !== null && accepted.until < today();
 }
 
-function isTold(entry) {
+function isShown(entry) {
   return Boolean(entry.accepted || entry.note);
 }
 
@@ -244,24 +244,24 @@ function openNoteForm(article, label, build, from) {
 
 function tellOnFinding(article) {
   const entry = notes.of(article.dataset.finding);
-  article.querySelector(".note-told")?.remove();
+  article.querySelector(".note-text")?.remove();
   article.classList.toggle("accepted", Boolean(entry.accepted));
   article.querySelector(".note-accept").textContent = entry.accepted
     ? "Change acceptance…"
     : "Accept…";
-  if (!isTold(entry)) return;
-  const told = make("div", { class: "note-told" });
+  if (!isShown(entry)) return;
+  const text = make("div", { class: "note-text" });
   if (entry.accepted) {
     const word = hasExpired(entry.accepted) ? "Acceptance expired" : "Accepted";
     const end = entry.accepted.until === null ? "" : `, until ${entry.accepted.until}`;
-    told.append(
+    text.append(
       make("p", {}, make("strong", {}, `${word}${end}.`), ` ${readerText(entry.accepted.reason)}`),
     );
   }
   if (entry.note) {
-    told.append(make("p", {}, make("strong", {}, "Note."), ` ${readerText(entry.note)}`));
+    text.append(make("p", {}, make("strong", {}, "Note."), ` ${readerText(entry.note)}`));
   }
-  article.querySelector(".card-tools").before(told);
+  article.querySelector(".card-tools").before(text);
 }
 
 function tellInTable(row) {

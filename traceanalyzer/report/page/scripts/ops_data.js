@@ -130,7 +130,7 @@ class OpsData {
     return sorted;
   }
 
-  // Texts stand in the order in which readers sort them, but for ids.
+  // Texts are stored in sorted order, except ids.
   ranks({ name }) {
     return this.once(`ranks ${name}`, () => {
       const { raw, texts, isNone } = this.packed[name];

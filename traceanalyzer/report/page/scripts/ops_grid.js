@@ -82,7 +82,7 @@ function certaintyMark(value) {
 
 // --- the grid ----------------------------------------------------------------------------------
 
-/** A table of which only the rows in view are drawn: a `grid` as WAI-ARIA describes it. */
+/** A table that draws only the rows in view: a `grid` as WAI-ARIA describes it. */
 class OpsGrid {
   constructor({ onSort, onActive }) {
     this.onSort = onSort;
@@ -90,7 +90,7 @@ class OpsGrid {
     this.rows = new Uint32Array(0);
     this.columns = [];
     this.active = { row: -1, column: 0 }; // row -1 is the headings
-    this.marked = -1; // of the table, wherever it stands
+    this.marked = -1; // row of the table, in any sort order
     this.drawn = new Map();
     this.head = make("div", { role: "row", class: "ops-row", "aria-rowindex": "1" });
     this.body = make("div", { role: "rowgroup", class: "ops-body" });

@@ -1,4 +1,4 @@
-// What the reader asks for of the ops, and what stands around their grid.
+// The query for ops, and the controls around their grid.
 
 const OPS_EXAMPLES = [
   ["placement:cpu cause:dtype >1ms", "on the CPU, for a cause with “dtype” in its name, and more "
@@ -12,7 +12,7 @@ const OPS_EXAMPLES = [
   ["waits=unknown", "how long the GPU waited is unknown"],
 ];
 
-/** What the reader asked for, and what stands around the grid. */
+/** The query, and the controls around the grid. */
 class OpsView {
   constructor(place) {
     this.place = place;
@@ -96,7 +96,7 @@ class OpsView {
 
   choice(column) {
     const box = make("input", { type: "checkbox", value: column.name });
-    box.disabled = column.name === "name"; // an op must be told from another
+    box.disabled = column.name === "name"; // ops must stay distinguishable
     box.addEventListener("change", () => {
       const boxes = [...this.chooser.querySelectorAll("input")];
       this.chooseColumns(OPS_COLUMNS.filter((_, place) => boxes[place].checked));
@@ -185,7 +185,7 @@ class OpsView {
     this.cellLine.textContent = "";
   }
 
-  // A term that is turned round says nothing of ops for which its field is unknown.
+  // A negated term does not match ops for which its field is unknown.
   tellLeftOut() {
     const found = this.kept ? leftOut(this.terms, this.data, this.kept) : [];
     this.left.replaceChildren(...found.map(({ count, headings, query }) => make("p", {},
@@ -195,8 +195,8 @@ class OpsView {
       makeButton(count === 1 ? "Show it" : "Show them", () => this.ask(query)))));
   }
 
-  // A touch shows no title, and a narrow window not the op's name beside its figures: the whole
-  // of a cell stands below.
+  // A touch shows no title, and a narrow window hides the op's name beside its figures, so the
+  // full text of a cell is shown below.
   tellCell({ row, column }) {
     if (row < 0) return;
     const [name, shown] = [this.columns[0], this.columns[column]];

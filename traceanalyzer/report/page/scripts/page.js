@@ -1,4 +1,4 @@
-// What every part of the page's script stands on.
+// Helpers that every part of the page's script uses.
 
 const parts = [];
 

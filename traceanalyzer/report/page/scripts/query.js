@@ -1,7 +1,6 @@
 // The small language in which a reader asks for rows: words, `field:value`, `field=value` and
-// `field>1ms`, each turned round by a `-` before it. All terms must hold. Of what is unknown no term
-// about its field holds, turned round or not: whoever asks for `-type:Cast` is told how many rows
-// have no known type.
+// `field>1ms`, each negated by a `-` before it. All terms must match. No term matches an unknown
+// value, negated or not: for `-type:Cast` the page says how many rows have no known type.
 
 const TIME_NAMES = { ns: 1e-3, us: 1, "µs": 1, "μs": 1, ms: 1e3, s: 1e6, min: 6e7 };
 const SIZE_NAMES = {
@@ -173,7 +172,7 @@ function leftOut(terms, source, kept) {
   });
 }
 
-// For each row whether a term holds, as it stands without its `-`.
+// For each row, whether a term matches, ignoring its `-`.
 function rowsOf(term, source) {
   const found = new Uint8Array(source.rows);
   if (term.kind === "word") {
@@ -200,7 +199,7 @@ function rowsOf(term, source) {
 const plainWords = (term, value) =>
   term.field.isId ? value.replaceAll(/[_-]/g, " ") : value;
 
-// Returns what tells of a text whether a term holds for it.
+// Returns a function that judges whether a term matches a text.
 function textJudge(term) {
   if (term.kind === "unknown") return (text) => (text === "unknown" ? HOLDS : FAILS);
   const value = plainWords(term, term.value.toLowerCase());
@@ -212,7 +211,7 @@ function textJudge(term) {
   };
 }
 
-// Each text is looked at once, however many rows bear it; `ofNone` is for rows that bear none.
+// Each text is judged once, however many rows have it; `ofNone` is for rows without a text.
 function markTexts(found, { codes, lower }, judge, ofNone) {
   const hit = Uint8Array.from([...lower.map(judge), ofNone]);
   for (let row = 0; row < found.length; row += 1) {

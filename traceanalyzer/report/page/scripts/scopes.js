@@ -209,8 +209,8 @@ const scopePicture = (() => {
   }
 
   const asked = () => {
-    const told = state.get("time.scope") ?? "";
-    return /^\d+$/.test(told) && nodes[told] ? Number(told) : null;
+    const given = state.get("time.scope") ?? "";
+    return /^\d+$/.test(given) && nodes[given] ? Number(given) : null;
   };
 
   return {

@@ -1,9 +1,9 @@
-// What the reader has chosen stands in the address, so that it can be sent to another:
+// The reader's choices are kept in the address, so that it can be shared:
 // `#finding-1a2b3c4d&ops.q=type:Cast` is an anchor and then the choices, each `name=value`.
 //
-// Each place in the browser's history has its own address, and bears a number (`place`) by which
-// what no address tells is found again: what stood open there, how far boxes were scrolled, and
-// what had the keyboard. So whoever goes back finds all as it was left.
+// Each place in the browser's history has its own address, and a number (`place`) under which
+// the rest is stored: what was open, how far boxes were scrolled, and what had the focus. So going
+// back restores everything as it was.
 
 const state = (() => {
   const RESTS_MS = 250; // browsers take only so many changes of the address
@@ -36,9 +36,9 @@ const state = (() => {
   function write() {
     clearTimeout(due);
     due = 0;
-    const told = [...choices].map(([name, value]) =>
+    const pairs = [...choices].map(([name, value]) =>
       `${written(name)}=${written(value)}`);
-    const hash = [anchor, ...told].filter(Boolean).join("&");
+    const hash = [anchor, ...pairs].filter(Boolean).join("&");
     remember(hash ? `#${hash}` : location.pathname + location.search);
   }
 

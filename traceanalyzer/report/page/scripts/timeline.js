@@ -14,7 +14,7 @@ function openTimeline() {
   return timelineShown;
 }
 
-/** Returns [from, to] in microseconds of what the address or a link holds; null for no such. */
+/** Returns [from, to] in microseconds from the address or a link; null if it holds none. */
 function viewOf(text) {
   const found = /^(\d+(?:\.\d+)?)-(\d+(?:\.\d+)?)$/.exec(text ?? "");
   if (!found) return null;
@@ -181,7 +181,7 @@ function timelineView(figure, data) {
     for (const x of [a, b]) context.fillRect(Math.round(x) - 1, top, 2, row - 1);
   }
 
-  // Where steps begin, unless they are too close to be told apart.
+  // Where steps begin, unless they are too close to distinguish.
   function boundaries(lane, toX) {
     const found = [];
     for (let k = firstBeyond(data, lane, view.from); k < lane.to; k += 1) {
@@ -258,7 +258,7 @@ function timelineView(figure, data) {
     }
   }
 
-  // --- what is told of an event
+  // --- the details of an event
 
   function describe() {
     const event = hovered >= 0 ? hovered : selected;
@@ -526,8 +526,8 @@ function eventDetails(data, event, lane) {
     rows.push(["Finding",
       make("a", { href: `#${finding.anchor}` }, `${finding.label}: ${cutName(finding.title, 60)}`)]);
   }
-  return make("dl", {}, ...rows.map(([term, told]) =>
-    make("div", {}, make("dt", {}, term), " ", make("dd", {}, told))));
+  return make("dl", {}, ...rows.map(([term, value]) =>
+    make("div", {}, make("dt", {}, term), " ", make("dd", {}, value))));
 }
 
 // A time in short and, where that leaves something out, in full.
@@ -539,7 +539,7 @@ function exactly(us) {
 function timelineSearch(asked, stepped) {
   const input = make("input", { type: "search", "aria-label": "Find events by name",
     placeholder: "Find events by name", spellcheck: "false" });
-  const told = make("span", { class: "quiet", role: "status" });
+  const status = make("span", { class: "quiet", role: "status" });
   const ask = later(150, () => asked(input.value.trim()));
   input.addEventListener("input", ask);
   input.addEventListener("keydown", (event) => {
@@ -553,14 +553,14 @@ function timelineSearch(asked, stepped) {
       input,
       makeButton("Previous", () => stepped(false), { "aria-label": "Previous match" }),
       makeButton("Next", () => stepped(true), { "aria-label": "Next match" }),
-      told,
+      status,
     ],
     set(text) {
       input.value = text;
     },
     text: () => input.value.trim(),
     tell(text) {
-      told.textContent = text;
+      status.textContent = text;
     },
   };
 }

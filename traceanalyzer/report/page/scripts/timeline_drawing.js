@@ -4,7 +4,7 @@ const TL_ROW = 30; // height of a lane
 const TL_BAR = 19; // of what is work
 const TL_AXIS = 26;
 const TL_LABEL = 190; // width of the names at the left
-const TL_NARROW = 560; // below it names stand above their lanes
+const TL_NARROW = 560; // below it names are above their lanes
 const TL_FAINT = 0.25; // share of a pixel below which it is drawn pale
 const TL_HEIGHTS = { runtime: [5, 9], program: [5, 9], wait: [8, 3], call: [8, 3] };
 const TL_TEXT = 46; // pixels that a name needs at least
@@ -20,7 +20,7 @@ function timelineLayout(width) {
   };
 }
 
-// What the style sheet has for colours; of the swatches, for a variable tells no colour itself.
+// The style sheet's colours, read from swatches because a variable does not resolve to a colour.
 function timelinePalette(figure, kinds) {
   const probe = make("span", { "aria-hidden": "true", class: "tl-probe" });
   figure.append(probe);
@@ -68,7 +68,7 @@ function timelinePatterns(context, kinds, paper) {
 
 /**
  * Returns what to draw of a lane: boxes as [kind, x, width, share, event], by x, and in `marks`
- * the stretches that findings are about. Nothing is looked at that is not in sight.
+ * the stretches that findings are about. Only the visible part is read.
  */
 function laneBoxes(data, lane, view, width, isWanted, isLeftOut) {
   const { start, end, what, names } = data;
@@ -136,7 +136,7 @@ function addBox(boxes, kind, x, width, share, event, wanted) {
   boxes.push([kind, x, width, share, event, wanted, true]);
 }
 
-// Marks of one finding that touch are one; another's stays its own, and bears its own number.
+// Marks of one finding that touch are one; those of another finding stay separate, with their own number.
 function addMark(marks, x, width, event, finding) {
   const last = marks[marks.length - 1];
   if (last && last[3] === finding && x - (last[0] + last[1]) < 1.5) {
@@ -160,7 +160,7 @@ function drawLane(context, data, lane, place, palette, patterns, isWanted) {
     const isDim = isWanted !== null && !wanted;
     context.globalAlpha = (share < TL_FAINT ? 0.5 : 1) * (isDim ? 0.25 : 1);
     context.fillStyle = palette.kind[kind];
-    const gap = width > 4 && !isMany ? 0.5 : 0; // so that neighbours can be told apart
+    const gap = width > 4 && !isMany ? 0.5 : 0; // so that neighbours can be distinguished
     context.fillRect(x, top, width - gap, height);
     const text = !isMany && width >= TL_TEXT && height === TL_BAR ? names.name(what[event]) : null;
     if (patterns[kind] && width >= 5) {

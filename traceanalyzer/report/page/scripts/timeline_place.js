@@ -1,20 +1,20 @@
 // Why the reader is at a place of the timeline: what led there, and the rows that it is on.
 //
 // The address holds `time.at`, the id of what led there: a gap in the list, a piece of evidence.
-// That element tells of the place: `data-told` in words, `data-from` and `data-to` in microseconds
+// That element describes the place: `data-words` in words, `data-from` and `data-to` in microseconds
 // from the run's first event, and `data-lanes`, the indices of its rows.
 
-/** Returns the place that an element of the page tells of; null where it tells of none. */
+/** Returns the place that an element of the page describes; null if it describes none. */
 function placeOf(data, id) {
   const element = id ? document.getElementById(id) : null;
-  if (!element?.dataset.told) return null;
-  const { told, from, to } = element.dataset;
+  if (!element?.dataset.words) return null;
+  const { words, from, to } = element.dataset;
   const lanes = (element.dataset.lanes || "").split(" ").filter(Boolean).map(Number)
     .filter((at) => at < data.lanes.length);
   const isWhole = from === undefined;
   return {
     id,
-    told,
+    words,
     lanes,
     from: isWhole ? 0 : Number(from) * data.perUs,
     to: isWhole ? data.last : Number(to) * data.perUs,
@@ -38,11 +38,11 @@ function eventOfPlace(data, { lanes, from, to, isWhole }) {
   return best;
 }
 
-/** Returns what there is to say of a place: what led there, on which rows, and the way back. */
+/** Returns the note on a place: what led there, on which rows, and the way back. */
 function placeNote(data, place) {
   const rows = place.lanes.map((at) => laneName(data.lanes[at]));
   const on = rows.length ? ` Marked in ${placeList(rows)}.` : " It is on no row that is shown.";
-  return [make("span", {}, visible(place.told), on), " ",
+  return [make("span", {}, visible(place.words), on), " ",
     make("a", { href: `#${encodeURIComponent(place.id)}` }, "Back to where it is listed")];
 }
 

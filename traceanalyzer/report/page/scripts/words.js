@@ -3,7 +3,7 @@
 const TIME_UNITS = [["µs", 1], ["ms", 1e3], ["s", 1e6]];
 const SIZE_UNITS = [["B", 1], ["kB", 1e3], ["MB", 1e6], ["GB", 1e9], ["TB", 1e12]];
 
-// Characters that do not show, or that act on what stands around them.
+// Characters that do not show, or that act on the text around them.
 const HIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
 
 // More marks upon one letter than any script needs.
@@ -35,7 +35,7 @@ function wholeName(name, shown) {
   return whole === shown ? null : whole;
 }
 
-// Too long to be looked at character by character.
+// Too long to check character by character.
 function cutRaw(text, length) {
   return `${text.slice(0, length / 2)}…${text.slice(-length / 2)}`;
 }
@@ -99,7 +99,7 @@ function quantity([figure, unit]) {
   return unit ? `${figure}\u00a0${unit}` : figure;
 }
 
-/** Returns the link to what bears an id of the trace; half a character is none an address holds. */
+/** Returns the link to an id of the trace; addresses cannot hold half a surrogate pair. */
 function addressOf(kind, id) {
   return `#${kind}-${encodeURIComponent(String(id).replace(/\p{Cs}/gu, "\ufffd"))}`;
 }
