@@ -151,7 +151,7 @@ def test_above_the_limit_a_file_is_refused_at_no_cost(name: str, part: int) -> N
     ],
 )
 def test_more_than_any_profile_has_is_refused(content: bytes, what: str) -> None:
-    with pytest.raises(TraceFormatError, match=rf"^[\d,]+ {what} are no plausible profile"):
+    with pytest.raises(TraceFormatError, match=rf"^[\d,]+ {what} cannot be a profile"):
         decode(content)
 
 

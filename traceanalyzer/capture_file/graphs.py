@@ -25,7 +25,7 @@ _COPIED: Final = 4096
 
 
 def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = None) -> Graph:
-    """Read a serialised GraphDef; its library of functions is passed over.
+    """Read a serialized GraphDef without its function library.
 
     Args:
         attributes: Where attribute sets are put; None to pass over them.
@@ -34,7 +34,7 @@ def parse_graph(data: bytes | memoryview, attributes: AttributePool | None = Non
         The graph; names and op types that recur are one object.
 
     Raises:
-        BrokenMessageError: The bytes are no GraphDef.
+        BrokenMessageError: The bytes are not a GraphDef.
     """
     columns = _Columns(attributes)
     producer = 0

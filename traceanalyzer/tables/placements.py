@@ -263,7 +263,7 @@ def _divided(devices: tuple[str, ...]) -> Placement:
 
 
 def _before_a_summary(host: HostOps) -> NDArray[np.bool_]:
-    """Tell which occurrences are eager identities right before their thread writes a summary."""
+    """Return which occurrences are eager identities right before their thread writes a summary."""
     flags = np.zeros(len(host.event), np.bool_)
     eager = np.flatnonzero(host.kind == Kind.EAGER_OP)
     if "WriteSummary" not in host.names.type or not len(eager):

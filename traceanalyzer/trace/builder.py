@@ -225,7 +225,7 @@ class TraceBuilder:
         """Return the plane of that id or name; add it if new."""
         if key not in self._planes:
             if len(self._planes) >= MAX_PLANES:
-                msg = f"more than {MAX_PLANES:,} processes are no plausible profile; record again"
+                msg = f"more than {MAX_PLANES:,} processes cannot be a profile; record again"
                 raise TraceFormatError(msg)
             self._planes[key] = PlaneBuilder(self, key)
         return self._planes[key]
@@ -277,7 +277,7 @@ class TraceBuilder:
         """Account for a line."""
         self._lines += 1
         if self._lines > MAX_LINES:
-            msg = f"more than {MAX_LINES:,} threads are no plausible profile; record again"
+            msg = f"more than {MAX_LINES:,} threads cannot be a profile; record again"
             raise TraceFormatError(msg)
 
     def count_event(self, stats: int) -> None:

@@ -295,5 +295,5 @@ def _strings(b: NDArray[np.uint8], space: _Space, field: int) -> tuple[str, ...]
 
 def _check_count(count: int, limit: int, what: str) -> None:
     if count > limit:
-        msg = f"{count:,} {what} are no plausible profile (limit {limit:,}); record again"
+        msg = f"{count:,} {what} cannot be a profile (limit {limit:,}); record again"
         raise TraceFormatError(msg)

@@ -83,7 +83,7 @@ def switch_of(op: str, frame: Frame) -> Fix | None:
 
 
 def around(op: str, frame: Frame) -> Fix:
-    """Return what can be done about an op that a library makes: its lines are not to be edited."""
+    """Return the fix for an op that a library makes, whose code the user cannot edit."""
     return switch_of(op, frame) or Fix(
         text=(
             f"{_inside(frame)} There is nothing to change in your code. Check whether "

@@ -191,9 +191,9 @@ class SessionGraphs(Part):
             self._journal.failed("whose a dumped graph is", error)
 
     def _sort_dumps(self) -> None:
-        """Find out whose the dumps are of what ran since this was last done.
+        """Assign the dumps since the last call to the graphs that ran.
 
-        Where graphs ran at the same time it is not known, and those dumps are of no use.
+        Dumps of graphs that ran at the same time cannot be assigned and are dropped.
         """
         changed = self._dumps.changed_ns()
         if changed is None or changed != self._looked_at:
@@ -214,7 +214,7 @@ class SessionGraphs(Part):
         return int(number)
 
     def _new_number(self, graph: Any) -> int:
-        """Number a graph; one that is like an earlier one, line by line, has its number."""
+        """Return a graph's number; graphs with the same lines share one."""
         ops = graph.get_operations()
         like = self._like.setdefault(tuple([(op.name, op.type, op.device) for op in ops]), [])
         lines = _lines(graph, len(ops)) if like else []
