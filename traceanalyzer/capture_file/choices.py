@@ -1,7 +1,7 @@
 """What a program may choose by the GPUs that it finds, as far as its source shows.
 
-Most programs ask which GPUs there are to print them, or to let their memory grow: that changes
-nothing else. Others choose a device, a type or a branch by the answer: they differ with a GPU.
+Most programs ask which GPUs there are only to print them, or to turn on memory growth. Others
+choose a device, a dtype or a branch by the answer, and behave differently on a machine with a GPU.
 """
 
 from __future__ import annotations

@@ -54,14 +54,14 @@ def reserved_run(logdir: Path, name: str | None) -> Iterator[Path]:
             _remove_leftovers(runs)
             folder = _make_run(runs, name)
             made.append(folder)
-            _lock(folder)  # until this process ends, however it ends
             with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             msg = f"{logdir}: nothing can be written there ({reason}); {_ANOTHER}"
             raise TraceAnalyzerError(msg) from None
-        yield folder
+        with _locked(folder):
+            yield folder
     finally:
         for each in reversed(made):
             with contextlib.suppress(OSError):  # not empty: that is what was recorded
@@ -88,19 +88,23 @@ def _make_run(runs: Path, name: str | None) -> Path:
     raise TraceAnalyzerError(msg)
 
 
-def _lock(folder: Path) -> bool:
-    """Lock a folder until this process ends; return whether no other process has locked it.
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[bool]:
+    """Lock a folder, at the longest until this process ends, even if it is killed.
 
-    The descriptor stays open on purpose. Where folders cannot be locked, as on some network file
-    systems, nothing is locked.
+    Yields:
+        Whether it is locked: not if another process did so, nor on some network file systems.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        except OSError:
+            is_locked = False
+        yield is_locked
+    finally:
         os.close(descriptor)
-        return False
-    return True
 
 
 def _remove_leftovers(runs: Path) -> None:
@@ -108,8 +112,10 @@ def _remove_leftovers(runs: Path) -> None:
     for folder in runs.iterdir():
         with contextlib.suppress(OSError):  # another capture removes it too, or it is not empty
             is_old = time.time() - folder.stat().st_mtime > _UNLOCKED_S
-            if is_old and not any(folder.iterdir()) and _lock(folder):
-                folder.rmdir()
+            if is_old and not any(folder.iterdir()):
+                with _locked(folder) as is_locked:
+                    if is_locked:
+                        folder.rmdir()
 
 
 @contextlib.contextmanager

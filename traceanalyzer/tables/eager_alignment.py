@@ -1,7 +1,7 @@
 """Which record of a capture file each eager op of a trace is: the n-th of a thread finds its own.
 
-An eager op's event has its type and nothing else. The recorder wrote down, thread by thread and in
-order, the ops that Python ran (`CaptureFile.sequences`), and left a marker in the trace,
+An eager op's event holds only its type. The recorder wrote down, thread by thread and in order, the
+ops that Python ran (`CaptureFile.sequences`), and left a marker in the trace,
 `traceanalyzer:eager` with the number of the thread and the position of the next op, when a thread
 ran its first op of a session and from time to time after. From one marker to the next the events
 are aligned with the records, type by type.
