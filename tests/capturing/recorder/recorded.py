@@ -227,15 +227,17 @@ class Recorded:
         for begin, end in zip(
             plane.lines.event_begin[:-1], plane.lines.event_begin[1:], strict=True
         ):
-            order = begin + np.argsort(plane.start_ps[begin:end], kind="stable")
-            number = {int(threads[k]) for k in order if names[k] == _MARKER}
-            assert len(number) <= 1
-            for thread in number:
-                found[thread] = [
-                    int(indices[k]) if names[k] == _MARKER else names[k].removeprefix(_EAGER)
-                    for k in order
-                    if names[k].startswith((_EAGER, _MARKER))
-                ]
+            # The threads of a line ran one after the other: the system gives the number of a
+            # thread that has ended to the next. What precedes all markers goes to the first.
+            ops: list[str | int] = []
+            is_marked = False
+            for k in begin + np.argsort(plane.start_ps[begin:end], kind="stable"):
+                if names[k] == _MARKER:
+                    ops = found.setdefault(int(threads[k]), [] if is_marked else ops)
+                    ops.append(int(indices[k]))
+                    is_marked = True
+                elif names[k].startswith(_EAGER):
+                    ops.append(names[k].removeprefix(_EAGER))
         return found
 
 
