@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 import numpy as np
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
+from traceanalyzer.format import printable
 from traceanalyzer.trace import local_trace, sniff, trace_json, xplane
 from traceanalyzer.trace.clock import on_one_clock
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.discovery import LOCAL_TRACE, XPLANE
 from traceanalyzer.trace.inflate import DamagedGzipError, inflate
-from traceanalyzer.trace.printable import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
