@@ -138,8 +138,7 @@ def _us(ps: pd.Series[Any]) -> NDArray[np.float64]:
 def _numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
     """Return the numbers of a column of any type, NaN where unknown."""
     numbers = pd.to_numeric(column).astype("Float64")
-    found: NDArray[np.float64] = numbers.to_numpy(np.float64, na_value=np.nan)
-    return found
+    return np.asarray(numbers.to_numpy(np.float64, na_value=np.nan))
 
 
 def _joined(ids: pd.Series[str], texts: Mapping[str, Iterable[str]]) -> list[str | None]:
