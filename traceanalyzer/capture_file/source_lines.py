@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import Note
 from traceanalyzer.capture_file.statements import FileStatements
-from traceanalyzer.format import counted, listed
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
