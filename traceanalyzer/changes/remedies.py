@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+from traceanalyzer.causes.knowledge.colocating_lines import colocation_request
 from traceanalyzer.placement.blocker import BlockerKind
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ _SCOPED: Final = frozenset(
 _PLACED: Final = frozenset({BlockerKind.ASSIGNED, BlockerKind.RESOURCE})
 _INT32: Final = "int32"  # the only dtype of numbers that no variable on a GPU has
 _LIBRARY: Final = "library_cpu_placement"
-_STRATEGY: Final = "distribution_strategy_cpu"
+_COLOCATION: Final = "colocation_group"
+STRATEGY: Final = "distribution_strategy_cpu"
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class Remedies:
             if blocked is None:
                 return ()
             found.append(blocked)
-        decisive = [b for b in found if b.cause.id == _LIBRARY] or [
+        by_library = [b for b in found if b.cause.id == _LIBRARY and b.text.harm != "harmless"]
+        decisive = by_library or [
             b
             for b in found
             if b.blocker.kind is BlockerKind.NO_KERNEL or b.text.harm == "by_design"
@@ -145,18 +148,25 @@ def _remedy(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> R
     scope = blocker.scope_frame if blocker.kind in _SCOPED and _is_scoped(blocker) else None
     if scope is not None and scope.is_user:
         return Remedy("scope", scope.file, scope.line)
-    line = (cpu_op.file or "", cpu_op.line or 0)
-    if cause == _STRATEGY:
+    if cause == STRATEGY:
         return Remedy("library", advice=advice)
-    if scope is not None:
-        return Remedy("library", *line, advice)
-    made = _made(cpu_op, blocker)
+    made = None if scope is not None else _made(cpu_op, blocker)
     if made is not None:
         return Remedy("variable", made.file, made.line)
-    if blocker.made_in is not None or cpu_op.explanation.library is not None:
+    line = (cpu_op.file or "", cpu_op.line or 0)
+    if scope is not None or blocker.made_in is not None or cpu_op.explanation.library is not None:
         return Remedy("library", *line, advice)
+    return Remedy("fix", *_line_of_fix(cpu_op, blocker, cause, text), advice)
+
+
+def _line_of_fix(cpu_op: CpuOp, blocker: Blocker, cause: str, text: FindingText) -> tuple[str, int]:
+    """Return the line to edit: the one that makes the blocked op, or requests a colocation."""
+    if cause == _COLOCATION and any(fix.code for fix in text.fixes):
+        request = colocation_request(cpu_op.file, cpu_op.line, cpu_op.name)
+        if request is not None:
+            return request.file, request.line
     frame = blocker.frame or blocker.made_at
-    return Remedy("fix", *(line if frame is None else (frame.file, frame.line)), advice)
+    return (cpu_op.file or "", cpu_op.line or 0) if frame is None else (frame.file, frame.line)
 
 
 def _is_scoped(blocker: Blocker) -> bool:
