@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.capture_file.attributes import type_name
-from traceanalyzer.tables.text_columns import categorical, filled, mapped
+from traceanalyzer.tables.arrays import categorical, filled, mapped
 from traceanalyzer.trace.columns import Selected
 from traceanalyzer.trace.strings import Strings
 

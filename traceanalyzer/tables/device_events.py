@@ -20,22 +20,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.text_columns import (
+from traceanalyzer.tables.arrays import (
     concatenate,
     constant,
     empty,
     filled,
     mapped,
+    mask,
     matches,
+    named_like,
     pick,
 )
-from traceanalyzer.tables.vocabulary import (
-    GPU_PLANE,
-    is_derived_line,
-    mask,
-    named_like,
-    op_and_type,
-)
+from traceanalyzer.tables.vocabulary import GPU_PLANE, is_derived_line, op_and_type
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -282,12 +278,8 @@ def launched_by(
 ) -> Launched:
     """Find the call that launched each piece of work.
 
-    Args:
-        call_id: Correlation ids of calls, rising.
-        call_ps: When they began, rising within an id.
-        work_id: Correlation ids of work; 0 for none.
-        work_ps: When it began, by the clock of its device.
-        device: Number of its device, from 0.
+    Ids of calls rise, and so do their times within an id. The id of work is 0 for none; its times
+    are by the clock of its device, a number from 0.
     """
     call = np.full(len(work_id), -1, np.int64)
     is_sure = np.zeros(len(work_id), np.bool_)
@@ -321,12 +313,6 @@ def _early_ps(
 
     Of each call only the earliest work counts: what follows depends on that work, not on the clock.
     Single calls prove nothing: the id of their work may be that of another.
-
-    Args:
-        late_ps: How long after its launch work began.
-        call: The call that launched each.
-        device: The device of each.
-        devices: How many there are.
     """
     early_ps = np.zeros(devices, np.int64)
     none = np.iinfo(np.int64).max

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Stretches, align
-from traceanalyzer.tables.vocabulary import EAGER, mask
+from traceanalyzer.tables.arrays import mask
+from traceanalyzer.tables.vocabulary import EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +42,7 @@ _MOST_PAIRS: Final = 4_000_000
 def eager_signatures(
     plane: Plane, order: NDArray[np.int64], capture_file: CaptureFile, session: int | None
 ) -> NDArray[np.int32]:
-    """Return the signature of each event, -1 where it is no eager op or it is not sure which.
-
-    Args:
-        plane: The host plane.
-        order: Its events line by line, as from `in_line_order`.
-        capture_file: What was recorded.
-        session: Index of the profiler session that wrote the trace, where that is known.
-    """
+    """Return the signature of each event, -1 where it is no eager op or it is not sure which."""
     out = np.full(len(plane), -1, np.int32)
     sequences = [s for s in capture_file.sequences if session is None or s.session == session]
     markers = _markers(plane, order)

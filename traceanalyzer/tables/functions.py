@@ -16,16 +16,8 @@ import numpy as np
 
 from traceanalyzer.capture_file.document import SESSION, is_session
 from traceanalyzer.placement.dataset_calls import functions_of_datasets, functions_of_steps
-from traceanalyzer.tables.nesting import innermost
-from traceanalyzer.tables.text_columns import pick, relabelled
-from traceanalyzer.tables.vocabulary import (
-    CAPTURED_FUNCTION,
-    FUNCTION_RUN,
-    SESSION_RUN,
-    Kind,
-    mask,
-    named_like,
-)
+from traceanalyzer.tables.arrays import innermost, mask, named_like, pick, relabelled
+from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, FUNCTION_RUN, SESSION_RUN, Kind
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
@@ -66,13 +58,6 @@ def called_functions(
     On the calling thread the function is the enclosing call's. Elsewhere the step id identifies it:
     the executor's turn has it, and so has the `FunctionRun` within the call. What is computed to
     make a graph ready has a step of its own, also within the call that it is done for.
-
-    Args:
-        plane: The host plane.
-        names: Its event names, classified.
-        kind: `Kind` of each event.
-        order: The plane's events as from `in_line_order`.
-        executor: The executor's turn that encloses each event, -1 for none.
 
     Returns:
         The functions, without TensorFlow's counter, and the full name of each.

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from traceanalyzer.tables.arrays import concatenate, pick
 from traceanalyzer.tables.eager_alignment import eager_signatures
 from traceanalyzer.tables.functions import CONSTANTS, TF_DATA
 from traceanalyzer.tables.graph_nodes import GraphNodes
-from traceanalyzer.tables.text_columns import concatenate, pick
 from traceanalyzer.tables.vocabulary import Kind
 from traceanalyzer.trace.strings import Strings
 
@@ -94,13 +94,7 @@ class Joined:
 def join_eager(
     host: HostOps, capture_file: CaptureFile, session: int | None
 ) -> tuple[HostOps, EagerOps]:
-    """Find the records of eager ops, and add their types and devices to the occurrences.
-
-    Args:
-        host: The op occurrences of the host.
-        capture_file: What was recorded.
-        session: Index of the profiler session that wrote the trace, where that is known.
-    """
+    """Find the records of eager ops, and add their types and devices to the occurrences."""
     plane = host.plane
     of_event = eager_signatures(plane, host.order, capture_file, session)
     signature = np.where(host.kind == Kind.EAGER_OP, of_event[host.event], -1)

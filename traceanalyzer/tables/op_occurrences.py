@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.tables.arrays import concatenate, distinct_rows, empty, filled, pick
 from traceanalyzer.tables.functions import CONSTANTS, DATASET_LOOP, TF_DATA
-from traceanalyzer.tables.text_columns import concatenate, distinct_rows, empty, filled, pick
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, PYTHON_CALLBACKS, Kind
 from traceanalyzer.trace.strings import Strings
 
@@ -69,11 +69,7 @@ def gather_occurrences(
 ) -> OpOccurrences:
     """Gather a host's occurrences into rows.
 
-    Args:
-        host: Op occurrences on its threads.
-        device: Events of its devices.
-        host_level: Host tracer level.
-        record: The record of each entry of `host` that is an eager op, -1 for none.
+    `record` is the record of each entry of `host` that is an eager op, -1 for none.
     """
     if record is None:
         record = np.full(len(host.event), -1, np.int32)
@@ -147,10 +143,8 @@ def _kernel_labels(
 ) -> NDArray[np.int64]:
     """Number each device event's label: the op it names, or else the op that launched it.
 
-    Args:
-        device: The device events.
-        labels: The number of each label known so far; more are added.
-        launcher: Label of the occurrence that launched each event, -1 for none.
+    `launcher` is the label of the occurrence that launched each event, -1 for none. New labels are
+    added.
     """
     eager = {(known.type, known.type): k for known, k in labels.items() if known.is_eager}
     own = np.full(len(device.op.values), -1, np.int64)
@@ -252,12 +246,7 @@ def _fill_single(
 ) -> None:
     """Fill the gaps of `column` where the rows equal in `by` know exactly one value of it.
 
-    Args:
-        table: The distinct occurrences.
-        column: Column to fill.
-        by: Columns that must be equal.
-        where: Rows to fill; all by default.
-        known_in: Rows to learn from; all by default.
+    `where` are the rows to fill, `known_in` those to learn from; all by default.
     """
     gaps = table[column] < 0
     learn = ~gaps if known_in is None else ~gaps & known_in

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.placement.support import is_for_cpus_alone
+from traceanalyzer.tables.arrays import distinct_rows, pick
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.op_occurrences import launch_functions
-from traceanalyzer.tables.text_columns import distinct_rows, pick
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Kind
 
 if TYPE_CHECKING:
@@ -103,13 +103,8 @@ def decide(
 ) -> list[Placement]:
     """Decide the placement of each row of a host's op table.
 
-    Args:
-        occurrences: The rows and what was seen of them.
-        facts: What the host's tracers recorded.
-        allocations: Its allocations.
-        in_pipeline: Rows that were seen to run on behalf of tf.data. A type alone does not show
-            that, since an op that takes an element can be placed on a GPU.
-        records: The capture file's record of each row; empty without one.
+    `in_pipeline` are the rows that were seen to run on behalf of tf.data. A type alone does not
+    show that, since an op that takes an element can be placed on a GPU.
     """
     witnesses = _Witnesses(occurrences, facts, allocations, in_pipeline, records)
     return [witnesses.placement(row) for row in occurrences.rows.itertuples()]

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from traceanalyzer.tables.nesting import by_line, is_outermost
-from traceanalyzer.tables.text_columns import matches, pick
-from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind, mask, named_like
+from traceanalyzer.tables.arrays import by_line, is_outermost, mask, matches, named_like, pick
+from traceanalyzer.tables.vocabulary import EAGER, SESSION_RUN, Kind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -16,16 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Nested, innermost, sum_by
-from traceanalyzer.tables.nesting import by_line
-from traceanalyzer.tables.text_columns import pick
-from traceanalyzer.tables.vocabulary import (
-    CAPTURED_FUNCTION,
-    EXECUTOR,
-    STAGE,
-    Kind,
-    mask,
-    without_counts,
-)
+from traceanalyzer.tables.arrays import by_line, mask, pick, place_of
+from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 from traceanalyzer.trace.columns import Selected
 
 if TYPE_CHECKING:
@@ -273,14 +265,10 @@ def _done_ps(
     """Return when the executor's last turn at each call ended; far in the past for none."""
     turns = plane.named(EXECUTOR)
     ids = Selected(plane, turns).integers("id")
-    turns, of_turn = turns[ids.present], ids.values[ids.present]
-    if not len(turns):
-        return np.full(len(step), _NEVER, np.int64)
-    distinct, inverse = np.unique(of_turn, return_inverse=True)
+    distinct, inverse = np.unique(ids.values[ids.present], return_inverse=True)
     last = np.full(len(distinct), _NEVER, np.int64)
-    np.maximum.at(last, inverse.reshape(-1), plane.end_ps[turns])
-    slot = np.searchsorted(distinct, step).clip(max=len(distinct) - 1)
-    return np.where(present & (distinct[slot] == step), last[slot], _NEVER)
+    np.maximum.at(last, inverse.reshape(-1), plane.end_ps[turns[ids.present]])
+    return np.where(present, pick(last, place_of(distinct, step), _NEVER), _NEVER)
 
 
 def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> Spans:
@@ -298,21 +286,3 @@ def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> 
     stop = np.concatenate([start[order], end])
     lasting = stop > begin
     return Spans(row[lasting], begin[lasting], stop[lasting])
-
-
-def pairs_of(
-    a: NDArray[np.int64], b: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the distinct pairs of two columns from -1 up, sorted, and the place of each row's."""
-    width = int(b.max(initial=-1)) + 2
-    size = (int(a.max(initial=-1)) + 2) * width
-    code = (a.astype(np.int64) + 1) * width + b + 1
-    if size <= 4 * len(code) + 1024:  # counting is several times as fast as sorting
-        used = np.flatnonzero(np.bincount(code, minlength=size))
-        place = np.zeros(size, np.int64)
-        place[used] = np.arange(len(used))
-        row = place[code]
-    else:
-        used, row = np.unique(code, return_inverse=True)
-        row = row.reshape(-1).astype(np.int64)
-    return np.column_stack([used // width - 1, used % width - 1]), row

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from traceanalyzer.tables.nesting import by_line, is_outermost
+from traceanalyzer.tables.arrays import by_line, filled, is_outermost, mask
 from traceanalyzer.tables.program_calls import program_calls, session_runs
 from traceanalyzer.tables.step_inference import inferred_steps
 from traceanalyzer.tables.step_kinds import prepared_ps, step_kinds
-from traceanalyzer.tables.text_columns import filled
-from traceanalyzer.tables.vocabulary import mask
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import flatten
+from traceanalyzer.tables.arrays import innermost, mask, named_like, nested, pick
 from traceanalyzer.tables.device_events import SYNCHRONIZES
-from traceanalyzer.tables.nesting import innermost, nested
-from traceanalyzer.tables.text_columns import pick
 from traceanalyzer.tables.thread_links import (
     ON_DEVICE,
     Calls,
@@ -31,8 +30,6 @@ from traceanalyzer.tables.vocabulary import (
     Kind,
     Role,
     is_eager_executor_line,
-    mask,
-    named_like,
 )
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Turns, begun_by_call
-from traceanalyzer.tables.text_columns import matches, pick
-from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, SESSION_RUN, mask, named_like
+from traceanalyzer.tables.arrays import mask, matches, named_like, pick
+from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, SESSION_RUN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -181,10 +181,6 @@ def _nested(host: HostOps, runs: NDArray[np.int64]) -> _Nested:
 
 def _parts(call: NDArray[np.int64], nested: _Nested) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return what is part of which call: all of its own first, then what is nested in it.
-
-    Args:
-        call: The call of each.
-        nested: The calls that are part of others.
 
     Returns:
         Places in `call`, and the call that each is part of.

@@ -1,4 +1,4 @@
-"""Dictionary-coded text columns: joined, filled and mapped value by value, not row by row."""
+"""Operations on columns: of flags, numbers and dictionary-coded texts, and of events that nest."""
 
 from __future__ import annotations
 
@@ -8,18 +8,41 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from traceanalyzer.native import events
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from traceanalyzer.trace.columns import Plane
+
+
+def mask(flags: Iterable[bool]) -> NDArray[np.bool_]:
+    """Return flags as an array."""
+    return np.array(list(flags), np.bool_)
+
+
+def named_like(plane: Plane, is_wanted: Callable[[str], object]) -> NDArray[np.int64]:
+    """Return the events of a plane whose name fits, e.g. `pattern.fullmatch`."""
+    wanted = mask(bool(is_wanted(name)) for name in plane.names)
+    return np.flatnonzero(wanted[plane.name_of]) if wanted.any() else np.empty(0, np.int64)
 
 
 def pick(values: NDArray[Any], index: NDArray[Any], missing: Any = -1) -> NDArray[Any]:  # noqa: ANN401
     """Return `values[index]`, or `missing` where the index is -1."""
     picked: NDArray[Any] = np.append(values, values.dtype.type(missing))[index]
     return picked
+
+
+def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each wanted key among distinct ones that rise; -1 for none of them."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    slot = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+    return np.where(keys[slot] == wanted, slot, -1)
 
 
 def matches(column: Strings, is_wanted: Callable[[str], object]) -> NDArray[np.bool_]:
@@ -65,16 +88,13 @@ def relabelled(
 ) -> Strings:
     """Return a column of functions with those of some calls replaced.
 
-    Args:
-        column: The column.
-        call: The step id of the call of each entry.
-        code_of_call: Index into `values` by step id, at least one.
-        values: The strings of the column, and others after them.
+    `call` is the step id of each entry's call; the codes of calls are indices into `values`: the
+    strings of the column, and others after them.
     """
     calls = np.array(sorted(code_of_call), np.int64)
     codes = np.array([code_of_call[at] for at in calls.tolist()], np.int32)
-    slot = np.searchsorted(calls, call).clip(max=len(calls) - 1)
-    return Strings(np.where(calls[slot] == call, codes[slot], column.codes), values)
+    known = place_of(calls, call)
+    return Strings(np.where(known >= 0, pick(codes, known), column.codes), values)
 
 
 def constant(value: str, size: int) -> Strings:
@@ -122,3 +142,63 @@ def distinct_rows(columns: Sequence[NDArray[Any]]) -> tuple[NDArray[np.int64], N
         rows[:, k] = rest % sizes[k] - 1
         rest //= sizes[k]
     return codes, rows
+
+
+# --- events that nest: those of a line do not cross --------------------------------------------
+
+
+def in_line_order(plane: Plane) -> NDArray[np.int64]:
+    """Return the plane's events line by line, by start, an enclosing event before its content.
+
+    Each line keeps the range of `Lines.event_begin`.
+    """
+    order = np.arange(len(plane), dtype=np.int64)
+    bounds = plane.lines.event_begin
+    for begin, end in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        start, duration = plane.start_ps[begin:end], plane.duration_ps[begin:end]
+        step = np.diff(start)
+        if (step > 0).all() or (
+            (step >= 0).all() and (duration[1:] < duration[:-1])[step == 0].all()
+        ):
+            continue  # as TensorFlow mostly writes them
+        order[begin:end] = begin + np.lexsort((-duration, start))
+    return order
+
+
+def nested(plane: Plane, order: NDArray[np.int64]) -> events.Nested:
+    """Return the plane's events for native code, `order` as from `in_line_order`."""
+    return events.Nested(order, plane.lines.event_begin, plane.start_ps, plane.end_ps)
+
+
+def innermost(
+    plane: Plane, order: NDArray[np.int64], is_container: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return the innermost container around each event, -1 for none."""
+    if not is_container.any():
+        return np.full(len(plane), -1, np.int64)
+    return events.innermost(nested(plane, order), is_container)
+
+
+def by_line(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return some events line by line, by start, an enclosing event before its content."""
+    start, duration = plane.start_ps[event], plane.duration_ps[event]
+    return event[np.lexsort((-duration, start, plane.line_of[event]))]
+
+
+def is_outermost(plane: Plane, event: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which of some events no other of them encloses, given in the order of `by_line`."""
+    line, start, end = plane.line_of[event], plane.start_ps[event], plane.end_ps[event]
+    outer = np.ones(len(event), np.bool_)
+    bounds = np.concatenate([[0], np.flatnonzero(np.diff(line)) + 1, [len(event)]])
+    for begin, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if stop - begin > 1:
+            latest = np.maximum.accumulate(end[begin:stop])[:-1]
+            outer[begin + 1 : stop] = start[begin + 1 : stop] >= latest
+    return outer
+
+
+def self_durations(duration_ps: NDArray[np.int64], parent: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return each event's duration without its children's; `parent` is -1 for none."""
+    children = sum_by(parent, duration_ps, len(duration_ps))
+    own: NDArray[np.int64] = np.maximum(duration_ps - children, 0)
+    return own
