@@ -45,6 +45,17 @@ def place_of(keys: NDArray[Any], wanted: NDArray[Any]) -> NDArray[np.int64]:
     return np.where(keys[slot] == wanted, slot, -1)
 
 
+def last_of(
+    keys: NDArray[Any],
+    values: NDArray[Any],
+    wanted: NDArray[Any],
+    missing: Any = -1,  # noqa: ANN401
+) -> NDArray[Any]:
+    """Return the last value with each wanted key, or `missing`; `keys` of values need not rise."""
+    distinct, at = np.unique(keys[::-1], return_index=True)
+    return pick(values[::-1][at], place_of(distinct, wanted), missing)
+
+
 def matches(column: Strings, is_wanted: Callable[[str], object]) -> NDArray[np.bool_]:
     """Tell in which rows a column holds a wanted string; each distinct string is tested once."""
     return pick(

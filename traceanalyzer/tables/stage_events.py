@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Nested, innermost, sum_by
-from traceanalyzer.tables.arrays import by_line, mask, pick, place_of
+from traceanalyzer.tables.arrays import by_line, last_of, mask, pick
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, EXECUTOR, STAGE, Kind, without_counts
 from traceanalyzer.trace.columns import Selected
 
@@ -264,11 +264,10 @@ def _done_ps(
 ) -> NDArray[np.int64]:
     """Return when the executor's last turn at each call ended; far in the past for none."""
     turns = plane.named(EXECUTOR)
+    turns = turns[np.argsort(plane.end_ps[turns], kind="stable")]
     ids = Selected(plane, turns).integers("id")
-    distinct, inverse = np.unique(ids.values[ids.present], return_inverse=True)
-    last = np.full(len(distinct), _NEVER, np.int64)
-    np.maximum.at(last, inverse.reshape(-1), plane.end_ps[turns[ids.present]])
-    return np.where(present, pick(last, place_of(distinct, step), _NEVER), _NEVER)
+    done = last_of(ids.values[ids.present], plane.end_ps[turns[ids.present]], step, _NEVER)
+    return np.where(present, done, _NEVER)
 
 
 def _alone(plane: Plane, event: NDArray[np.int64], outer: NDArray[np.int64]) -> Spans:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from traceanalyzer.native.events import Turns, begun_by_call
-from traceanalyzer.tables.arrays import mask, matches, named_like, pick
+from traceanalyzer.tables.arrays import last_of, mask, matches, named_like, place_of
 from traceanalyzer.tables.vocabulary import FUNCTION_RUN, GET_NEXT, SESSION_RUN
 
 if TYPE_CHECKING:
@@ -122,11 +122,9 @@ def _waking_transfers(host: HostOps, device: DeviceEvents) -> NDArray[np.int64]:
     transfers = transfers[host.call_of_event[launch[transfers]] != 0]
     ids = plane.integers("id")
     turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
-    turns = turns[np.lexsort((plane.start_ps[turns], ids.values[turns]))]
-    call = host.call_of_event[launch[transfers]]
-    last = pick(turns, np.searchsorted(ids.values[turns], call, side="right") - 1)
-    followed = (last >= 0) & (ids.values[last] == call)
-    followed &= plane.start_ps[last] >= device.end_ps[transfers]
+    turns = turns[np.argsort(plane.start_ps[turns], kind="stable")]
+    last = last_of(ids.values[turns], turns, host.call_of_event[launch[transfers]])
+    followed = (last >= 0) & (plane.start_ps[last] >= device.end_ps[transfers])
     waking: NDArray[np.int64] = transfers[from_device[transfers] | followed]
     return waking
 
@@ -146,16 +144,10 @@ def _outlast_turns(
     ids = plane.integers("id")
     turns = np.flatnonzero(host.names.is_executor[plane.name_of] & ids.present)
     entry, part_of = _parts(ids.values[turns], nested)
-    turns = turns[entry]
-    order = np.lexsort((plane.end_ps[turns], part_of))
-    turns, part_of = turns[order], part_of[order]
-    if not len(turns):
-        return np.zeros(len(call), np.bool_)
-    slot = np.searchsorted(part_of, call, side="right") - 1
-    last = turns[slot.clip(0)]
+    order = np.argsort(plane.end_ps[turns[entry]], kind="stable")
+    last = last_of(part_of[order], turns[entry][order], call)
     in_it = (plane.line_of[last] == thread) & (plane.start_ps[last] <= at_ps)
-    is_known = (slot >= 0) & (part_of[slot.clip(0)] == call)
-    outlasting: NDArray[np.bool_] = is_known & (in_it | (plane.end_ps[last] <= at_ps))
+    outlasting: NDArray[np.bool_] = (last >= 0) & (in_it | (plane.end_ps[last] <= at_ps))
     return outlasting
 
 
@@ -187,9 +179,9 @@ def _parts(call: NDArray[np.int64], nested: _Nested) -> tuple[NDArray[np.int64],
     """
     entry = np.arange(len(call))
     entries, calls = [entry], [call]
-    for _ in range(_MOST_NESTED if len(nested.call) else 0):
-        slot = np.searchsorted(nested.call, call).clip(max=len(nested.call) - 1)
-        inside = nested.call[slot] == call
+    for _ in range(_MOST_NESTED):
+        slot = place_of(nested.call, call)
+        inside = slot >= 0
         if not inside.any():
             break
         entry, call = entry[inside], nested.outer[slot[inside]]
