@@ -119,6 +119,8 @@ class HostOps:
     order: NDArray[np.int64]
     #: Events that can launch work, as from `launch_calls`.
     launches: NDArray[np.int64]
+    #: The record of an eager op, an index; -1 for none; int32.
+    record: NDArray[np.int32]
 
 
 def host_plane(trace: Trace) -> Plane:
@@ -194,6 +196,7 @@ def host_ops(plane: Plane) -> HostOps:
         call_of_event=call_of_event,
         order=order,
         launches=launch_calls(plane),
+        record=np.full(len(event), -1, np.int32),
     )
 
 

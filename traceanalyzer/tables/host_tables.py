@@ -79,9 +79,9 @@ def host_tables(
     if capture_file is None:
         occurrences, joined = gather_occurrences(host, device, facts.host_level), None
     else:
-        host, eager = join_eager(host, capture_file, session)
-        occurrences = gather_occurrences(host, device, facts.host_level, eager.record)
-        joined = join_rows(occurrences, capture_file, eager)
+        host, eager, calls = join_eager(host, capture_file, session)
+        occurrences = gather_occurrences(host, device, facts.host_level)
+        joined = join_rows(occurrences, capture_file, eager, calls)
     ops = op_rows(host_index, occurrences, facts, allocations, joined)
     transfers = transfer_rows(occurrences, ops, facts)
     ops = count_transfers(ops, transfers)

@@ -64,15 +64,8 @@ class OpOccurrences:
     is_placing: NDArray[np.bool_]
 
 
-def gather_occurrences(
-    host: HostOps, device: DeviceEvents, host_level: int, record: NDArray[np.int32] | None = None
-) -> OpOccurrences:
-    """Gather a host's occurrences into rows.
-
-    `record` is the record of each entry of `host` that is an eager op, -1 for none.
-    """
-    if record is None:
-        record = np.full(len(host.event), -1, np.int32)
+def gather_occurrences(host: HostOps, device: DeviceEvents, host_level: int) -> OpOccurrences:
+    """Gather a host's occurrences into rows."""
     labels: dict[_Label, int] = {}
     is_kernel = ~device.direction.present
     owner = pick(host.owner, device.sure_launch)
@@ -100,7 +93,7 @@ def gather_occurrences(
         devices.codes,
         types.codes,
         np.concatenate([on_host_alone, np.zeros(len(kernels), np.int64)]),
-        np.concatenate([record, pick(record, launched_by)]),
+        np.concatenate([host.record, pick(host.record, launched_by)]),
     ]
     apart = [k for k, name in enumerate(functions.values) if name in _NO_FUNCTIONS]
     rows, row_of, assumed = _merge(columns, list(labels), host_level, apart)
