@@ -13,7 +13,7 @@ from traceanalyzer.native.events import sum_by
 from traceanalyzer.trace.strings import Strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -89,23 +89,6 @@ def mapped(column: Strings, function: Callable[[str], str | None]) -> Strings:
         for text in column.values
     ]
     return Strings(pick(np.array(table, np.int32), column.codes), tuple(numbers))
-
-
-def relabelled(
-    column: Strings,
-    call: NDArray[np.int64],
-    code_of_call: Mapping[int, int],
-    values: tuple[str, ...],
-) -> Strings:
-    """Return a column of functions with those of some calls replaced.
-
-    `call` is the step id of each entry's call; the codes of calls are indices into `values`: the
-    strings of the column, and others after them.
-    """
-    calls = np.array(sorted(code_of_call), np.int64)
-    codes = np.array([code_of_call[at] for at in calls.tolist()], np.int32)
-    known = place_of(calls, call)
-    return Strings(np.where(known >= 0, pick(codes, known), column.codes), values)
 
 
 def constant(value: str, size: int) -> Strings:

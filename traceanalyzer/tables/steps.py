@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -296,7 +296,11 @@ def _grouped_calls(plane: Plane, calls: ProgramCalls) -> pd.DataFrame:
         inside = (slot >= 0) & (at < calls.end_ps[rows[slot]]) & calls.is_function[rows[slot]]
         call[here] = np.where(inside, rows[slot], -1)
     group, call = groups[event[call >= 0]], call[call >= 0]
-    about = {"label": calls.label, "start_ps": calls.start_ps, "end_ps": calls.end_ps}
+    about: dict[str, NDArray[Any]] = {
+        "label": calls.label,
+        "start_ps": calls.start_ps,
+        "end_ps": calls.end_ps,
+    }
     return pd.DataFrame({"group": group, **{name: of[call] for name, of in about.items()}})
 
 
