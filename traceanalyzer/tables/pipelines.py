@@ -121,7 +121,7 @@ def _pipeline_of(events: StageEvents) -> NDArray[np.int64]:
     pipeline if they share a stage of the same name, which has a number of its own. Where a trace
     names no stages (before TensorFlow 2.13), those of the same path are one.
     """
-    ids, names = events.stats.integers("id"), events.stats.strings("name")
+    ids, names = events.integers("id"), events.strings("name")
     label = np.full(len(events), -1, np.int64)
     same = _Same()
     by_name: dict[tuple[int, str | None], int] = {}
@@ -158,8 +158,8 @@ def _by_parent(
     events: StageEvents, at: NDArray[np.int64], above: int, label: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the labels of the iterators above some events; -1 where there is none."""
-    ids = events.stats.integers("id").values
-    parents = events.stats.integers("parent_id")
+    ids = events.integers("id").values
+    parents = events.integers("parent_id")
     start = events.plane.start_ps[events.event]
     over = np.flatnonzero(events.path == above)
     over = over[np.argsort(start[over], kind="stable")]

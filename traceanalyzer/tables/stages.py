@@ -82,7 +82,7 @@ class StageColumns:
 
     def _first_of_iterator(self) -> NDArray[np.bool_]:
         start = self._events.plane.start_ps[self._events.event]
-        iterator = self._events.stats.integers("id").values
+        iterator = self._events.integers("id").values
         order = np.lexsort((start, iterator, self._row))
         is_new = (np.diff(self._row[order]) != 0) | (np.diff(iterator[order]) != 0)
         first = np.zeros(len(self._row), np.bool_)
@@ -111,7 +111,7 @@ class StageColumns:
         for stat in _BUFFER[1:]:
             buffer = np.where(buffer < 0, self._largest(stat), buffer)
         numbers = ("parallelism", "batch_size", "cycle_length", "cpu_budget")
-        flag = self._events.stats.strings("autotune")
+        flag = self._events.strings("autotune")
         values = np.array([{"true": 1, "false": 0}.get(v, -1) for v in flag.values], np.int64)
         autotune = self._maximum(self._row, pick(values, flag.codes))
         return {
@@ -123,7 +123,7 @@ class StageColumns:
 
     def _largest(self, stat: str) -> NDArray[np.int64]:
         """Return the largest value of a stat; autotuning raises it while the program runs."""
-        column = self._events.stats.integers(stat)
+        column = self._events.integers(stat)
         return self._maximum(self._row, np.where(column.present, column.values, -1))
 
     def _maximum(self, row: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -134,7 +134,7 @@ class StageColumns:
 
     def _element_bytes(self) -> NDArray[np.int64]:
         """Return the size of an element: as recorded for the last stage, or by shape and type."""
-        shapes, types = self._events.stats.strings("shapes"), self._events.stats.strings("types")
+        shapes, types = self._events.strings("shapes"), self._events.strings("types")
         requests = self._events.requests
         known = requests.stage >= 0
         found = self._maximum(self._row[requests.stage[known]], requests.element_bytes[known])
@@ -203,7 +203,7 @@ class StageColumns:
 
     def _lines(self, occurrences: OpOccurrences, ops: pd.DataFrame) -> dict[str, Any]:
         """Return TensorFlow's names of the datasets, and the lines that made them."""
-        names = self._events.stats.strings("name")
+        names = self._events.strings("name")
         of_row: list[set[str]] = [set() for _ in range(self._size)]
         for k, code in distinct_rows([self._row, names.codes])[1].tolist():
             if code >= 0:
