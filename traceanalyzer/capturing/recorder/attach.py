@@ -21,7 +21,7 @@ from .facts.gpu_choices import GpuQuestions, VisibilityRecorder
 from .facts.keras_models import KerasModels
 from .graphs.dumps import Dumps
 from .graphs.functions import FunctionRecorder
-from .graphs.v1_sessions import SessionConfigs, SessionGraphs
+from .graphs.v1_sessions import Sessions
 from .ops.eager import EagerRecorder
 from .ops.frames import FramePool
 from .ops.origins import Origins, StrategyDevices, TensorOrigins
@@ -64,10 +64,9 @@ class Evidence:
         self._called_at: Dict[str, float] = {}  # when each function was first called
         self._steps = StepMarks(is_counted=counts_steps)
         self._models = KerasModels()
-        self._session_configs = SessionConfigs(journal)
-        self._session_graphs = SessionGraphs(journal, dumps)
+        self._sessions = Sessions(journal, dumps)
         self._functions = FunctionRecorder(
-            journal, frames, self._defined, self._has_session, self._session_graphs.graphs
+            journal, frames, dumps, self._defined, self._sessions.graphs
         )
         self._eager = EagerRecorder(
             journal,
@@ -87,7 +86,7 @@ class Evidence:
             self._scopes,
             TensorOrigins(self._scopes),
             self._eager,
-            self._session_graphs,
+            self._sessions,
             self._functions,
             self._errors,
             self._strategies,
@@ -150,15 +149,9 @@ class Evidence:
         self._dumps.defined(name)
         self._models.defined(name)
 
-    def _has_session(self, session: Any, is_configured: bool) -> None:  # noqa: FBT001
-        """A session of TensorFlow 1 was made; perhaps with a configuration of its own."""
-        self._dumps.has_session()
-        self._visibility.makes_devices()
-        self._session_configs.made(session, is_own=is_configured)
-
     def finish(self) -> None:
         """Journal what is only known at the end."""
-        self._session_graphs.finish()
+        self._sessions.finish()
         self._functions.finish()
         self._eager.write()
         self._journal.write(

@@ -44,11 +44,9 @@ _KEPT = re.compile(
     r"|^unknown_graph(?:#\d+)?_partition_.*\.main\.after_opt_group_post_partitioning\.pb"
     r"|placer_(?:input|output)(?:_\d+)?\.pb(?:txt)?"
 )
+_STAGE = re.compile(r"(.+?)(?:_partition_.+)?\.\d+\.main\.(\w+)\.pb")  # of a function
 # Each function has these once for each time it was instantiated, the last once a device.
-_STAGE = re.compile(
-    r"(.+?)(?:_partition_.+)?\.\d+\.main\."
-    r"(before_placer|before_post_placement_passes|after_partition_passes)\.pb"
-)
+_INPUT, _ANSWER, _RESULT = "before_placer", "before_post_placement_passes", "after_partition_passes"
 # Of these, the dumps that TensorFlow itself named: of which session they are is not known so far.
 _PLACEMENT = re.compile(
     r"unknown_graph\.\d+\.main\..*_placement\.pb|.*placer_(?:in|out)put.*\.pbtxt"
@@ -57,7 +55,8 @@ _RAN = re.compile(r"unknown_graph_partition_.*\.main\.after_opt_group_post_parti
 _MOST_BYTES = 1 << 30
 _POLL_S = 0.1
 _QUIET_S = 0.02
-_REST_AFTER_S = 0.25
+_REST_AFTER_S = 0.1
+_MOST_REPEATED = 10_000
 _LAST_WITHOUT_FILTER = (2, 12)
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOG_LEVELS = "TF_CPP_VMODULE"  # of single files
@@ -105,6 +104,7 @@ class Dumps:
         self._expected_at = 0.0
         self._first_calls = 0  # that are under way
         self._awaited: Set[str] = set()  # functions of datasets not instantiated so far
+        self._repeated: Set[str] = set()  # functions whose dumps nobody needs
         self._has_raised_level = False
         self._of_graph: Dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
@@ -166,8 +166,14 @@ class Dumps:
         """Say that a function was defined."""
         # Datasets instantiate their functions when an element is first wanted, perhaps long after.
         if function.startswith(OF_DATASETS):
-            self._awaited.add(function.replace("/", "_"))  # as files are named
+            self._awaited.add(_in_file_names(function))
         self.expect()
+
+    def repeated(self, function: str) -> None:
+        """Say that a function was defined that is like earlier ones."""
+        if len(self._repeated) >= _MOST_REPEATED:
+            self._repeated.clear()  # the first are long over
+        self._repeated.add(_in_file_names(function))
 
     def first_call(self) -> FirstCall:
         """Return the context in which a function runs in a way that is new."""
@@ -267,12 +273,12 @@ class Dumps:
         """Let dumps fail until something new is expected, where all that could come has come."""
         if self._is_expecting():
             return
-        names = self._names()
+        names = self._needed()
         if not self._are_whole(names):
             return
         threading.Event().wait(_QUIET_S)
         with self._lock:
-            if self._over or self._is_expecting() or self._names() != names:
+            if self._over or self._is_expecting() or self._needed() != names:
                 return
             self._leave()
             self._is_resting = True
@@ -292,10 +298,17 @@ class Dumps:
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
         return not self._awaited and all(
-            stages[name, "before_placer"] == stages[name, "before_post_placement_passes"]
-            and stages[name, "before_placer"] <= stages[name, "after_partition_passes"]
+            stages[name, _INPUT] == stages[name, _ANSWER] <= stages[name, _RESULT]
             for name, _ in stages
         )
+
+    def _needed(self) -> Set[str]:
+        """Return the dumps but for those of repeated functions, which may come all the time."""
+        return {name for name in self._names() if not self._is_repeated(name)}
+
+    def _is_repeated(self, name: str) -> bool:
+        found = _STAGE.fullmatch(name)
+        return found is not None and found[1] in self._repeated
 
     def _names(self) -> Set[str]:
         with suppress(OSError):  # never made, or the program deleted it
@@ -307,7 +320,7 @@ class Dumps:
         for name in self._names():
             path = os.path.join(self._folder, name)
             with suppress(OSError):  # another thread was faster, or TensorFlow is writing it
-                if _KEPT.search(name):
+                if _KEPT.search(name) and not self._is_repeated(name):
                     kept_bytes += os.path.getsize(path)
                 else:
                     os.unlink(path)
@@ -320,6 +333,10 @@ class Dumps:
                 f"the program's graphs take more than {_MOST_BYTES >> 30} GB (constants in them?): "
                 "those of the functions that came later are not recorded",
             )
+
+
+def _in_file_names(function: str) -> str:
+    return function.replace("/", "_")
 
 
 _GLOBAL = "_ZN10tensorflow15DebugDataDumper6GlobalEv"

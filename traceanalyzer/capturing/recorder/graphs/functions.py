@@ -39,10 +39,10 @@ from .text_dumps import session_graph
 
 if TYPE_CHECKING:
     from ..journal import Journal
+    from .dumps import Dumps
 
 _ENOUGH = 3
 _NUMBER = re.compile(r"_\d+$")
-_CONFIG = 2  # its place among the arguments of a session
 _POLYMORPHIC = "tensorflow.python.eager.polymorphic_function."
 
 
@@ -105,8 +105,8 @@ class FunctionRecorder(Part):
         self,
         journal: Journal,
         scope_frames: FramePool,
+        dumps: Dumps,
         defined: Callable[[str], None],
-        has_session: Callable[[Any, bool], None],
         session_graphs: List[List[Any]],
     ) -> None:
         """Prepare.
@@ -114,22 +114,22 @@ class FunctionRecorder(Part):
         Args:
             journal: Where to write.
             scope_frames: The pool that the numbers in `scopes.locations` belong to.
+            dumps: Whose files of functions like earlier ones are not needed.
             defined: Called with the name of a function that was defined.
-            has_session: Called with a v1 session, and whether the program configured it.
             session_graphs: The graphs that v1 sessions ran, those that are alike together.
         """
         super().__init__()
         self._journal = journal
         self._scope_frames = scope_frames
+        self._dumps = dumps
         self._defined = defined
-        self._has_session = has_session
         self._session_graphs = session_graphs
         self.definitions: Dict[str, FrozenSet[str]] = {}  # the nodes' names, by function
         self.op_types: Set[str] = set()
         self.repeated = RepeatedFunctions()
 
     def install(self) -> None:
-        """Replace the places where definitions and sessions are made."""
+        """Replace the place where definitions are made."""
         atomic = _module(_POLYMORPHIC + "atomic_function")
         if atomic is not None and hasattr(atomic, "from_func_graph"):
             self._wrap(atomic, "from_func_graph", self._after_definition)
@@ -137,8 +137,6 @@ class FunctionRecorder(Part):
             monomorphic = importlib.import_module(_POLYMORPHIC + "monomorphic_function")
             definition = monomorphic._EagerDefinedFunction
             self._wrap(definition, "__init__", self._after_eager_definition)
-        session = importlib.import_module("tensorflow.python.client.session")
-        self._wrap(session.BaseSession, "__init__", self._after_session)
 
     def finish(self) -> None:
         """Read the graphs of v1 sessions."""
@@ -167,19 +165,11 @@ class FunctionRecorder(Part):
 
         return init
 
-    def _after_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        def init(session: Any, *args: Any, **kwargs: Any) -> None:
-            with unseen:
-                original(session, *args, **kwargs)
-            given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
-            self._has_session(session, given is not None)
-
-        return init
-
     def _record(self, name: Any, *graphs: Any) -> None:
         try:
             label = name.decode() if isinstance(name, bytes) else str(name)
             if self.repeated.is_repeated(label, graphs[0]):
+                self._dumps.repeated(label)
                 return
             found = _lines(label, graphs, self._scope_frames)
             self._journal.write("function", **found)

@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple
 
+from ..facts.gpu_choices import VisibilityRecorder
 from ..process.hooks import Part, loaded, unseen
 from .functions import line_of
 
@@ -26,29 +27,10 @@ if TYPE_CHECKING:
     from ..journal import Journal
     from .dumps import Dumps
 
+_CONFIG = 2  # its place among the arguments of a session
 _MOST_CONFIGS = 20  # different ones of one program
 _MOST_NAMES = 50  # in a list or a map
 _LONGEST = 200  # characters of a name
-
-
-class SessionConfigs:
-    """Journals each distinct configuration once."""
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-        self._found: List[Dict[str, Any]] = []
-
-    def made(self, session: Any, *, is_own: bool) -> None:
-        """Note the configuration of a session; `is_own` if the program gave it one."""
-        try:
-            if len(self._found) >= _MOST_CONFIGS:
-                return
-            found = {"is_own": is_own, **_facts(session)}
-            if found not in self._found:
-                self._found.append(found)
-                self._journal.write("session_config", **found)
-        except Exception as error:
-            self._journal.failed("the configuration of a session", error)
 
 
 def _facts(session: Any) -> Dict[str, Any]:
@@ -89,14 +71,15 @@ _LONGEST_WAIT_S = 1.0
 _UNSETTLED_NS = 20_000_000  # two changes of a folder may have one time that lies no further back
 
 
-class SessionGraphs(Part):
-    """Numbers the graphs of sessions; see the module."""
+class Sessions(Part):
+    """Journals each distinct configuration, and numbers the graphs; see the module."""
 
     def __init__(self, journal: Journal, dumps: Dumps) -> None:
         super().__init__()
         self.graphs: List[List[Any]] = []
         self._journal = journal
         self._dumps = dumps
+        self._configs: List[Dict[str, Any]] = []
         self._like: Dict[Any, List[Any]] = {}  # graphs by their ops when they first ran
         self._lock = threading.Lock()
         self._placing = threading.Lock()
@@ -117,6 +100,25 @@ class SessionGraphs(Part):
         ):
             self._patches.replace(owner, name, self._run(getattr(owner, name), session_of))
         self._patches.replace(base, "_extend_graph", self._extend(base._extend_graph))
+        self._patches.replace(base, "__init__", self._made(base.__init__))
+
+    def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(session: Any, *args: Any, **kwargs: Any) -> None:
+            with unseen:
+                original(session, *args, **kwargs)
+            given = kwargs.get("config", args[_CONFIG] if len(args) > _CONFIG else None)
+            self._dumps.has_session()
+            VisibilityRecorder.makes_devices()
+            try:
+                if len(self._configs) < _MOST_CONFIGS:
+                    found = {"is_own": given is not None, **_facts(session)}
+                    if found not in self._configs:
+                        self._configs.append(found)
+                        self._journal.write("session_config", **found)
+            except Exception as error:
+                self._journal.failed("the configuration of a session", error)
+
+        return init
 
     def finish(self) -> None:
         """Find out whose the last dumps are."""

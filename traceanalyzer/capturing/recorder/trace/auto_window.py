@@ -37,7 +37,9 @@ HEAP_BYTES = 512 << 20
 SET_UP_BYTES = 64 << 20  # of a session that shows no steps
 GRAPHS_BYTES = 512 << 20  # not counted, at most
 EAGER_OPS = 200_000
-EAGER_LOOP_OPS = 50_000  # of a session that shows no function: each op takes a third longer
+# Of a session that shows no function: each op takes a third longer, and as long again to write. A
+# loop shows enough in fewer.
+SET_UP_EAGER_OPS, EAGER_LOOP_OPS = 50_000, 10_000
 NEXT_CALL = 3  # of one function: a step; the first calls are those that trace it
 STEADY_CALLS, SILENT_S = 5, 1.0
 STEADY_EAGER_OPS = 1_000  # that are like earlier ones: a loop
@@ -75,6 +77,7 @@ class AutoWindow(Window):
         self._rank = _SET_UP  # of what is recorded, or was last
         self._before: Dict[str, int] = {}  # counts when the steps began
         self._steps_at = 0.0
+        self._eager_ops_before = 0  # of the session, when an eager loop was found
         self._begins_with_steps = False
         self._called_at = 0.0  # when one of the functions that rank so was last called
         self._opened = self._recorded_s = 0.0
@@ -136,10 +139,10 @@ class AutoWindow(Window):
             return self._begin_with(_EAGER, "from where eager ops repeat") if is_loop else None
         if self._rank == _SET_UP and self._repeats(load):
             self._found(_EAGER)
+            self._eager_ops_before = load.eager_ops
         load = load._replace(heap_bytes=self._counted_bytes(load))
         most = self._allowed_bytes or (SET_UP_BYTES if self._rank == _SET_UP else HEAP_BYTES)
-        ops = EAGER_OPS if self._rank > _EAGER else EAGER_LOOP_OPS
-        reason = bound_reached(load, most, ops) or self._enough()
+        reason = bound_reached(load, most, self._most_eager_ops()) or self._enough()
         if reason is None:
             return None
         self._ended_at_bytes = most if load.heap_bytes >= most else 0
@@ -165,8 +168,14 @@ class AutoWindow(Window):
         """Say so."""
         return "TensorFlow was imported, but no op was run"
 
+    def _most_eager_ops(self) -> int:
+        if self._rank == _EAGER:
+            return self._eager_ops_before + EAGER_LOOP_OPS
+        return EAGER_OPS if self._rank > _EAGER else SET_UP_EAGER_OPS
+
     def _begin(self, reason: str) -> Begin:
         self._heap_bytes = self._graphs_bytes = self._ended_at_bytes = 0
+        self._eager_ops_before = 0
         return super()._begin(reason)
 
     def _counted_bytes(self, load: Load) -> int:

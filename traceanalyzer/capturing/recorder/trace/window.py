@@ -131,7 +131,7 @@ class Window:
 def bound_reached(load: Load, heap_bytes: int, eager_ops: Optional[int]) -> Optional[str]:
     """Say which bound a session has reached."""
     if eager_ops is not None and load.eager_ops >= eager_ops:
-        return f"for {eager_ops:,} eager ops"
+        return f"for {load.eager_ops:,} eager ops"
     if load.heap_bytes >= heap_bytes:
         return f"until it held {heap_bytes >> 20} MB in memory"
     if load.free < LEAST_FREE:
