@@ -28,7 +28,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
-from typing import TYPE_CHECKING, Callable, Dict, FrozenSet, Iterable, Mapping, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Iterable, Mapping
 
 from ..process.descriptors import OwnDescriptor
 from .text_dumps import SESSION, convert, session_graph
@@ -93,9 +93,9 @@ class Dumps:
     def __init__(self, folder: str, journal: Journal) -> None:
         self._folder = folder
         self._journal = journal
-        self._named: Optional[OwnDescriptor] = None  # by which TensorFlow knows the folder
-        self._opened: Optional[OwnDescriptor] = None  # the folder itself
-        self._switch: Optional[ctypes.c_ubyte] = None  # see `dump_switch`
+        self._named: OwnDescriptor | None = None  # by which TensorFlow knows the folder
+        self._opened: OwnDescriptor | None = None  # the folder itself
+        self._switch: ctypes.c_ubyte | None = None  # see `dump_switch`
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._over = False
@@ -103,13 +103,13 @@ class Dumps:
         self._has_sessions = False
         self._expected_at = 0.0
         self._first_calls = 0  # that are under way
-        self._awaited: Set[str] = set()  # functions of datasets not instantiated so far
-        self._repeated: Set[str] = set()  # functions whose dumps nobody needs
+        self._awaited: set[str] = set()  # functions of datasets not instantiated so far
+        self._repeated: set[str] = set()  # functions whose dumps nobody needs
         self._has_raised_level = False
-        self._of_graph: Dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
+        self._of_graph: dict[str, int] = {}  # the numbers of the sessions' graphs, by dump
         self._process = os.getpid()
 
-    def ask(self, version: Tuple[int, ...]) -> None:
+    def ask(self, version: tuple[int, ...]) -> None:
         """Ask TensorFlow for dumps; it need not be imported yet.
 
         Args:
@@ -184,7 +184,7 @@ class Dumps:
         self._has_sessions = True
         self.expect()
 
-    def placements(self) -> Set[str]:
+    def placements(self) -> set[str]:
         """Return the dumps that may be of a session's graph that was placed."""
         return {name for name in self._names() if _PLACEMENT.fullmatch(name)}
 
@@ -197,7 +197,7 @@ class Dumps:
                 with suppress(OSError):  # deleted as it is not needed
                     os.rename(os.path.join(self._folder, name), os.path.join(self._folder, renamed))
 
-    def ran(self, number: Optional[int]) -> None:
+    def ran(self, number: int | None) -> None:
         """Say which session's graph new dumps of what ran are of; None where that is not known."""
         new = {n for n in self._names() if _RAN.fullmatch(n) and n not in self._of_graph}
         if number is not None:
@@ -207,14 +207,14 @@ class Dumps:
             with suppress(OSError):
                 os.unlink(os.path.join(self._folder, name))
 
-    def changed_ns(self) -> Optional[int]:
+    def changed_ns(self) -> int | None:
         """Return when a dump last came or went, in nanoseconds since 1970; None where unknown."""
         with suppress(OSError):
             return os.stat(self._folder).st_mtime_ns
         return None
 
     def finish(
-        self, definitions: Mapping[str, FrozenSet[str]], called_at: Mapping[str, float]
+        self, definitions: Mapping[str, frozenset[str]], called_at: Mapping[str, float]
     ) -> None:
         """Take no more dumps, and delete what is not needed.
 
@@ -293,7 +293,7 @@ class Dumps:
         # An old TensorFlow's dumps do not say whose they are.
         return bool(self._first_calls) or is_recent or self._has_sessions or self._has_raised_level
 
-    def _are_whole(self, names: Set[str]) -> bool:
+    def _are_whole(self, names: set[str]) -> bool:
         """Return whether all that is awaited was dumped, and each function with all stages."""
         stages = Counter(match.groups() for match in map(_STAGE.fullmatch, names) if match)
         self._awaited -= {name for name, _ in stages}
@@ -302,7 +302,7 @@ class Dumps:
             for name, _ in stages
         )
 
-    def _needed(self) -> Set[str]:
+    def _needed(self) -> set[str]:
         """Return the dumps but for those of repeated functions, which may come all the time."""
         return {name for name in self._names() if not self._is_repeated(name)}
 
@@ -310,7 +310,7 @@ class Dumps:
         found = _STAGE.fullmatch(name)
         return found is not None and found[1] in self._repeated
 
-    def _names(self) -> Set[str]:
+    def _names(self) -> set[str]:
         with suppress(OSError):  # never made, or the program deleted it
             return set(os.listdir(self._folder))
         return set()
@@ -347,7 +347,7 @@ _WORD = 8
 _TEXT, _FLAG = 16, 32  # of a short std::string and of the optional around it (libstdc++)
 
 
-def dump_switch() -> Optional[ctypes.c_ubyte]:
+def dump_switch() -> ctypes.c_ubyte | None:
     """Return the flag by which TensorFlow decides whether it dumps; None where it has none we know.
 
     It reads `TF_DUMP_GRAPH_NAME_FILTER` once, into a `std::optional<std::string>` of a global
@@ -369,7 +369,7 @@ def dump_switch() -> Optional[ctypes.c_ubyte]:
     return None
 
 
-def flag_in(address: int, content: bytes) -> Optional[int]:
+def flag_in(address: int, content: bytes) -> int | None:
     """Return where an object holds whether there is a filter, if it holds the filter `*`."""
     for at in range(0, len(content) - _FLAG, _WORD):
         text = address + at + _TEXT

@@ -16,7 +16,7 @@ training step of a small convolutional network 30 kB.
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Mapping, Optional, Set
+from typing import Any, Callable, Mapping
 
 from .window import (
     Action,
@@ -73,17 +73,17 @@ class AutoWindow(Window):
     def __init__(self, clock: Clock, is_training: Callable[[], bool] = lambda: False) -> None:
         super().__init__(clock)
         self._is_training = is_training  # whether the next call is made by Keras' `fit`
-        self._ranks: Dict[str, int] = {}  # of each function that was called again and again
+        self._ranks: dict[str, int] = {}  # of each function that was called again and again
         self._rank = _SET_UP  # of what is recorded, or was last
-        self._before: Dict[str, int] = {}  # counts when the steps began
+        self._before: dict[str, int] = {}  # counts when the steps began
         self._steps_at = 0.0
         self._eager_ops_before = 0  # of the session, when an eager loop was found
         self._begins_with_steps = False
         self._called_at = 0.0  # when one of the functions that rank so was last called
         self._opened = self._recorded_s = 0.0
         self._kept_rank = _SET_UP  # of the last session that was kept
-        self._recorded: Set[str] = set()  # functions that were called again and again by then
-        self._later: Dict[str, List[float]] = {}  # since it ended: calls, time of first and last
+        self._recorded: set[str] = set()  # functions that were called again and again by then
+        self._later: dict[str, list[float]] = {}  # since it ended: calls, time of first and last
         self._allowed_bytes = 0  # once a trace was too small for the memory; 0 before
         self._ended_at_bytes = 0  # the last session, if for its memory
         self._heap_bytes = self._graphs_bytes = self._eager_ops = 0  # at the last look
@@ -115,7 +115,7 @@ class AutoWindow(Window):
         is_short = self.recording and self._elapsed() < LEAST_STEPS_S
         return is_short and self._kept_rank > _SET_UP
 
-    def missed(self) -> Optional[str]:
+    def missed(self) -> str | None:
         """Say which function that was not recorded was called for longer than was recorded."""
         later = {k: found for k, found in self._later.items() if k not in self._recorded}
         label = max(later, key=lambda k: later[k][2] - later[k][1], default="")
@@ -160,7 +160,7 @@ class AutoWindow(Window):
             self._begin(reason) if self._rank == _SET_UP else self._begin_with(self._rank, reason)
         )
 
-    def next_look_s(self) -> Optional[float]:
+    def next_look_s(self) -> float | None:
         """Look while recording, and now and then while an eager loop may begin."""
         return LOOK_FOR_EAGER_S if self.awaits_eager_ops else super().next_look_s()
 
@@ -231,7 +231,7 @@ class AutoWindow(Window):
         self._before = dict(self._counts)
         self._steps_at = self._called_at = self._clock()
 
-    def _enough(self) -> Optional[str]:
+    def _enough(self) -> str | None:
         """Say for how long was recorded, if that is enough."""
         elapsed, steps_s, calls = self._elapsed(), self._clock() - self._steps_at, self._calls()
         if self._rank == _SET_UP:
