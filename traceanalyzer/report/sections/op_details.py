@@ -22,8 +22,9 @@ from traceanalyzer.model.blocks import (
 from traceanalyzer.report.reasoning import Reasoner
 from traceanalyzer.report.sections.ops import ranked
 from traceanalyzer.report.sections.shared import op_link, table_of
-from traceanalyzer.report.sources import line_texts, shown_files
+from traceanalyzer.report.sources import line_texts
 from traceanalyzer.report.text import DIRECTIONS
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 

@@ -13,7 +13,7 @@ from traceanalyzer.format import counted
 from traceanalyzer.model.blocks import BigTable, Column, Note, Tab
 from traceanalyzer.report.costs import copies_of_unknown_size
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.sources import shown_files
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
 
