@@ -57,17 +57,8 @@ _COPY_KERNEL: Final = re.compile(r"__amd_rocclr_copyBuffer\w*(\.kd)?")
 # Calls that wait for a device, and launch nothing.
 SYNCHRONIZES: Final = re.compile(r"(?:cu|cuda|hip)\w*Synchronize(?:_v\d+)?")
 
-_SIZE_DIGITS: Final = 15  # a petabyte and more is no size; many of them would not sum
 _TOO_EARLY_SHARE: Final = 0.01  # calls whose work begins before them, until clocks are called off
 _DRIFT_PS: Final = 100_000_000  # what is earlier than that is not so because of a clock
-
-
-class CopyDetails(NamedTuple):
-    """What the stat `memcpy_details` says."""
-
-    bytes: int | None = None
-    memory: str = "unknown"
-    is_async: bool | None = None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -100,9 +91,8 @@ class DeviceEvents:
     edge: Strings
     #: `h2d`, `d2h`, `d2d`, `p2p`, `h2h` for a transfer; none for a kernel.
     direction: Strings
-    #: Index into `copy_details`, -1 for none; int32.
-    details: NDArray[np.int32]
-    copy_details: tuple[CopyDetails, ...]
+    #: Stat `memcpy_details` of a transfer, or none.
+    details: Strings
     #: XLA op, or none.
     hlo_op: Strings
     #: Name of the op in the program that XLA compiled, or none.
@@ -154,7 +144,6 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
     )
     launch = pick(calls, launched.call)
     name = texts(_names)
-    details = texts(lambda p: p.strings("memcpy_details"))
     return DeviceEvents(
         name=name,
         device=device,
@@ -170,8 +159,7 @@ def device_events(trace: Trace, host: HostOps) -> DeviceEvents:
         consumer=texts(lambda p: p.strings("to")),
         edge=texts(lambda p: p.strings("edge_name")),
         direction=_directions(name, Strings(pick(host.plane.name_of, launch), host.plane.names)),
-        details=details.codes,
-        copy_details=tuple(_parse_details(text) for text in details.values),
+        details=texts(lambda p: p.strings("memcpy_details")),
         hlo_op=texts(_hlo_ops),
         hlo_name=texts(lambda p: p.strings("name")),
         hlo_module=texts(lambda p: p.strings("hlo_module")),
@@ -229,17 +217,6 @@ def _directions(name: Strings, launch_name: Strings) -> Strings:
 
 def _direction(name: str) -> str | None:
     return next((d for pattern, d in _DIRECTIONS if pattern.fullmatch(name)), None)
-
-
-def _parse_details(text: str) -> CopyDetails:
-    """Parse `[kind_src:pinned kind_dst:device ]size:4096 dest:0 async:1`."""
-    pairs = dict(part.split(":", 1) for part in text.split() if ":" in part)
-    size = pairs.get("size", "")
-    kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
-    memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
-    is_async = {"0": False, "1": True}.get(pairs.get("async", ""))
-    is_size = size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS
-    return CopyDetails(int(size) if is_size else None, memory, is_async)
 
 
 # --- launches --------------------------------------------------------------------------------

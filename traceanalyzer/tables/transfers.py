@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,6 @@ from traceanalyzer.tables.arrays import (
     matches,
     pick,
 )
-from traceanalyzer.tables.device_events import CopyDetails
 from traceanalyzer.tables.op_occurrences import launch_functions
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.tables.vocabulary import Role, role_of_type
@@ -34,7 +33,16 @@ if TYPE_CHECKING:
 
 # tensor_handle.cc, copy_to_device_node.h: the edge of a copy of a tensor that Python holds.
 _TENSOR: Final = "copy"
+_SIZE_DIGITS: Final = 15  # a petabyte and more is no size; many of them would not sum
 _EDGE_SUFFIX: Final = re.compile(r"(/_\d+)+$")  # graph_partition.cc: `X/_13` carries X's output
+
+
+class _Details(NamedTuple):
+    """What the stat `memcpy_details` says."""
+
+    bytes: int | None
+    memory: str
+    is_async: bool | None
 
 
 def transfer_rows(
@@ -122,8 +130,8 @@ def _device_rows(
 ) -> pd.DataFrame:
     device = occurrences.device
     rows = np.flatnonzero(device.direction.present)
-    details = [*device.copy_details, CopyDetails()]  # the last is of a transfer without any
-    at = device.details[rows] % len(details)
+    details = [*map(_parse_details, device.details.values), _Details(None, "unknown", None)]
+    at = device.details.codes[rows] % len(details)  # the last is of a transfer without any
     host = occurrences.host
     launch = device.sure_launch[rows]
     line = pick(host.plane.line_of, launch)
@@ -145,6 +153,17 @@ def _device_rows(
             "launch_ps": pd.arrays.IntegerArray(pick(host.plane.start_ps, launch, 0), launch < 0),
         }
     )
+
+
+def _parse_details(text: str) -> _Details:
+    """Parse `[kind_src:pinned kind_dst:device ]size:4096 dest:0 async:1`."""
+    pairs = dict(part.split(":", 1) for part in text.split() if ":" in part)
+    size = pairs.get("size", "")
+    kinds = {pairs.get("kind_src", ""), pairs.get("kind_dst", "")}
+    memory = next((m for m in ("pageable", "pinned") if m in kinds), "unknown")
+    is_async = {"0": False, "1": True}.get(pairs.get("async", ""))
+    is_size = size.isascii() and size.isdigit() and len(size) <= _SIZE_DIGITS
+    return _Details(int(size) if is_size else None, memory, is_async)
 
 
 def _via(occurrences: OpOccurrences, rows: NDArray[np.int64]) -> Strings:
