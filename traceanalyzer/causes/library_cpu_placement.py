@@ -48,12 +48,10 @@ from typing import TYPE_CHECKING, Final
 from traceanalyzer.capture_file.frames import file_name, library_of, lines_text, same_place
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
 from traceanalyzer.causes.knowledge.finding_text import (
-    Members,
     capitalized,
     is_of_strategy,
     name_scope,
     observed,
-    ops_text,
 )
 from traceanalyzer.causes.knowledge.library_code import library_code, library_code_named
 from traceanalyzer.findings import Finding
@@ -64,17 +62,13 @@ from traceanalyzer.placement.devices import device_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from traceanalyzer.capture_file.document import Frame
+    from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.cpu_ops import CpuOp
     from traceanalyzer.placement.blocker import Blocker
     from traceanalyzer.run import Run
 
 _MOST_NAMES: Final = 3  # layers named in a title
-_LAYERS: Final = {  # by the file of Keras that holds them
-    "text_vectorization.py": "TextVectorization",
-    "index_lookup.py": "StringLookup or IntegerLookup",
-    "hashing.py": "Hashing",
-    "hashed_crossing.py": "HashedCrossing",
-}
 
 
 def not_applicable(run: Run) -> str | None:
@@ -128,18 +122,15 @@ def match(_: CpuOp, blocker: Blocker) -> CauseMatch | None:
     )
 
 
-def describe(members: Members) -> FindingText:
-    frames = [frame for _, blocker in members if (frame := blocker.scope_frame) is not None]
-    code = library_code(members[0][1].scope_frame)
-    library = library_of(frames[0]) if frames else "A library"
-    names = (file_name(frame) for frame in frames)
-    part = " or ".join(dict.fromkeys(_LAYERS.get(n, n.removesuffix(".py")) for n in names))
+def describe(ops: BlockedOps) -> FindingText:
+    frames = [frame for each in ops.blockers if (frame := each.scope_frame) is not None]
+    code, library = library_code(frames[0]), library_of(frames[0])
+    part = " or ".join(dict.fromkeys(map(_layer, frames)))
     functions = listed([f"`{name}`" for name in dict.fromkeys(frame.code for frame in frames)])
     known = f" Found in the source code of {code.source}." if code.files else ""
+    title = code.title.format(library=library, part=part + _named(ops), ops=ops.text)
     return FindingText(
-        title=capitalized(
-            code.title.format(library=library, part=part + _named(members), ops=ops_text(members))
-        ),
+        title=capitalized(title),
         why=(
             f"{library} requests the CPU in its own scope ({lines_text(frames)}, in {functions}): "
             f"it {code.does}. TensorFlow honors the request. {code.why}{known}"
@@ -149,16 +140,20 @@ def describe(members: Members) -> FindingText:
     )
 
 
-def _named(members: Members) -> str:
+def _layer(frame: Frame) -> str:
+    """Return the class that a file of Keras is named after."""
+    return "".join(map(str.capitalize, file_name(frame).removesuffix(".py").split("_")))
+
+
+def _named(ops: BlockedOps) -> str:
     """Return the names that the model gives the layers; one layer may be part of another."""
-    scopes = (name_scope(cpu_op.name) for cpu_op, _ in members)
+    scopes = (name_scope(cpu_op.name) for cpu_op in ops.ops)
     names = list(dict.fromkeys(scope.rpartition("/")[2] for scope in scopes if scope))
     return f" ({listed(names)})" if 0 < len(names) <= _MOST_NAMES else ""
 
 
 CAUSE = Cause(
     __name__,
-    "A library requests the CPU",
     __doc__,
     not_applicable=not_applicable,
     check=check,
