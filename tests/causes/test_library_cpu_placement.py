@@ -10,8 +10,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op, line
 from traceanalyzer.causes import BlockedOps
-from traceanalyzer.causes.knowledge.library_code import LIBRARY_CODE
-from traceanalyzer.causes.library_cpu_placement import CAUSE
+from traceanalyzer.causes.library_cpu_placement import CAUSE, LIBRARY_CODE
 
 # A scope for the CPU, or for the device of another variable, as code opens it.
 _SCOPE = re.compile(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.causes.examples import blocker, cpu_op
 from traceanalyzer.causes import BlockedOps, FindingText
-from traceanalyzer.causes.knowledge.host_work import host_work
+from traceanalyzer.causes.knowledge.advice import host_work
 from traceanalyzer.causes.no_gpu_kernel import CAUSE
 from traceanalyzer.placement.registry import load, supported
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role, role_of_type

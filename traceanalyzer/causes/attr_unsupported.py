@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import around
 from traceanalyzer.causes.knowledge.finding_text import COPIED, made_at, node_where, observed
-from traceanalyzer.causes.knowledge.library_code import around
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of, is_type, values_taken

@@ -36,6 +36,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import around, fixes_of_variables
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     dtypes_in,
@@ -45,7 +46,6 @@ from traceanalyzer.causes.knowledge.finding_text import (
     observed,
     types_text,
 )
-from traceanalyzer.causes.knowledge.library_code import around, fixes_of_variables
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import (

@@ -32,8 +32,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import switch_of
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.causes.knowledge.library_code import switch_of
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 

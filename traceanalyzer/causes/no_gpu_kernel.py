@@ -33,15 +33,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import (
+    SUBSTITUTES,
+    HostWork,
+    around,
+    host_work,
+    substitute_for,
+)
 from traceanalyzer.causes.knowledge.finding_text import (
     COPIED,
     FASTER_PIPELINE,
     made_at,
     observed,
 )
-from traceanalyzer.causes.knowledge.host_work import HostWork, host_work
-from traceanalyzer.causes.knowledge.library_code import around
-from traceanalyzer.causes.knowledge.substitutes import SUBSTITUTES, substitute_for
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.kernel_types import definition_of

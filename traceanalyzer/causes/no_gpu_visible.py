@@ -48,9 +48,9 @@ from traceanalyzer.capture_file.visibility import (
     saw_no_gpu,
 )
 from traceanalyzer.causes._cause import Cause
+from traceanalyzer.causes.knowledge.advice import read
 from traceanalyzer.causes.knowledge.error_handlers import raised_evidence
 from traceanalyzer.causes.knowledge.finding_text import observed
-from traceanalyzer.causes.knowledge.tables import read
 from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import Evidence, Fix, TraceWhere
@@ -233,26 +233,20 @@ def hidden_there(op_ids: tuple[str, ...], capture_files: Sequence[CaptureFile]) 
         return None
     first = min(known, key=lambda o: CERTAINTIES.index(o.certainty or "possible"))
     text = _OBSTACLES[first.reason]
-    if first.certainty == "certain":
-        title = f"With a GPU, every op would still be on the CPU: {text.title}{_at(first)}"
-        why = (
-            "The program hides the GPU from TensorFlow on every machine. The other predicted "
-            "findings apply once it no longer does."
-        )
-    else:
-        title = f"With a GPU, every op may still be on the CPU: {text.possible}{_at(first)}"
-        why = (
-            f"The program left no GPU visible on this machine. {first.proviso} If it does not hide "
-            "the GPU of a machine that has one, the other predicted findings apply."
-        )
+    modal, hides = ("would", text.title) if first.certainty == "certain" else ("may", text.possible)
+    why = [
+        "The program left no GPU visible on this machine.",
+        first.proviso or "It does so on every machine.",
+        "The other predicted findings apply if it does not hide the GPU.",
+    ]
     return Finding(
         cause=CAUSE.id,
         sub_reason=first.reason,
         scope="on a GPU machine",
         certainty=first.certainty or "possible",
         harm="harmful",
-        title=title,
-        why=why,
+        title=f"With a GPU, every op {modal} still be on the CPU: {hides}{_at(first)}",
+        why=" ".join(why),
         op_ids=op_ids,
         evidence=tuple(map(_obstacle_evidence, known)),
         fixes=tuple(dict.fromkeys(map(_fix, known))),

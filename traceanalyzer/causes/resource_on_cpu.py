@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.frames import library_of, lines_text
 from traceanalyzer.causes._cause import Cause, CauseMatch, FindingText
+from traceanalyzer.causes.knowledge.advice import fixes_of_variables, host_work, host_work_named
 from traceanalyzer.causes.knowledge.finding_text import (
     blocker_scope,
     blocker_text,
@@ -38,8 +39,6 @@ from traceanalyzer.causes.knowledge.finding_text import (
     observed,
     other_blocker,
 )
-from traceanalyzer.causes.knowledge.host_work import host_work, host_work_named
-from traceanalyzer.causes.knowledge.library_code import fixes_of_variables
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text
