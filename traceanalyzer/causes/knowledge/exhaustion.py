@@ -26,7 +26,7 @@ _UNITS: Final = {
     "": 1, "bytes": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
     "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
 }  # fmt: skip
-_DTYPE_BYTES: Final = {
+DTYPE_BYTES: Final = {
     "half": 2, "bfloat16": 2, "float": 4, "double": 8, "complex64": 8, "complex128": 16,
     "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8,
     "uint64": 8, "bool": 1,
@@ -80,7 +80,7 @@ def exhaustion(message: str) -> Exhaustion:
 
 
 def _tensor_bytes(dtype: str, shape: str) -> int | None:
-    size = _DTYPE_BYTES.get(dtype)
+    size = DTYPE_BYTES.get(dtype)
     for extent in shape.strip("[]").split(","):
         size = size * int(extent) if size is not None and extent else size
     return size

@@ -6,10 +6,12 @@ the likely reason; if it is small, it is not.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from traceanalyzer.capture_file.frames import line_text
+from traceanalyzer.causes.knowledge.exhaustion import DTYPE_BYTES
 from traceanalyzer.causes.knowledge.finding_text import observed
 from traceanalyzer.causes.knowledge.gpu_memory import gpu_memory
 from traceanalyzer.format import counted, listed, size_text
@@ -21,11 +23,11 @@ from traceanalyzer.placement.recorded_blockers import scopes_of_making
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource
+    from traceanalyzer.capture_file.document import CaptureFile, Frame, Resource, Tensor
     from traceanalyzer.causes.knowledge.blocked_ops import BlockedOps
     from traceanalyzer.causes.knowledge.gpu_memory import GpuMemory
     from traceanalyzer.placement.blocker import Blocker
-    from traceanalyzer.run import Run
+    from traceanalyzer.run import Host, Run
 
 _CAUSE: Final = "memory_pressure"
 _BY_SCOPE: Final = frozenset({BlockerKind.REQUEST, BlockerKind.RESOURCE, BlockerKind.ASSIGNED})
@@ -53,7 +55,7 @@ def memory_note(run: Run, ops: BlockedOps) -> MemoryNote | None:
     host = next((h for h in run.hosts if h.name == ops.ops[0].host), None)
     if host is None or host.capture_file is None:
         return None
-    kept = _kept(host.capture_file, ops)
+    kept = _kept(host, host.capture_file, ops)
     gpus = [gpu for gpu in gpu_memory(host) if gpu.room_bytes]
     if kept is None or not gpus:
         return None
@@ -95,8 +97,11 @@ def _memory_text(gpu: GpuMemory) -> str:
     return text
 
 
-def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
-    """Return the data on the CPU: resources of the ops, or resources created in their scopes."""
+def _kept(host: Host, capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
+    """Return the data on the CPU: resources of the ops, or resources created in their scopes.
+
+    Without resources, it is the input and output of the largest op in the scopes.
+    """
     scopes = {frame for blocker in ops.blockers if (frame := _own_scope(blocker)) is not None}
     if not scopes:
         return None
@@ -105,7 +110,9 @@ def _kept(capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
         r for r in capture_file.resources if r.bytes and _scope_lines(capture_file, r) & scopes
     ]
     resources = list({id(r): r for r in used or created}.values())
-    return _of_resources(resources, scopes) if resources else None
+    if resources:
+        return _of_resources(resources, scopes)
+    return _of_tensors(host, capture_file, ops)
 
 
 def _own_scope(blocker: Blocker) -> Frame | None:
@@ -135,3 +142,28 @@ def _of_resources(resources: Sequence[Resource], scopes: set[Frame]) -> tuple[st
         f"{size_text(largest.bytes or 0)})"
     )
     return text, total
+
+
+def _of_tensors(host: Host, capture_file: CaptureFile, ops: BlockedOps) -> tuple[str, int] | None:
+    """Return the input and output of the largest eager op in the scopes."""
+    joined = host.tables.joined
+    if joined is None:
+        return None
+    own = {cpu_op.op_id for cpu_op, blocker in ops.members if _own_scope(blocker) is not None}
+    sized = []
+    for op_id, record in zip(host.tables.ops["op_id"], joined.records, strict=True):
+        for number in record.signatures if record is not None and op_id in own else ():
+            signature = capture_file.signatures[number]
+            sizes = [_tensor_bytes(tensor) for tensor in (*signature.inputs, *signature.outputs)]
+            if sizes and None not in sizes:
+                size = sum(each or 0 for each in sizes)
+                text = f"the input and output of {signature.op} are {size_text(size)}"
+                sized.append((text, size))
+    return max(sized, key=lambda kept: kept[1], default=None)
+
+
+def _tensor_bytes(tensor: Tensor) -> int | None:
+    size = DTYPE_BYTES.get(tensor.dtype)
+    if size is None or tensor.shape is None or any(extent < 0 for extent in tensor.shape):
+        return None
+    return size * math.prod(tensor.shape)
