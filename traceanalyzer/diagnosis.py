@@ -119,7 +119,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
             else:
                 not_applicable[cause.id] = reason
     named = {op_id for finding in found for op_id in finding.op_ids}
-    analysis, costs, rare = analyse(run), Costs(run), _rare(run)
+    analysis, costs, rare = analyse(run), Costs(run), rare_ops(run)
     rest = [op for op in analysis.cpu_ops.values() if op.op_id not in named]
     attributed = attribute(run, rest, applied, failed)
     findings = [*found, *(_without_harm(finding, rare) for finding in attributed)]
@@ -185,7 +185,7 @@ def _on_a_gpu(
     )
 
 
-def _rare(run: Run) -> dict[str, str]:
+def rare_ops(run: Run) -> dict[str, str]:
     """Return the ops that are not part of each step, by id, with when they ran."""
     found: dict[str, str] = {}
     for host in run.hosts:
