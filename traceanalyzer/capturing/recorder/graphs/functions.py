@@ -129,7 +129,7 @@ class FunctionRecorder(Part):
         self.repeated = RepeatedFunctions()
 
     def install(self) -> None:
-        """Replace the places where definitions and sessions are made."""
+        """Wrap the TensorFlow functions that create definitions and sessions."""
         atomic = _module(_POLYMORPHIC + "atomic_function")
         if atomic is not None and hasattr(atomic, "from_func_graph"):
             self._wrap(atomic, "from_func_graph", self._after_definition)
