@@ -67,7 +67,7 @@ def busy_and_idle(
 def walk_back(
     columns: Sequence[NDArray[Any]], through: Sequence[NDArray[Any]] | None = None
 ) -> Walked:
-    """Cut each span into what its end was waiting for.
+    """Divide each span into what its end waited for, the latest part first.
 
     Args:
         columns: Those of `struct walk_back` in `walk.c`, up to `device_stream`.
