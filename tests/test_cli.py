@@ -154,9 +154,9 @@ def test_tables_load_again(traceanalyzer_: Traceanalyzer, tmp_path: Path) -> Non
         text = pd.read_csv(folder / f"{schema.name}.csv")
         assert list(text.columns) == list(table.columns)
         for column, declared in schema.columns.items():
-            if declared.dtype not in {"text", "object"}:
-                assert str(again[column].dtype) == declared.dtype
-            if declared.dtype == "int64":
+            if declared not in {"text", "object"}:
+                assert str(again[column].dtype) == declared
+            if declared == "int64":
                 assert text[column].tolist() == table[column].tolist()
     events = pd.read_parquet(folder / "events.parquet")
     assert {"train", "gemm"} <= set(events["name"])
@@ -202,7 +202,6 @@ BAD_FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "random bytes": ("h.xplane.pb", lambda: random.Random(7).randbytes(9999), "not a trace"),  # noqa: S311
     "gzip bomb": ("h.xplane.pb.gz", bomb, "gzip bomb"),
     "text renamed": ("h.xplane.pb", lambda: b"epoch,loss\n1,0.7\n" * 99, "a text file"),
-    "a picture": ("h.xplane.pb", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
 }
 
 
