@@ -148,9 +148,8 @@ class HostTransfers:
         """Return what goes from op to op with its bytes or, if no bytes are known, its time."""
         nets = list(nets)
         by_bytes, by_time = (self._values(nets, column) for column in ("bytes", "duration_ps"))
-        has_bytes, has_time = (
-            any(v.cost is not None for v in each) for each in (by_bytes, by_time)
-        )
+        has_bytes = any(value.cost is not None for value in by_bytes)
+        has_time = any(value.cost is not None for value in by_time)
         return ("time", by_time) if has_time and not has_bytes else ("bytes", by_bytes)
 
     def _values(self, nets: Iterable[Net], column: str) -> tuple[Value, ...]:
