@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.tables.vocabulary import Role, role_of_type
-from traceanalyzer.transfers.ends import codes_of, grouped
-from traceanalyzer.transfers.round_trips import Net, RoundTrip, RoundTripOp, text_or_none
+from traceanalyzer.transfers.ends import codes_of, grouped, text_or_none
+from traceanalyzer.transfers.round_trips import Net, RoundTrip, RoundTripOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ import numpy as np
 
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.transfers.cheapest_move import Value, cheapest_move
-from traceanalyzer.transfers.ends import codes_of, grouped, op_ends
+from traceanalyzer.transfers.ends import codes_of, grouped, op_ends, text_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -161,8 +161,3 @@ class HostTransfers:
             keys = tuple(consumer.key for consumer in consumers)
             values.append(Value(producer=producer.key, consumers=keys, cost=cost))
         return tuple(values)
-
-
-def text_or_none(value: object) -> str | None:
-    """Return a value of a text column, None for null."""
-    return value if isinstance(value, str) else None
