@@ -13,7 +13,7 @@ from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.format import counted, share
 from traceanalyzer.report import grids, text, views
 from traceanalyzer.report.sources import place_of
-from traceanalyzer.report.terminal import QUIET, ConsoleText, heading
+from traceanalyzer.report.console_text import QUIET, ConsoleText, heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

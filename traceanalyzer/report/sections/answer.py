@@ -1,0 +1,366 @@
+"""The answer at the top: what happened, what it costs, where, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pandas as pd
+
+from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.format import counted, duration_text, listed
+from traceanalyzer.model.blocks import Code, Link, Strong
+from traceanalyzer.report.inline import line, listing, part, prose, time
+from traceanalyzer.report.sources import shown_files
+from traceanalyzer.report.text import sentence
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from traceanalyzer.changes.change import Change
+    from traceanalyzer.model.blocks import BarPart, Inline, Text
+    from traceanalyzer.report.page_facts import PageFacts
+
+_NO_GPU: Final = "no_gpu_visible"
+_NEARLY_ALL: Final = 0.95  # of the wait, for one place to be named alone
+_MOST: Final = 0.5
+_OP_LEVEL: Final = 2  # host tracer level from which ops leave events
+_WORTH_NAMING: Final = 0.05  # of a step
+_MOSTLY_COMPUTING: Final = 0.7  # of a step
+_PARTS: Final[tuple[tuple[BarPart, str], ...]] = (
+    ("compute", "compute"),
+    ("transfer", "transfers"),
+    ("cpu_op", "CPU ops"),
+    ("input", "input"),
+    ("launch", "kernel launch"),
+    ("runtime", "TensorFlow runtime"),
+    ("program", "your program"),
+    ("unknown", "unknown"),
+)
+_ADVICE: Final[dict[str, str]] = {
+    "input": (
+        "Let the input run ahead of the model: end the pipeline with `.prefetch(tf.data.AUTOTUNE)` "
+        "and give `map` `num_parallel_calls=tf.data.AUTOTUNE`."
+    ),
+    "transfer": (
+        "Copy the input while the GPU computes: "
+        "`dataset.apply(tf.data.experimental.prefetch_to_device('/GPU:0'))`."
+    ),
+    "launch": (
+        "Launch fewer, larger kernels: `jit_compile=True` merges small ones, and a larger batch "
+        "needs fewer steps."
+    ),
+    "runtime": (
+        "Give TensorFlow more work per call: `jit_compile=True`, or with Keras "
+        "`model.compile(..., steps_per_execution=10)`."
+    ),
+    "program": (
+        "Do more in each call of TensorFlow: with Keras "
+        "`model.compile(..., steps_per_execution=10)`; in a loop of your own, print or log only "
+        "every n steps."
+    ),
+    "compute": (
+        "Placement needs no change. To go faster, make the kernels faster: `traceanalyzer tables` "
+        "lists them; mixed precision helps most models."
+    ),
+    "unknown": (
+        "The trace does not show what the GPU waits for most of the time: record host threads too, "
+        "with `traceanalyzer capture script.py`."
+    ),
+}
+_CAPTURE: Final = "`traceanalyzer capture script.py`"
+
+
+def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
+    """Return the run, its hosts, TensorFlow's version, its devices, and its steps."""
+    run = facts.run
+    found = [run.name, listed([host.name for host in run.hosts])]
+    if run.version is not None:
+        found.append(f"TensorFlow {run.version.value}")
+    used = [d.device.rpartition("/device:")[2].partition(":")[0] for d in facts.devices if d.device]
+    if used:
+        found.append(counted(len(used), used[0]))
+    elif not run.gpu_used and not facts.other_device and not run.ops.empty:
+        found.append("no GPU used")
+    if facts.has_steps:
+        found.append(counted(facts.steps, "step"))
+    recorded = [recorded_part(h.capture_file, h.session) for h in run.hosts if h.capture_file]
+    found += [f"{part} recorded" for part in recorded if part and not part.is_nearly_all][:1]
+    return tuple(text for text in found if text)
+
+
+def happened(facts: PageFacts) -> Text:
+    """Say what happened, what it costs, and where."""
+    failed = facts.failure
+    if failed is None:
+        return _of_what_ran(facts)
+    at = f" at `{failed.at}`" if failed.at else ""
+    why = failed.requires or f"{failed.error.type}: {failed.said}"
+    ended = prose(f"The program failed{at}: {why.rstrip('.')}.")
+    if facts.run.ops.empty:
+        return (*ended, " No op was recorded before that.")
+    return (*ended, " Before that: ", *_of_what_ran(facts))
+
+
+def to_do(facts: PageFacts) -> Text:
+    """Say what to do next: the first change, or what to look at."""
+    failed = facts.failure
+    if failed is not None and failed.obstacle:
+        return (Strong(text="Do this next: "), *prose(sentence(failed.obstacle)))
+    if failed is not None and facts.run.ops.empty:
+        return prose("Fix the error, then record again.")
+    if facts.changes:
+        return _first_change(facts, facts.changes[0])
+    if facts.kind == "C":
+        return prose(
+            f"Run {_CAPTURE}: it finds out why there is no GPU, and which ops would stay on the "
+            "CPU with one."
+        )
+    if facts.kind == "D":
+        return prose("Placement needs no change for a machine with a GPU.")
+    if facts.kind == "A":
+        return prose(f"Run {_CAPTURE}: it records why these ops are on the CPU.")
+    if facts.kind == "E":
+        return ()
+    return prose(_ADVICE[_largest_part(facts)]) if facts.has_gpu_times else ()
+
+
+# --- what happened -----------------------------------------------------------------------------
+
+
+def _of_what_ran(facts: PageFacts) -> Text:
+    say = {"A": _costly, "B": _fine, "C": _without_gpu, "D": _predicted, "E": _nothing}
+    return (*say[facts.kind](facts), *_doubt(facts))
+
+
+def _costly(facts: PageFacts) -> Text:
+    ops = counted(len(facts.on_cpu), "op")
+    if facts.wait_us is None or facts.wait_share is None:
+        why = "has no GPU kernels" if facts.has_steps else "has no steps or no GPU kernels"
+        took = time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US)
+        said = (f"{ops} ran on the CPU beside the GPU (", took, " in total")
+        return (*said, f"). This trace {why}, so it does not show how long the GPU waited.")
+    of = _of_a_step(facts)
+    share = (" (", part(facts.wait_share), ")")
+    who = "The GPU waits " if len(facts.waits_us) == 1 else "On average, a GPU waits "
+    said = (who, time(facts.wait_us), *of, *share, f" for {ops} on the CPU", *_where(facts), ".")
+    return (*said, *_more_goes_to(facts, facts.wait_us, "The GPU waits longer for"))
+
+
+def _of_a_step(facts: PageFacts) -> Text:
+    whole = time(facts.step_us or 0.0)
+    if not facts.has_steps:
+        return (" of the ", whole, " recorded")
+    return (" of each ", whole, " step") if facts.steps > 1 else (" of the ", whole, " step recorded")
+
+
+def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
+    """Say what takes more of the step than CPU placement, apart from the GPU's own work."""
+    took, name = max(
+        (facts.part_us(kind), name)
+        for kind, name in _PARTS
+        if kind in {"input", "launch", "runtime", "program"}
+    )
+    if took <= us or not facts.step_us:
+        return ()
+    return (f" {verb} {_definite(name)} (", part(took / facts.step_us), ").")
+
+
+def _definite(name: str) -> str:
+    return f"the {name}" if name == "TensorFlow runtime" else name
+
+
+def _where(facts: PageFacts) -> Text:
+    """Name the place that most of the cost comes from, if there is one."""
+    ops = facts.on_cpu
+    cost = ops["exposed_ps"].fillna(0).astype("int64")
+    total = int(cost.sum())
+    if not total:
+        return ()
+    files = pd.Series(shown_files(ops["source_file"], facts.run), index=ops.index, dtype=object)
+    lines = ops["source_line"].astype("Int64").astype(object)
+    of_type = ops["type"].astype(str)
+    places = [
+        (file, int(number), "") if isinstance(file, str) and not pd.isna(number) else ("", 0, name)
+        for file, number, name in zip(files, lines, of_type, strict=True)
+    ]
+    by_place: dict[tuple[str, int, str], int] = {}
+    for place, ps in zip(places, cost.tolist(), strict=True):
+        by_place[place] = by_place.get(place, 0) + ps
+    (file, number, op_type), most = max(by_place.items(), key=lambda item: item[1])
+    if most < _MOST * total:
+        return ()
+    named: tuple[Inline, ...] = (
+        (" at ", line(file, number)) if file else (" for ", Code(text=op_type))
+    )
+    how_much = ", all" if most >= _NEARLY_ALL * total else ", most of it"
+    return (how_much, *named)
+
+
+def _fine(facts: PageFacts) -> Text:
+    on_cpu = len(facts.on_cpu)
+    if not on_cpu and facts.unknown_ops.empty and facts.diagnosis.run.hosts:
+        said: Text = ("The model runs entirely on the GPU.",)
+    elif not on_cpu:
+        said = ("No op of the model is known to run on the CPU.",)
+    elif facts.wait_us:
+        wait = (time(facts.wait_us), *_of_a_step(facts), f" for {counted(on_cpu, 'CPU op')}.")
+        said = ("Placement is not your bottleneck: the GPU waits only ", *wait)
+    elif facts.wait_us is None:
+        took = duration_text(int(facts.on_cpu["host_self_ps"].sum()))
+        ran = f"the {counted(on_cpu, 'op')} on the CPU ({took}) are there by design or ran once."
+        said = (f"Placement is not your bottleneck: {ran}",)
+    else:
+        took = duration_text(int(facts.on_cpu["host_self_ps"].sum()))
+        them = "it" if on_cpu == 1 else "them"
+        ran = f"{counted(on_cpu, 'op')} ({took}) ran on the CPU"
+        said = (f"CPU placement costs nothing here: {ran} and the GPU never waited for {them}.",)
+    return (*said, *_shares(facts))
+
+
+def _shares(facts: PageFacts) -> Text:
+    """Say what a step consists of: the parts that take most of it."""
+    if not facts.has_gpu_times or not facts.step_us:
+        return ()
+    took = {name: facts.part_us(kind) / facts.step_us for kind, name in _PARTS}
+    unknown = took.pop("unknown")
+    named = sorted((n for n in took if took[n] >= _WORTH_NAMING), key=lambda name: -took[name])
+    said: Text = ()
+    whole = time(facts.step_us)
+    if named:
+        said = (" Each ", whole, " step is ") if facts.steps > 1 else (" The ", whole, " step is ")
+        said = said if facts.has_steps else (" The ", whole, " recorded are ")
+        said += (*listing([(part(took[name]), f" {name}") for name in named[:4]], most=4), ".")
+    if unknown >= _WORTH_NAMING:
+        of = "a step" if facts.has_steps else "the time"
+        said += (" For ", part(unknown), f" of {of}, the trace does not show what happened.")
+    return said
+
+
+def _without_gpu(facts: PageFacts) -> Text:
+    """Say that TensorFlow used no GPU, and what CPU ops take."""
+    run = facts.run
+    is_computing = (run.ops["role"] == Role.COMPUTE) & ~run.ops["in_input_pipeline"]
+    every = "All " if len(facts.on_cpu) == int(is_computing.sum()) > 1 else ""
+    ops = counted(len(facts.on_cpu), "op")
+    return (*_no_gpu(facts), *_took(facts, f" {every}{ops} ran on the CPU"))
+
+
+def _took(facts: PageFacts, ran: str) -> Text:
+    ops_us = facts.part_us("cpu_op")
+    if not facts.has_steps or not facts.step_us or not ops_us:
+        return (f"{ran} (", time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US), ").")
+    took = (time(ops_us), *_of_a_step(facts), " (", part(ops_us / facts.step_us), ")")
+    return (f"{ran} and take ", *took, ".", *_more_goes_to(facts, ops_us, "More goes to"))
+
+
+def _no_gpu(facts: PageFacts) -> Text:
+    """Say that no GPU was used, and why if a capture shows it."""
+    certain = (f for f in facts.diagnosis.findings if f.cause == _NO_GPU)
+    known = next((f for f in certain if f.certainty == "certain"), None)
+    has_one = any(h.tables.facts.accelerators for h in facts.run.hosts)
+    why = "No GPU was used" + (", although the machine has one." if has_one else ".")
+    return (why,) if known is None else prose(sentence(known.title))
+
+
+def _predicted(facts: PageFacts) -> Text:
+    """Say where the ops would be with a GPU, and why there was none."""
+    there, counts = facts.diagnosis.on_a_gpu, facts.with_a_gpu
+    hides = there is not None and there.hides_gpus
+    when = "With a GPU that the program does not hide" if hides else "With a GPU"
+    stay = counts.on_cpu + counts.on_cpu_once
+    if not stay:
+        said = f"{when}, all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else f"{when}, the op"
+        said += " would run on it" if not counts.unknown else " that could be replayed would run on it"
+    else:
+        once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
+        would = "would" if _is_certain(facts) else "may"
+        said = f"{when}, {counts.on_gpu:,} of {counted(counts.total, 'op')} would run on it"
+        said += f"; {stay:,} {would} stay on the CPU{once}"
+    unknown = f"; for {counts.unknown:,} it is unknown" if counts.unknown else ""
+    return (f"{said}{unknown}. ", *_no_gpu(facts))
+
+
+def _is_certain(facts: PageFacts) -> bool:
+    there = facts.diagnosis.on_a_gpu
+    if there is None:
+        return False
+    certain = {
+        op_id
+        for finding in there.findings
+        if finding.certainty == "certain"
+        for op_id in (*finding.op_ids, *finding.dragged_along)
+    }
+    return there.cpu_ops.keys() <= certain
+
+
+def _nothing(facts: PageFacts) -> Text:
+    ops = facts.run.ops
+    if ops.empty:
+        return ("The trace contains no ops, so there is nothing to explain.",)
+    if not facts.on_cpu.empty:
+        took = time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US)
+        beside = f"A {facts.other_device} was used."
+        if facts.other_device == "pluggable device":
+            beside = "A pluggable device (such as Metal) was used; its work is not in the trace."
+        return (f"{beside} {counted(len(facts.on_cpu), 'op')} ran on the CPU (", took, ").")
+    compiled = int(ops["placement"].astype(str).str.startswith(("xla", "tpu")).sum())
+    if compiled:
+        ran = f"{counted(compiled, 'XLA op')} ran on the accelerator"
+        said = f"There is nothing to explain: {ran}, and no TensorFlow op on the CPU."
+        return (said, *_shares(facts))
+    return ("No op of the model is known to run on the CPU, so there is nothing to explain.",)
+
+
+def _doubt(facts: PageFacts) -> Text:
+    """Say what the trace leaves open."""
+    if facts.run.ops.empty:
+        return ()
+    seen = [h.tables.facts for h in facts.run.hosts]
+    if not all(f.has_host_plane for f in seen) or any(f.host_level < _OP_LEVEL for f in seen):
+        return (" The trace does not record CPU ops: its host events are missing or too coarse.",)
+    unknown = facts.unknown_ops
+    if unknown.empty:
+        return ()
+    took = time(int(unknown["host_self_ps"].sum()) / PS_PER_US)
+    them = "it" if len(unknown) == 1 else "them"
+    start = f" For {counted(len(unknown), 'op')} ("
+    return (start, took, f"), the trace does not show which device ran {them}.")
+
+
+# --- what to do --------------------------------------------------------------------------------
+
+
+def _first_change(facts: PageFacts, change: Change) -> Text:
+    title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
+    said: list[Inline] = [Strong(text="Do this next: "), title]
+    if change.place is not None:
+        file = shown_files([change.place[0]], facts.run)[0] or change.place[0]
+        said += [" (", line(file, change.place[1]), ")"]
+    said.append(".")
+    if change.candidates:
+        first = change.candidates[0]
+        said += [" Most likely, ", *prose(_lower(first.title)), "; check with "]
+        said += [Code(text=first.check), "."]
+    saving = change.saving
+    if saving.high_us:
+        said += [" It saves up to ", time(saving.high_us)]
+        said += [" per step."] if saving.per == "step" else ["."]
+    return tuple(said)
+
+
+def _lower(title: str) -> str:
+    second = title[1:2]
+    return title if second.isupper() or not title else f"{title[0].lower()}{title[1:]}"
+
+
+def _largest_part(facts: PageFacts) -> BarPart:
+    """Return the kind of the part of the step to work on."""
+    if facts.part_us("compute") >= _MOSTLY_COMPUTING * (facts.step_us or 0.0):
+        return "compute"
+    waits: Iterator[tuple[float, BarPart]] = (
+        (facts.part_us(kind), kind) for kind, _ in _PARTS if kind not in {"compute", "cpu_op"}
+    )
+    return max(waits)[1]
+
