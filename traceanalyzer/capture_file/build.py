@@ -36,8 +36,7 @@ from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capture_file.limits import bounded
 from traceanalyzer.capture_file.outright import manner_of
 from traceanalyzer.capture_file.pools import Pools, facts
-from traceanalyzer.format import counted, listed
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import counted, listed, printable
 from traceanalyzer.trace.profile_options import profile_options_in
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import Note
-from traceanalyzer.format import counted, listed
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
