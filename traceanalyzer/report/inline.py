@@ -6,20 +6,20 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted, duration, share, size
-from traceanalyzer.model.blocks import Code, Line, Link, Quantity, Strong
-from traceanalyzer.report.text import one_line
+from traceanalyzer.model.blocks import Code, Line, Link, Quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traceanalyzer.model.blocks import Inline, Text, Unit
 
+_SPACES: Final = re.compile(r"[ \t\r\n]+")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
 
 def prose(words: str) -> Text:
     """Return words as text: what is between backticks is code."""
-    parts = _CODE.split(one_line(words))
+    parts = _CODE.split(_SPACES.sub(" ", words))
     inlines = (Code(text=part) if at % 2 else part for at, part in enumerate(parts))
     return tuple(part for part in inlines if part != "")
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from traceanalyzer.diagnosis import RAN_ONCE
 from traceanalyzer.format import counted, share
 from traceanalyzer.report import grids, text, views
-from traceanalyzer.report.sources import place_of
 from traceanalyzer.report.console_text import QUIET, ConsoleText, heading
+from traceanalyzer.report.sources import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

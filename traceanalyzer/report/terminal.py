@@ -7,6 +7,7 @@ visible.
 
 from __future__ import annotations
 
+from functools import singledispatchmethod
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from rich import box
@@ -22,10 +23,11 @@ from traceanalyzer.report.packed import unpack
 from traceanalyzer.report.text import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rich.console import Console, RenderableType
 
+_MORE: Final = "Everything: --all. One op: --op REGEX. As a page: traceanalyzer report PATH"
 _LINES: Final = 30  # of the first screen
 _BAR: Final = 30  # characters of the longest part of a bar
 _BARS: Final = 2  # on the first screen
@@ -43,7 +45,9 @@ def print_first_screen(page: b.Page, console: Console) -> None:
     """Print the answer, where a step goes, and what to change; at most 30 lines."""
     shown = _Blocks(console)
     answer = [*shown.answer(page)]
-    more = shown.words("Everything: --all. Each op: --op REGEX. As a page: traceanalyzer report PATH", QUIET)
+    more = shown.words(
+        "Everything: --all. Each op: --op REGEX. As a page: traceanalyzer report PATH", QUIET
+    )
     bars = [*shown.step_bar(page, most=_BARS)]
     rows = sum(len(table.rows) for table in _tables_of_changes(page))
     fixed = (*answer, *bars, RichText(), more)
@@ -94,6 +98,17 @@ class _Blocks:
         self.width = console.width
         self._full = "█" if console.encoding.lower().startswith("utf") else "#"
 
+    # --- text ----------------------------------------------------------------------------------
+
+    def inline(self, text: b.Text, style: str = "") -> RichText:
+        """Return text within a line; the console wraps it."""
+        return self.words.prose(inline.plain(text), style)
+
+    @singledispatchmethod
+    def of(self, _: b.Block) -> Lines:
+        """Yield what a block shows; nothing for pictures that only a page can show."""
+        return iter(())
+
     # --- the first screen ----------------------------------------------------------------------
 
     def answer(self, page: b.Page) -> Lines:
@@ -117,21 +132,11 @@ class _Blocks:
             yield heading(self.words, "What to change")
             yield from self._changes(table, most)
 
-    # --- text ----------------------------------------------------------------------------------
-
-    def inline(self, text: b.Text, style: str = "") -> RichText:
-        """Return text within a line; the console wraps it."""
-        return self.words.prose(inline.plain(text), style)
-
-    def of(self, block: b.Block) -> Lines:
-        """Yield what a block shows."""
-        render: Callable[..., Lines] | None = _RENDER.get(type(block))
-        if render is not None:
-            yield from render(self, block)
-
+    @of.register(b.Note)
     def _note(self, block: b.Note) -> Lines:
         yield self.inline(block.text, _TONES[block.tone])
 
+    @of.register(b.KeyValues)
     def _key_values(self, block: b.KeyValues) -> Lines:
         grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
         grid.add_column(style=QUIET, no_wrap=True)
@@ -140,6 +145,7 @@ class _Blocks:
             grid.add_row(self.words(name), self.inline(text))
         yield grid
 
+    @of.register(b.Bullets)
     def _bullets(self, block: b.Bullets) -> Lines:
         for item in block.items[:_ROWS]:
             yield self.words("- ") + self.inline(item)
@@ -149,11 +155,13 @@ class _Blocks:
         if total > shown:
             yield self.words(f"and {total - shown:,} more: see the page", QUIET)
 
+    @of.register(b.Source)
     def _source(self, block: b.Source) -> Lines:
         if block.file:
             yield self.words(f"{block.file}:{block.first_line}", QUIET)
         yield from self._code(block.lines, "    ")
 
+    @of.register(b.Diff)
     def _diff(self, block: b.Diff) -> Lines:
         yield self.words(f"{block.file}:{block.line}", QUIET)
         yield from self._code(block.old, "  - ", "red")
@@ -164,6 +172,7 @@ class _Blocks:
             yield self.words(f"{margin}{line.rstrip().expandtabs(4)}", style)
         yield from self._left(len(lines), _CODE_LINES)
 
+    @of.register(b.DataPath)
     def _data_path(self, block: b.DataPath) -> Lines:
         said = ""
         for at, step in enumerate(block.steps):
@@ -176,12 +185,14 @@ class _Blocks:
 
     # --- tables --------------------------------------------------------------------------------
 
+    @of.register(b.Table)
     def _table(self, block: b.Table) -> Lines:
         if block.caption:
             yield self.inline(block.caption, QUIET)
         yield self._grid(block.columns, block.rows[:_ROWS])
         yield from self._left(block.total_rows, min(_ROWS, len(block.rows)))
 
+    @of.register(b.BigTable)
     def _big_table(self, block: b.BigTable) -> Lines:
         values = unpack(block.packed)
         columns = [c for c in block.columns if c.name in values and c.name != block.key]
@@ -208,6 +219,7 @@ class _Blocks:
             return self.words(inline.quantity(value, column.kind))
         return self.words(cut(str(value), _WIDEST_CELL))
 
+    @of.register(b.StepBar)
     def _step_bar(self, block: b.StepBar, most: int | None = None) -> Lines:
         for bar in block.bars[:most]:
             if len(block.bars) > 1 or block.unit == "us":
@@ -238,6 +250,7 @@ class _Blocks:
             )
         return grid
 
+    @of.register(b.Changes)
     def _changes(self, block: b.Changes, most: int | None = None) -> Lines:
         grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=QUIET)
         grid.add_column("", justify="right")
@@ -263,10 +276,12 @@ class _Blocks:
 
     # --- pictures: the figures behind them -----------------------------------------------------
 
+    @of.register(b.Timeline)
     def _timeline(self, block: b.Timeline) -> Lines:
         events = f"{block.events.events_total:,} events on {block.events.lanes_total:,} threads"
         yield self.words(f"{events} and streams: see the page", QUIET)
 
+    @of.register(b.Flows)
     def _flows(self, block: b.Flows) -> Lines:
         columns = (
             b.Column(name="from", title="From", kind="code"),
@@ -290,6 +305,7 @@ class _Blocks:
 
     # --- blocks of blocks ----------------------------------------------------------------------
 
+    @of.register(b.Fold)
     def _fold(self, block: b.Fold) -> Lines:
         if block.id in _NOT_PRINTED:
             return
@@ -301,6 +317,7 @@ class _Blocks:
             for part in self.of(block):
                 yield Padding(part, (0, 0, 0, 2), expand=False)
 
+    @of.register(b.Card)
     def _card(self, block: b.Card) -> Lines:
         yield RichText()
         yield self.inline(block.title, "bold")
@@ -309,27 +326,9 @@ class _Blocks:
         yield self.words.prose(" · ".join(said), QUIET)
         yield from self._inside(block.blocks)
 
+    @of.register(b.Tabs)
     def _tabs(self, block: b.Tabs) -> Lines:
         for tab in block.tabs:
             yield heading(self.words, tab.title)
             for inner in tab.blocks:
                 yield from self.of(inner)
-
-
-_RENDER: Final[dict[type, Callable[..., Lines]]] = {
-    b.Note: _Blocks._note,
-    b.KeyValues: _Blocks._key_values,
-    b.Bullets: _Blocks._bullets,
-    b.Table: _Blocks._table,
-    b.BigTable: _Blocks._big_table,
-    b.Source: _Blocks._source,
-    b.Diff: _Blocks._diff,
-    b.DataPath: _Blocks._data_path,
-    b.StepBar: _Blocks._step_bar,
-    b.Flows: _Blocks._flows,
-    b.Timeline: _Blocks._timeline,
-    b.Changes: _Blocks._changes,
-    b.Fold: _Blocks._fold,
-    b.Card: _Blocks._card,
-    b.Tabs: _Blocks._tabs,
-}

@@ -1,0 +1,1 @@
+"""The sections of the page: each a function from facts to blocks, or None."""

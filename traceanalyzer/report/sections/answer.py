@@ -10,13 +10,15 @@ from traceanalyzer.capture_file.recorded_part import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model.blocks import Code, Link, Strong
 from traceanalyzer.report.inline import line, listing, part, prose, time
+from traceanalyzer.report.sections.changes import saving_text
 from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.text import sentence
+from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from traceanalyzer.changes.change import Change
     from traceanalyzer.model.blocks import BarPart, Inline, Text
@@ -27,6 +29,7 @@ _NEARLY_ALL: Final = 0.95  # of the wait, for one place to be named alone
 _MOST: Final = 0.5
 _OP_LEVEL: Final = 2  # host tracer level from which ops leave events
 _WORTH_NAMING: Final = 0.05  # of a step
+_MUCH: Final = 0.2  # of a step
 _MOSTLY_COMPUTING: Final = 0.7  # of a step
 _PARTS: Final[tuple[tuple[BarPart, str], ...]] = (
     ("compute", "compute"),
@@ -70,6 +73,17 @@ _ADVICE: Final[dict[str, str]] = {
     ),
 }
 _CAPTURE: Final = "`traceanalyzer capture script.py`"
+_WITHOUT_CHANGES: Final[Mapping[str, str]] = {
+    "A": f"Run {_CAPTURE}: it records why these ops are on the CPU.",
+    "B": "",
+    "C": (
+        f"Run {_CAPTURE}: it finds out why there is no GPU, and which ops would stay on the CPU "
+        "with one."
+    ),
+    "D": "Placement needs no change for a machine with a GPU.",
+    "E": "",
+}
+_OTHER_WORK: Final = frozenset({"work_after_the_recording", "work_of_child_processes"})
 
 
 def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
@@ -92,41 +106,48 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
 
 def happened(facts: PageFacts) -> Text:
     """Say what happened, what it costs, and where."""
-    failed = facts.failure
-    if failed is None:
-        return _of_what_ran(facts)
-    at = f" at `{failed.at}`" if failed.at else ""
-    why = failed.requires or f"{failed.error.type}: {failed.said}"
-    ended = prose(f"The program failed{at}: {why.rstrip('.')}.")
-    if facts.run.ops.empty:
-        return (*ended, " No op was recorded before that.")
-    return (*ended, " Before that: ", *_of_what_ran(facts))
+    return (*_of_program(facts), *_not_recorded(facts))
 
 
 def to_do(facts: PageFacts) -> Text:
     """Say what to do next: the first change, or what to look at."""
-    failed = facts.failure
-    if failed is not None and failed.obstacle:
-        return (Strong(text="Do this next: "), *prose(sentence(failed.obstacle)))
-    if failed is not None and facts.run.ops.empty:
+    if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return prose("Fix the error, then record again.")
     if facts.changes:
-        return _first_change(facts, facts.changes[0])
-    if facts.kind == "C":
-        return prose(
-            f"Run {_CAPTURE}: it finds out why there is no GPU, and which ops would stay on the "
-            "CPU with one."
-        )
-    if facts.kind == "D":
-        return prose("Placement needs no change for a machine with a GPU.")
-    if facts.kind == "A":
-        return prose(f"Run {_CAPTURE}: it records why these ops are on the CPU.")
-    if facts.kind == "E":
-        return ()
-    return prose(_ADVICE[_largest_part(facts)]) if facts.has_gpu_times else ()
+        return _first_change(facts.changes[0])
+    worst = next((f for f in facts.findings.values() if f.harm == "harmful" and f.fixes), None)
+    if worst is not None and (facts.kind in {"A", "D"} or worst.certainty == "certain"):
+        return (Strong(text="Start with: "), *prose(sentence(worst.title)))
+    as_graph = _as_graph(facts)
+    if facts.kind == "B" and facts.has_gpu_times:
+        return as_graph or prose(_ADVICE[_largest_part(facts)])
+    return (*(as_graph if facts.kind == "C" else ()), *prose(_WITHOUT_CHANGES[facts.kind]))
 
 
 # --- what happened -----------------------------------------------------------------------------
+
+
+def _of_program(facts: PageFacts) -> Text:
+    failed = facts.failure
+    if failed is None:
+        return _of_what_ran(facts)
+    file, _, number = failed.at.rpartition(":")
+    at: Text = (" at ", line(file, int(number))) if number.isdecimal() else ()
+    why = failed.requires or f"{failed.error.type}: {failed.said}"
+    said: Text = ("The program failed", *at, *prose(f": {why.rstrip('.')}."))
+    if failed.obstacle:
+        said = (*said, " ", *prose(sentence(failed.obstacle)))
+    if facts.run.ops.empty or (facts.on_cpu.empty and not facts.run.gpu_used):
+        return (*said, " No op was recorded before that.")
+    return (*said, " Before that: ", *_of_what_ran(facts))
+
+
+def _not_recorded(facts: PageFacts) -> Text:
+    """Say which work of the program the trace does not hold."""
+    notes = [n for h in facts.run.hosts if h.capture_file for n in h.capture_file.notes]
+    missing = [n.message for n in notes if n.severity == "warning" and n.id in _OTHER_WORK]
+    said = dict.fromkeys(sentence(message.partition(";")[0]) for message in missing)
+    return tuple(f" {each}" for each in said)
 
 
 def _of_what_ran(facts: PageFacts) -> Text:
@@ -152,7 +173,9 @@ def _of_a_step(facts: PageFacts) -> Text:
     whole = time(facts.step_us or 0.0)
     if not facts.has_steps:
         return (" of the ", whole, " recorded")
-    return (" of each ", whole, " step") if facts.steps > 1 else (" of the ", whole, " step recorded")
+    return (
+        (" of each ", whole, " step") if facts.steps > 1 else (" of the ", whole, " step recorded")
+    )
 
 
 def _more_goes_to(facts: PageFacts, us: float, verb: str) -> Text:
@@ -272,7 +295,9 @@ def _predicted(facts: PageFacts) -> Text:
     stay = counts.on_cpu + counts.on_cpu_once
     if not stay:
         said = f"{when}, all {counts.on_gpu:,} ops" if counts.on_gpu > 1 else f"{when}, the op"
-        said += " would run on it" if not counts.unknown else " that could be replayed would run on it"
+        said += (
+            " would run on it" if not counts.unknown else " that could be replayed would run on it"
+        )
     else:
         once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
         would = "would" if _is_certain(facts) else "may"
@@ -332,22 +357,33 @@ def _doubt(facts: PageFacts) -> Text:
 # --- what to do --------------------------------------------------------------------------------
 
 
-def _first_change(facts: PageFacts, change: Change) -> Text:
+def _first_change(change: Change) -> Text:
     title = Link(text=change.title.replace("`", ""), to=f"change-{change.id}")
     said: list[Inline] = [Strong(text="Do this next: "), title]
     if change.place is not None:
-        file = shown_files([change.place[0]], facts.run)[0] or change.place[0]
-        said += [" (", line(file, change.place[1]), ")"]
+        said += [" (", line(*change.place), ")"]
     said.append(".")
     if change.candidates:
         first = change.candidates[0]
         said += [" Most likely, ", *prose(_lower(first.title)), "; check with "]
         said += [Code(text=first.check), "."]
-    saving = change.saving
-    if saving.high_us:
-        said += [" It saves up to ", time(saving.high_us)]
-        said += [" per step."] if saving.per == "step" else ["."]
+    saved = saving_text(change.saving)
+    if saved and change.saving.kind != "proxy":
+        said += [" It saves ", *saved, "."]
     return tuple(said)
+
+
+def _as_graph(facts: PageFacts) -> Text:
+    """Say that Python runs the ops of a step one by one, if that takes much of it."""
+    loop = eager_loop(facts.run.ops, facts.run.steps)
+    around_us = facts.part_us("program", "runtime", "launch")
+    if loop is None or not facts.step_us or around_us < _MUCH * facts.step_us:
+        return ()
+    place = f" ({loop.place})" if loop.place else ""
+    return prose(
+        f"Run a step as one graph, under `@tf.function`: Python now runs its {loop.ops:,} ops one "
+        f"by one{place}. "
+    )
 
 
 def _lower(title: str) -> str:
@@ -363,4 +399,3 @@ def _largest_part(facts: PageFacts) -> BarPart:
         (facts.part_us(kind), kind) for kind, _ in _PARTS if kind not in {"compute", "cpu_op"}
     )
     return max(waits)[1]
-

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import pandas as pd
+
 from traceanalyzer.format import counted
 from traceanalyzer.model.blocks import (
     Bullets,
@@ -21,18 +23,20 @@ from traceanalyzer.model.blocks import (
     Table,
 )
 from traceanalyzer.report.costs import joint_cost
-from traceanalyzer.report.inline import line, listing, part, prose, time
+from traceanalyzer.report.inline import line, listing, prose, time
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
-from traceanalyzer.report.sources import place_of, shown_files
+from traceanalyzer.report.sources import evidence_shown, place_of, shown_files
 from traceanalyzer.report.text import sentence
 from traceanalyzer.report.views import cause_title
+from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from traceanalyzer.changes.change import Change, Place, Saving
     from traceanalyzer.findings import Finding
+    from traceanalyzer.model import Evidence
     from traceanalyzer.model.blocks import Block, Inline, Text
     from traceanalyzer.report.page_facts import PageFacts
 
@@ -59,7 +63,7 @@ def changes(facts: PageFacts) -> Section | None:
     """Return the table of changes, most saving first; None if there is nothing to change."""
     if not facts.changes:
         return None
-    rows = tuple(_row(facts, change) for change in facts.changes[:_MOST_CHANGES])
+    rows = tuple(_row(change) for change in facts.changes[:_MOST_CHANGES])
     return Section(id="changes", title="What to change", blocks=(Changes(rows=rows),))
 
 
@@ -81,20 +85,19 @@ def saving_text(saving: Saving) -> Text:
     high = time(saving.high_us)
     if saving.kind == "proxy":
         return (high, f" of host time{per}")
-    if saving.kind == "estimated":
-        return ("about ", high, f"{per} (estimated)")
-    if saving.kind == "measured" and saving.low_us is not None and saving.low_us > 0:
-        low = time(saving.low_us)
-        return (high, per) if low == high else (low, " to ", high, per)
-    return ("up to ", high, per)
+    if saving.kind == "upper_bound":
+        return ("up to ", high, per)
+    estimated = " (estimated)" if saving.kind == "estimated" else ""
+    low = None if not saving.low_us else time(saving.low_us)
+    return (high, per) if low in {None, high} else (low, " to ", high, f"{per}{estimated}")
 
 
-def _row(facts: PageFacts, change: Change) -> ChangeRow:
+def _row(change: Change) -> ChangeRow:
     return ChangeRow(
         to=f"change-{change.id}",
         title=prose(change.title),
         detail=_detail(change),
-        where=_where(facts, change),
+        where=_where(change),
         saves=saving_text(change.saving),
         share=change.saving.share,
         certainty=change.certainty if change.op_ids else None,
@@ -109,14 +112,14 @@ def _detail(change: Change) -> Text:
     return (ops,) if ops else ()
 
 
-def _where(facts: PageFacts, change: Change) -> Text:
+def _where(change: Change) -> Text:
     if change.place is not None:
-        return _place(facts, change.place)
+        return _place(change.place)
     return ("inside a library",) if change.kind == "library" else ()
 
 
-def _place(facts: PageFacts, place: Place) -> Text:
-    return (line(shown_files([place[0]], facts.run)[0] or place[0], place[1]),)
+def _place(place: Place) -> Text:
+    return (line(*place),)
 
 
 # --- cards ---------------------------------------------------------------------------------------
@@ -125,7 +128,7 @@ def _place(facts: PageFacts, place: Place) -> Text:
 def _card(facts: PageFacts, change: Change, number: dict[str, int], *, is_open: bool) -> Card:
     found = [facts.findings[each] for each in change.finding_ids if each in facts.findings]
     blocks = [
-        *_edits(facts, change),
+        *_edits(change),
         *_why(change, found),
         *_candidates(change),
         *data_path(facts, change.op_ids),
@@ -138,7 +141,7 @@ def _card(facts: PageFacts, change: Change, number: dict[str, int], *, is_open: 
     return Card(
         id=f"change-{change.id}",
         title=prose(change.title),
-        where=_where(facts, change),
+        where=_where(change),
         saves=saving_text(change.saving),
         certainty=change.certainty if change.op_ids else None,
         facts=_facts(facts, change),
@@ -166,10 +169,10 @@ def _facts(facts: PageFacts, change: Change) -> Text:
     return tuple(found)
 
 
-def _edits(facts: PageFacts, change: Change) -> Iterator[Block]:
+def _edits(change: Change) -> Iterator[Block]:
     for edit in change.edits:
         yield Diff(
-            file=shown_files([edit.file], facts.run)[0] or edit.file,
+            file=edit.file,
             line=edit.line,
             old=edit.old,
             new=edit.new,
@@ -182,7 +185,7 @@ def _edits(facts: PageFacts, change: Change) -> Iterator[Block]:
         else:
             yield Source(file="", first_line=0, lines=code)
     if change.also:
-        places = listing((_place(facts, place) for place in change.also), most=5)
+        places = listing((_place(place) for place in change.also), most=5)
         yield Note(text=("Also edit ", *places, "."))
     if change.around:
         yield Note(text=prose(change.around))
@@ -229,7 +232,9 @@ def _needs(change: Change, found: list[Finding], number: dict[str, int]) -> Iter
     if len(items) > 1:
         yield Note(text=("Blockers. Fix all of them: removing one is not enough.",))
         yield Bullets(items=tuple(dict.fromkeys(items))[:_MOST_EVIDENCE])
-    links = [(Link(text=f"change {number[n]}", to=f"change-{n}"),) for n in change.needs if n in number]
+    links = [
+        (Link(text=f"change {number[n]}", to=f"change-{n}"),) for n in change.needs if n in number
+    ]
     if links:
         yield Note(text=("Some of these ops also need ", *listing(links), "."))
 
@@ -257,9 +262,7 @@ def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[Block]:
     yield Fold(summary=(f"Evidence ({count:,})",), blocks=tuple(blocks), id=fold_id)
 
 
-def _fact(facts: PageFacts, evidence: object) -> Text:
-    from traceanalyzer.report.sources import evidence_shown
-
+def _fact(facts: PageFacts, evidence: Evidence) -> Text:
     (shown,) = evidence_shown([evidence], facts.run)
     place = place_of(shown)
     return (*prose(sentence(shown.text)), f" [{place}]") if place else prose(sentence(shown.text))
@@ -275,8 +278,10 @@ def _ops(facts: PageFacts, change: Change) -> Iterator[Block]:
     cells = []
     for row, file in zip(rows.itertuples(index=False), files, strict=True):
         source = () if file is None else (line(file, int(row.source_line)),)
-        waited = None if _is_missing(row.exposed_ps) else int(row.exposed_ps) / 1e6
-        cells.append((str(row.name), str(row.type), row.host_self_ps / 1e6, waited, source or None))
+        waited = None if pd.isna(row.exposed_ps) else int(row.exposed_ps) / PS_PER_US
+        cells.append(
+            (str(row.name), str(row.type), row.host_self_ps / PS_PER_US, waited, source or None)
+        )
     keep = [k for k in range(len(_OP_COLUMNS)) if any(cell[k] is not None for cell in cells)]
     table = Table(
         columns=tuple(_OP_COLUMNS[k] for k in keep),

@@ -1,4 +1,4 @@
-"""What needs no change, one line each: by design, not the cause, checked, and the trace's limits."""
+"""What needs no change, one line each: by design, not the cause, checked, limits of the trace."""
 
 from __future__ import annotations
 

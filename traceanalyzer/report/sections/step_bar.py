@@ -83,7 +83,11 @@ def _predicted(facts: PageFacts) -> Section:
     parts = tuple(Part(kind=k, label=label, value=n) for k, label, n in named if n)
     bar = Bar(label="Ops", total=counts.total, parts=parts)
     there = facts.diagnosis.on_a_gpu
-    note: Text = () if there is None else (f"Predicted by replaying TensorFlow's placer. Assumed: {there.assumption}.",)
+    note: Text = (
+        ()
+        if there is None
+        else (f"Predicted by replaying TensorFlow's placer. Assumed: {there.assumption}.",)
+    )
     if facts.step_us and facts.has_steps:
         note = (*note, " A step takes ", time(facts.step_us), " here, without a GPU.")
     block = StepBar(unit="count", bars=(bar,), note=note)
