@@ -93,6 +93,7 @@ class KeyValues(_Struct, tag_field="block", tag="key_values", frozen=True, kw_on
     """Facts, one per line, each with its name."""
 
     rows: tuple[tuple[str, Text], ...]
+    ids: tuple[Target, ...] = ()  # by which links lead to each row; the glossary: `term-<name>`
 
 
 class Bullets(_Struct, tag_field="block", tag="bullets", frozen=True, kw_only=True):
@@ -233,6 +234,9 @@ class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=
     """Every event by thread and stream."""
 
     events: EventTimeline
+    #: `from` and `to`, each a row of the packed events: a producer and its transfer, a transfer
+    #: and its consumer, a launch and its kernel.
+    arrows: PackedTable | None = None
 
 
 class IcicleNode(_Struct, frozen=True, kw_only=True):
