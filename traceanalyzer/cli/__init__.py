@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.model import Report
+    from traceanalyzer.report.write import Form
 
 _DONE, _ERROR, _INTERRUPTED = 0, 2, 130
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -54,6 +55,7 @@ def cli() -> None:
 )
 def report(  # noqa: PLR0913 - as many as it has options
     path: Path,
+    *,
     output: Path | None,
     json_file: Path | None,
     markdown_file: Path | None,
@@ -67,7 +69,11 @@ def report(  # noqa: PLR0913 - as many as it has options
     """
     if output is None and json_file is None and markdown_file is None:
         output = Path(PAGE)
-    outputs = {"html": output, "json": json_file, "markdown": markdown_file}
+    outputs: dict[Form, Path | None] = {
+        "html": output,
+        "json": json_file,
+        "markdown": markdown_file,
+    }
     named = [file for file in outputs.values() if file is not None]
     files = [writable(file) for file in named if file != STDOUT]
     if len({file.resolve() for file in named}) < len(named):
@@ -79,13 +85,13 @@ def report(  # noqa: PLR0913 - as many as it has options
         tell("writing")
         from traceanalyzer.report.write import text_of, write_files
 
-        write_files(made, {k: None if f == STDOUT else f for k, f in outputs.items()})
-    for kind, file in outputs.items():
+        write_files(made, {form: None if f == STDOUT else f for form, f in outputs.items()})
+    for form, file in outputs.items():
         if file == STDOUT:
-            click.echo(text_of(made, kind).encode(), nl=False)
+            click.echo(text_of(made, form).encode(), nl=False)
     is_taken = STDOUT in named
-    for line in answer_lines(made):
-        click.echo(line, err=is_taken)
+    for answer in _answer(made):
+        click.echo(answer, err=is_taken)
     for file in files:
         click.echo(f"wrote {printable(file)}", err=is_taken)
 
@@ -300,6 +306,15 @@ def _report(
     from traceanalyzer.report.assemble import assemble
 
     return assemble(diagnosis)
+
+
+def _answer(made: Report) -> list[str]:
+    """Return what happened and what to do next."""
+    from traceanalyzer.report.inline import plain
+    from traceanalyzer.report.text import visible
+
+    texts = () if made.page is None else (made.page.happened, made.page.next)
+    return [visible(plain(text)) for text in texts if text]
 
 
 def _diagnosis(

@@ -11,7 +11,7 @@ from traceanalyzer.model.blocks import Code, Line, Link, Quantity
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from traceanalyzer.model.blocks import Inline, Text, Unit
+    from traceanalyzer.model.blocks import Inline, Kind, Text
 
 _SPACES: Final = re.compile(r"[ \t\r\n]+")
 _CODE: Final = re.compile(r"`([^`]+)`")
@@ -58,7 +58,7 @@ def plain(text: Text, *, code: str = "`") -> str:
     return "".join(_plain(inline, code) for inline in text)
 
 
-def quantity(value: float, unit: Unit) -> str:
+def quantity(value: float, unit: Kind) -> str:
     """Return a figure as all renderings show it: three digits and its unit."""
     if unit == "us":
         return str(duration(value))

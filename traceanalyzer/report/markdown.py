@@ -36,6 +36,12 @@ def change_markdown(card: b.Card) -> str:
     return _joined(_card(card))
 
 
+def markdown_of(page: b.Page) -> dict[str, str]:
+    """Return what the page's buttons copy: each card by its id, and the whole page by ""."""
+    cards = [block for s in page.sections for block in s.blocks if isinstance(block, b.Card)]
+    return {"": page_markdown(page)} | {card.id: change_markdown(card) for card in cards}
+
+
 def _joined(lines: list[str]) -> str:
     """Join lines, with one empty line where there are several."""
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines))
@@ -96,7 +102,8 @@ def _source(block: b.Source) -> list[str]:
 
 def _diff(block: b.Diff) -> list[str]:
     lines = [f"- {line}" for line in block.old] + [f"+ {line}" for line in block.new]
-    return [f"{_code(f'{block.file}:{block.line}')}:", "", *_fenced(lines, "diff")]
+    verified = ", verified by replaying TensorFlow's placer" if block.is_verified else ""
+    return [f"{_code(f'{block.file}:{block.line}')}{verified}:", "", *_fenced(lines, "diff")]
 
 
 def _data_path(block: b.DataPath) -> list[str]:

@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
+import pandas as pd
 
 from traceanalyzer.diagnosis import cpu_ops
+from traceanalyzer.native.events import sum_by
 from traceanalyzer.placement.failure import failure
 from traceanalyzer.report.step_parts import step_parts
 from traceanalyzer.tables.step_kinds import regular_steps
@@ -19,9 +21,7 @@ from traceanalyzer.timeline.recurring import recurring
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    import pandas as pd
+    from collections.abc import Iterator
 
     from traceanalyzer.changes.change import Change
     from traceanalyzer.diagnosis import Diagnosis
@@ -83,7 +83,8 @@ class PageFacts:
     def is_compiled(self) -> bool:
         """Whether all ops that computed are XLA's: of a JAX program, or on a TPU."""
         ops = self.run.ops[self.run.ops["role"] == Role.COMPUTE]
-        return bool(ops["placement"].astype(str).str.startswith(("xla", "tpu")).all())
+        is_compiled = ops["placement"].astype(str).str.startswith(("xla", "tpu"))
+        return len(ops) > 0 and bool(is_compiled.all())
 
     @cached_property
     def other_device(self) -> str:
@@ -141,10 +142,22 @@ class PageFacts:
     @cached_property
     def waits_us(self) -> dict[tuple[str, str], float]:
         """How long each device waited for CPU ops per step, by host and device."""
-        ids = set(self.on_cpu["op_id"])
-        return {
-            (host.name, name): wait for host in self.run.hosts for name, wait in _waits(host, ids)
-        }
+        ids = self.on_cpu["op_id"]
+        return {at: float(waits.reindex(ids).sum()) for at, waits in self._waits.items()}
+
+    @cached_property
+    def op_waits_us(self) -> dict[str, float]:
+        """How long a device waited for each CPU op per step, the mean over all devices."""
+        ids = self.on_cpu["op_id"].tolist()
+        total: dict[str, float] = dict.fromkeys(ids, 0.0)
+        for waits in self._waits.values():
+            for op_id, us in waits.reindex(ids).dropna().items():
+                total[str(op_id)] += us / len(self._waits)
+        return total
+
+    @cached_property
+    def _waits(self) -> dict[tuple[str, str], pd.Series[float]]:
+        return {(host.name, name): us for host in self.run.hosts for name, us in _waits(host)}
 
     def part_us(self, *kinds: str) -> float:
         """Return the time of parts of a step, the mean over all devices."""
@@ -200,18 +213,19 @@ class PageFacts:
         return bool(set(self.on_cpu["op_id"]) - by_design - self.rare)
 
 
-def _waits(host: Host, op_ids: Collection[str]) -> Iterator[tuple[str, float]]:
-    """Walk the devices of a host with how long each waited for ops, in microseconds per step."""
-    is_one = host.tables.ops["op_id"].isin(op_ids).to_numpy()
+def _waits(host: Host) -> Iterator[tuple[str, pd.Series[float]]]:
+    """Walk the devices of a host with how long each waited for each op, in us per step."""
+    ops = host.tables.ops
     steps = regular_steps(host.tables.steps)
     within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
     for device in host.timeline.devices:
         parts = device.parts
         waits = is_exposed(parts)
-        waits[waits] = is_one[parts.row[waits]]
         start_ps, end_ps = parts.start_ps[waits], parts.end_ps[waits]
         took = inside_ps(within, start_ps, end_ps) if len(steps) else end_ps - start_ps
-        yield device.device, int(took.sum()) / max(1, len(steps)) / PS_PER_US
+        of_row = sum_by(parts.row[waits].astype(np.int64), took, len(ops))
+        per_step = of_row / max(1, len(steps)) / PS_PER_US
+        yield device.device, pd.Series(per_step, index=ops["op_id"].to_numpy())
 
 
 def _mean(values: list[float]) -> float | None:

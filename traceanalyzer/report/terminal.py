@@ -163,7 +163,8 @@ class _Blocks:
 
     @of.register(b.Diff)
     def _diff(self, block: b.Diff) -> Lines:
-        yield self.words(f"{block.file}:{block.line}", QUIET)
+        verified = ", verified by replaying TensorFlow's placer" if block.is_verified else ""
+        yield self.words(f"{block.file}:{block.line}{verified}", QUIET)
         yield from self._code(block.old, "  - ", "red")
         yield from self._code(block.new, "  + ", "green")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.model.blocks import Bullets, Code, Column, Fold, KeyValues, Note, Section, Table
+from traceanalyzer.model.blocks import Bullets, Code, Column, Fold, KeyValues, Section, Table
 from traceanalyzer.report.explain_text import terms
 from traceanalyzer.report.inline import time
 from traceanalyzer.report.run_info import devices_of, run_info
@@ -64,9 +64,9 @@ def _devices(devices: tuple[DeviceInfo, ...]) -> tuple[Table, ...]:
 
 
 def _glossary() -> Fold:
-    """Return the glossary; each term is a place that its uses link to."""
-    entries = tuple(
-        Fold(summary=(name,), blocks=(Note(text=(meaning,)),), id=f"term-{name.replace(' ', '-')}")
-        for name, meaning in terms().items()
+    """Return the glossary; its entries are what the uses of a term link to."""
+    entries = KeyValues(
+        rows=tuple((name, (meaning,)) for name, meaning in terms().items()),
+        ids=tuple(f"term-{name.replace(' ', '-')}" for name in terms()),
     )
-    return Fold(summary=("Glossary",), blocks=entries, id="glossary")
+    return Fold(summary=("Glossary",), blocks=(entries,), id="glossary")

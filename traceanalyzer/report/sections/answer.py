@@ -158,14 +158,13 @@ def _of_what_ran(facts: PageFacts) -> Text:
 def _costly(facts: PageFacts) -> Text:
     ops = counted(len(facts.on_cpu), "op")
     if facts.wait_us is None or facts.wait_share is None:
-        why = "has no GPU kernels" if facts.has_steps else "has no steps or no GPU kernels"
         took = time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US)
-        said = (f"{ops} ran on the CPU beside the GPU (", took, " in total")
-        return (*said, f"). This trace {why}, so it does not show how long the GPU waited.")
-    of = _of_a_step(facts)
-    share = (" (", part(facts.wait_share), ")")
+        ran: Text = (f"{ops} ran on the CPU beside the GPU (", took, " in total).")
+        why = "The trace has no GPU kernels, so it does not show how long the GPU waited."
+        return (*ran, f" {why}")
+    waited = (time(facts.wait_us), *_of_a_step(facts), " (", part(facts.wait_share), ")")
     who = "The GPU waits " if len(facts.waits_us) == 1 else "On average, a GPU waits "
-    said = (who, time(facts.wait_us), *of, *share, f" for {ops} on the CPU", *_where(facts), ".")
+    said: Text = (who, *waited, f" for {ops} on the CPU", *_where(facts), ".")
     return (*said, *_more_goes_to(facts, facts.wait_us, "The GPU waits longer for"))
 
 
@@ -197,33 +196,23 @@ def _definite(name: str) -> str:
 def _where(facts: PageFacts) -> Text:
     """Name the place that most of the cost comes from, if there is one."""
     ops = facts.on_cpu
-    cost = ops["exposed_ps"].fillna(0).astype("int64")
-    total = int(cost.sum())
-    if not total:
-        return ()
-    files = pd.Series(shown_files(ops["source_file"], facts.run), index=ops.index, dtype=object)
-    lines = ops["source_line"].astype("Int64").astype(object)
-    of_type = ops["type"].astype(str)
-    places = [
-        (file, int(number), "") if isinstance(file, str) and not pd.isna(number) else ("", 0, name)
-        for file, number, name in zip(files, lines, of_type, strict=True)
-    ]
-    by_place: dict[tuple[str, int, str], int] = {}
-    for place, ps in zip(places, cost.tolist(), strict=True):
-        by_place[place] = by_place.get(place, 0) + ps
+    files = shown_files(ops["source_file"], facts.run)
+    by_place: dict[tuple[str, int, str], float] = {}
+    for row, file in zip(ops.to_dict("records"), files, strict=True):
+        is_known = file is not None and not pd.isna(row["source_line"])
+        place = (file, int(row["source_line"]), "") if is_known else ("", 0, str(row["type"]))
+        by_place[place] = by_place.get(place, 0.0) + facts.op_waits_us[row["op_id"]]
+    total = sum(by_place.values())
     (file, number, op_type), most = max(by_place.items(), key=lambda item: item[1])
-    if most < _MOST * total:
+    if not total or most < _MOST * total:
         return ()
-    named: tuple[Inline, ...] = (
-        (" at ", line(file, number)) if file else (" for ", Code(text=op_type))
-    )
-    how_much = ", all" if most >= _NEARLY_ALL * total else ", most of it"
-    return (how_much, *named)
+    named: Text = (" at ", line(file, number)) if file else (" for ", Code(text=op_type))
+    return (", all" if most >= _NEARLY_ALL * total else ", most of it", *named)
 
 
 def _fine(facts: PageFacts) -> Text:
     on_cpu = len(facts.on_cpu)
-    if not on_cpu and facts.unknown_ops.empty and facts.diagnosis.run.hosts:
+    if not on_cpu and not _doubt(facts):
         said: Text = ("The model runs entirely on the GPU.",)
     elif not on_cpu:
         said = ("No op of the model is known to run on the CPU.",)
@@ -324,12 +313,12 @@ def _nothing(facts: PageFacts) -> Text:
     ops = facts.run.ops
     if ops.empty:
         return ("The trace contains no ops, so there is nothing to explain.",)
-    if not facts.on_cpu.empty:
-        took = time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US)
-        beside = f"A {facts.other_device} was used."
+    if facts.other_device == "pluggable device" or len(facts.on_cpu):
+        used = f"A {facts.other_device} was used."
         if facts.other_device == "pluggable device":
-            beside = "A pluggable device (such as Metal) was used; its work is not in the trace."
-        return (f"{beside} {counted(len(facts.on_cpu), 'op')} ran on the CPU (", took, ").")
+            used = "A pluggable device (such as Metal) was used; its work is not in the trace."
+        took = time(int(facts.on_cpu["host_self_ps"].sum()) / PS_PER_US)
+        return (f"{used} {counted(len(facts.on_cpu), 'op')} ran on the CPU (", took, ").")
     compiled = int(ops["placement"].astype(str).str.startswith(("xla", "tpu")).sum())
     if compiled:
         ran = f"{counted(compiled, 'XLA op')} ran on the accelerator"

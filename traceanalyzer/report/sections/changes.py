@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from traceanalyzer.changes.change import Change, Place, Saving
     from traceanalyzer.findings import Finding
     from traceanalyzer.model import Evidence
-    from traceanalyzer.model.blocks import Block, Inline, Text
+    from traceanalyzer.model.blocks import Block, Cell, Inline, Text
     from traceanalyzer.report.page_facts import PageFacts
 
 _MOST_CHANGES: Final = 200
@@ -48,7 +48,7 @@ _OP_COLUMNS: Final = (
     Column(name="name", title="Op", kind="code", opens="op"),
     Column(name="type", title="Type", kind="code"),
     Column(name="host_self_us", title="Host time", kind="us", term="host time"),
-    Column(name="exposed_us", title="GPU wait", kind="us", term="GPU wait"),
+    Column(name="exposed_us", title="GPU wait per step", kind="us", term="GPU wait"),
     Column(name="source", title="Source", opens="source"),
 )
 _CANDIDATE_COLUMNS: Final = (
@@ -189,7 +189,7 @@ def _edits(change: Change) -> Iterator[Block]:
         yield Note(text=("Also edit ", *places, "."))
     if change.around:
         yield Note(text=prose(change.around))
-    if change.is_verified:
+    if change.is_verified and not change.edits:
         yield Note(text=("Verified by replaying TensorFlow's placer.",), tone="good")
 
 
@@ -275,13 +275,13 @@ def _ops(facts: PageFacts, change: Change) -> Iterator[Block]:
         return
     rows = rows.sort_values("host_self_ps", ascending=False, kind="stable").head(_MOST_OPS)
     files = shown_files(rows["source_file"], facts.run)
-    cells = []
-    for row, file in zip(rows.itertuples(index=False), files, strict=True):
-        source = () if file is None else (line(file, int(row.source_line)),)
-        waited = None if pd.isna(row.exposed_ps) else int(row.exposed_ps) / PS_PER_US
-        cells.append(
-            (str(row.name), str(row.type), row.host_self_ps / PS_PER_US, waited, source or None)
-        )
+    cells: list[tuple[Cell, ...]] = []
+    for row, file in zip(rows.to_dict("records"), files, strict=True):
+        number = None if pd.isna(row["source_line"]) else int(row["source_line"])
+        waited = facts.op_waits_us.get(row["op_id"]) if facts.has_gpu_times else None
+        took = row["host_self_ps"] / PS_PER_US
+        source = None if file is None else (line(file, number),)
+        cells.append((str(row["name"]), str(row["type"]), took, waited, source))
     keep = [k for k in range(len(_OP_COLUMNS)) if any(cell[k] is not None for cell in cells)]
     table = Table(
         columns=tuple(_OP_COLUMNS[k] for k in keep),
