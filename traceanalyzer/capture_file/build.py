@@ -116,7 +116,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         sessions=len(journal.many["session"]),
     )
     reader = _Reader(decoder)
-    frames, source_notes = source.add(decoder.frames) if source else (decoder.frames, ())
+    frames, statements, source_notes = (
+        source.add(decoder.frames) if source else (decoder.frames, (), ())
+    )
     devices = _devices(journal, decoder.frames)
     chosen = _chosen(decoder.scopes, decoder.frames)
     by_answer = _chosen_by_answer(chosen, decoder.frames, devices or {})
@@ -140,6 +142,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         ),
         session_configs=reader.all_of(SessionConfig, journal.many["session_config"]),
         frames=frames,
+        statements=statements,
         scopes=tuple(_of_machine(scope, by_answer) for scope in decoder.scopes),
         chosen=chosen,
         attributes=decoder.attributes,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from traceanalyzer.causes import all_causes
 from traceanalyzer.causes.knowledge.candidates import SETTLED_BY, Candidates
+from traceanalyzer.changes import changes_of
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.health import trace_health
 from traceanalyzer.model import (
@@ -37,12 +38,13 @@ from traceanalyzer.report.page_of import page_of
 from traceanalyzer.report.round_trips import round_trips
 from traceanalyzer.report.run_info import devices_of, run_info
 from traceanalyzer.report.scopes import scopes
-from traceanalyzer.report.sources import evidence_shown, line_texts, shown_files
+from traceanalyzer.report.sources import evidence_shown, line_texts
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.tables import copy_table, kernel_table, op_table, step_table
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
 from traceanalyzer.report.transfers import copy_graph
 from traceanalyzer.report.views import ranked
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
@@ -70,7 +72,7 @@ def assemble(diagnosis: Diagnosis) -> Report:
     titles = {cause.id: cause.title for cause in all_causes()}
     searched = all_ops(diagnosis)
     times = timeline(run)
-    page = page_of(diagnosis)
+    page = page_of(diagnosis, changes_of(diagnosis))
     left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
     return Report(
         tool=ToolInfo(version=version("traceanalyzer")),

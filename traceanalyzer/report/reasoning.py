@@ -19,8 +19,9 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text, machine_of
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.ruled_out import possible, ruled_out
-from traceanalyzer.report.sources import evidence_shown, shown_files
+from traceanalyzer.report.sources import evidence_shown
 from traceanalyzer.report.text import sentence
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US

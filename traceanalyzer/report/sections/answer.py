@@ -11,8 +11,8 @@ from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model.blocks import Code, Link, Strong
 from traceanalyzer.report.inline import line, listing, part, prose, time
 from traceanalyzer.report.sections.changes import saving_text
-from traceanalyzer.report.sources import shown_files
 from traceanalyzer.report.text import sentence
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US

@@ -26,9 +26,10 @@ from traceanalyzer.report.costs import joint_cost
 from traceanalyzer.report.inline import line, listing, prose, time
 from traceanalyzer.report.ruled_out import ruled_out
 from traceanalyzer.report.sections.data_path import data_path
-from traceanalyzer.report.sources import evidence_shown, place_of, shown_files
+from traceanalyzer.report.sources import evidence_shown, place_of
 from traceanalyzer.report.text import sentence
 from traceanalyzer.report.views import cause_title
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:
