@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def page_of(diagnosis: Diagnosis, found: Sequence[Change] = ()) -> Page:
     """Return the page of a diagnosed run and what to change in it."""
-    facts = PageFacts(diagnosis=diagnosis, changes=tuple(found))
+    facts = PageFacts(diagnosis=diagnosis, changes=_in_order(diagnosis, found))
     made = (step_bar(facts), changes(facts), folds(facts), cards(facts), about(facts))
     sections = tuple(section for section in made if section is not None)
     return Page(
@@ -36,6 +36,17 @@ def page_of(diagnosis: Diagnosis, found: Sequence[Change] = ()) -> Page:
         next=to_do(facts),
         sections=sections,
     )
+
+
+def _in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
+    """Return changes with those of the program first, if there is a prediction for a GPU.
+
+    Why this machine showed no GPU matters less then, unless the program itself hides it.
+    """
+    there = diagnosis.on_a_gpu
+    if there is None or not there.replayed or there.hides_gpus:
+        return tuple(found)
+    return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
 
 
 def _links(sections: Sequence[Section], facts: PageFacts) -> Iterator[Link]:

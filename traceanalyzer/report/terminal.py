@@ -31,6 +31,7 @@ _MORE: Final = "Everything: --all. One op: --op REGEX. As a page: traceanalyzer 
 _LINES: Final = 30  # of the first screen
 _BAR: Final = 30  # characters of the longest part of a bar
 _BARS: Final = 2  # on the first screen
+_DETAIL: Final = 90  # characters of what a change is about, on the first screen
 _ROWS: Final = 10  # of a table
 _CODE_LINES: Final = 12
 _WIDEST_CELL: Final = 60  # characters of a name in a table
@@ -44,18 +45,20 @@ Lines: TypeAlias = "Iterator[RenderableType]"
 def print_first_screen(page: b.Page, console: Console) -> None:
     """Print the answer, where a step goes, and what to change; at most 30 lines."""
     shown = _Blocks(console)
-    answer = [*shown.answer(page)]
-    more = shown.words(
-        "Everything: --all. Each op: --op REGEX. As a page: traceanalyzer report PATH", QUIET
-    )
-    bars = [*shown.step_bar(page, most=_BARS)]
     rows = sum(len(table.rows) for table in _tables_of_changes(page))
-    fixed = (*answer, *bars, RichText(), more)
-    for most in range(min(rows, _ROWS), -1, -1):
-        changes = [*shown.changes(page, most)]
-        if _height(console, (*fixed, *changes)) <= _LINES or not most:
+    # Fewer bars before fewer changes.
+    tries = [(bars, most) for most in range(min(rows, _ROWS), -1, -1) for bars in (_BARS, 1)]
+    for bars, most in tries:
+        parts = (
+            *shown.answer(page),
+            *shown.step_bar(page, bars),
+            *shown.changes(page, most),
+            RichText(),
+            shown.words(_MORE, QUIET),
+        )
+        if _height(console, parts) <= _LINES:
             break
-    for part in (*answer, *bars, *changes, RichText(), more):
+    for part in parts:
         console.print(part)
 
 
@@ -88,6 +91,10 @@ def _tables_of_changes(page: b.Page) -> Iterator[b.Changes]:
 def _height(console: Console, parts: tuple[RenderableType, ...]) -> int:
     """Return how many lines parts take on a console."""
     return sum(len(console.render_lines(part)) for part in parts)
+
+
+def _beginning(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"
 
 
 class _Blocks:
@@ -139,7 +146,7 @@ class _Blocks:
     @of.register(b.KeyValues)
     def _key_values(self, block: b.KeyValues) -> Lines:
         grid = Grid(box=None, show_header=False, padding=(0, 2, 0, 0))
-        grid.add_column(style=QUIET, no_wrap=True)
+        grid.add_column(style=QUIET, overflow="fold")
         grid.add_column(overflow="fold")
         for name, text in block.rows:
             grid.add_row(self.words(name), self.inline(text))
@@ -206,7 +213,8 @@ class _Blocks:
         grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, header_style="bold")
         for column in columns:
             is_figure = column.kind not in {"text", "code"}
-            grid.add_column(column.title, justify="right" if is_figure else "left", overflow="fold")
+            title = self.words(column.title)
+            grid.add_column(title, justify="right" if is_figure else "left", overflow="fold")
         for row in rows:
             grid.add_row(*(self._cell(c, v) for c, v in zip(columns, row, strict=True)))
         return grid
@@ -255,25 +263,40 @@ class _Blocks:
     def _changes(self, block: b.Changes, most: int | None = None) -> Lines:
         grid = Grid(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style=QUIET)
         grid.add_column("", justify="right")
-        grid.add_column("Change", overflow="fold")
+        shown = block.rows[:most]
         is_wide = self.width >= _NARROW
-        if is_wide:
-            grid.add_column("Where", overflow="fold")
-        grid.add_column("Saves", overflow="fold")
-        if is_wide:
-            grid.add_column("Certainty")
-        for number, row in enumerate(block.rows[:most], 1):
-            title = self.inline(row.title, "bold")
-            if row.detail:
-                title += RichText("\n") + self.inline(row.detail, QUIET)
-            saves = self.inline(row.saves) if row.saves else self.words("-", QUIET)
-            if row.share is not None:
-                saves += self.words(f" ({share(min(1.0, row.share))})", QUIET)
-            cells = [self.words(number), title, self.inline(row.where), saves]
-            cells += [self.words(row.certainty or "")]
-            grid.add_row(*(cells if is_wide else [cells[0], cells[1], cells[3]]))
+        titles = [
+            "Change",
+            *(["Where"] if is_wide and any(row.where for row in shown) else []),
+            *(["Saves"] if any(row.saves for row in shown) else []),
+            *(["Certainty"] if is_wide and any(row.certainty for row in shown) else []),
+        ]
+        for title in titles:
+            grid.add_column(title, overflow="fold")
+        for number, row in enumerate(shown, 1):
+            cells = {
+                "Change": self._change(row, is_short=most is not None),
+                "Where": self.inline(row.where),
+                "Saves": self._saves(row),
+                "Certainty": self.words(row.certainty or ""),
+            }
+            grid.add_row(self.words(number), *(cells[title] for title in titles))
         yield grid
         yield from self._left(len(block.rows), len(block.rows[:most]))
+
+    def _change(self, row: b.ChangeRow, *, is_short: bool) -> RichText:
+        title = self.inline(row.title, "bold")
+        if row.detail:
+            detail = inline.plain(row.detail)
+            shown = _beginning(detail, _DETAIL) if is_short else detail
+            title += RichText("\n") + self.words.prose(shown, QUIET)
+        return title
+
+    def _saves(self, row: b.ChangeRow) -> RichText:
+        saves = self.inline(row.saves) if row.saves else self.words("-", QUIET)
+        if row.share is not None:
+            saves += self.words(f" ({share(min(1.0, row.share))})", QUIET)
+        return saves
 
     # --- pictures: the figures behind them -----------------------------------------------------
 

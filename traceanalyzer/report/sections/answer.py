@@ -95,8 +95,8 @@ def facts_of_the_bar(facts: PageFacts) -> tuple[str, ...]:
     used = [d.device.rpartition("/device:")[2].partition(":")[0] for d in facts.devices if d.device]
     if used:
         found.append(counted(len(used), used[0]))
-    elif not run.gpu_used and not facts.other_device and not run.ops.empty:
-        found.append("no GPU used")
+    elif not facts.other_device and not run.ops.empty:
+        found.append("GPU used" if run.gpu_used else "no GPU used")
     if facts.has_steps:
         found.append(counted(facts.steps, "step"))
     recorded = [recorded_part(h.capture_file, h.session) for h in run.hosts if h.capture_file]
@@ -114,7 +114,10 @@ def to_do(facts: PageFacts) -> Text:
     if facts.failure is not None and not facts.failure.missing and facts.run.ops.empty:
         return prose("Fix the error, then record again.")
     if facts.changes:
-        return _first_change(facts.changes[0])
+        first = facts.changes[0]
+        is_placed_well = facts.kind == "D" and (first.kind == "gpu" or not first.is_by_placement)
+        said = ("Placement needs no change. ",) if is_placed_well else ()
+        return (*said, *_first_change(first))
     worst = next((f for f in facts.findings.values() if f.harm == "harmful" and f.fixes), None)
     if worst is not None and (facts.kind in {"A", "D"} or worst.certainty == "certain"):
         return (Strong(text="Start with: "), *prose(sentence(worst.title)))
@@ -199,8 +202,9 @@ def _where(facts: PageFacts) -> Text:
     files = shown_files(ops["source_file"], facts.run)
     by_place: dict[tuple[str, int, str], float] = {}
     for row, file in zip(ops.to_dict("records"), files, strict=True):
-        is_known = file is not None and not pd.isna(row["source_line"])
-        place = (file, int(row["source_line"]), "") if is_known else ("", 0, str(row["type"]))
+        place = ("", 0, str(row["type"]))
+        if file is not None and not pd.isna(row["source_line"]):
+            place = (file, int(row["source_line"]), "")
         by_place[place] = by_place.get(place, 0.0) + facts.op_waits_us[row["op_id"]]
     total = sum(by_place.values())
     (file, number, op_type), most = max(by_place.items(), key=lambda item: item[1])
@@ -288,7 +292,9 @@ def _predicted(facts: PageFacts) -> Text:
             " would run on it" if not counts.unknown else " that could be replayed would run on it"
         )
     else:
-        once = f", {counts.on_cpu_once:,} of them only once" if counts.on_cpu_once else ""
+        all_once = counts.on_cpu_once == stay
+        once = f"{'all' if all_once else f'{counts.on_cpu_once:,} of them'} only once"
+        once = f", {once}" if counts.on_cpu_once else ""
         would = "would" if _is_certain(facts) else "may"
         said = f"{when}, {counts.on_gpu:,} of {counted(counts.total, 'op')} would run on it"
         said += f"; {stay:,} {would} stay on the CPU{once}"
@@ -354,7 +360,9 @@ def _first_change(change: Change) -> Text:
     said.append(".")
     if change.candidates:
         first = change.candidates[0]
-        said += [" Most likely, ", *prose(_lower(first.title)), "; check with "]
+        named = prose(_lower(first.title.rstrip(".")))
+        how = "Check first" if change.kind == "gpu" else "Most likely"
+        said += [f" {how}: ", *named, ": " if change.kind == "gpu" else "; check with "]
         said += [Code(text=first.check), "."]
     saved = saving_text(change.saving)
     if saved and change.saving.kind != "proxy":

@@ -100,7 +100,7 @@ def _row(change: Change) -> ChangeRow:
         detail=_detail(change),
         where=_where(change),
         saves=saving_text(change.saving),
-        share=change.saving.share,
+        share=None if change.saving.kind == "proxy" else change.saving.share,
         certainty=change.certainty if change.op_ids else None,
         is_by_placement=change.is_by_placement,
     )
@@ -197,7 +197,7 @@ def _edits(change: Change) -> Iterator[Block]:
 def _why(change: Change, found: list[Finding]) -> Iterator[Block]:
     texts = [change.why] if change.why else dict.fromkeys(finding.why for finding in found)
     for text in list(texts)[:3]:
-        yield Note(text=prose(sentence(text)))
+        yield Note(text=prose(text))
 
 
 def _candidates(change: Change) -> Iterator[Block]:
@@ -266,7 +266,7 @@ def _evidence(facts: PageFacts, found: list[Finding]) -> Iterator[Block]:
 def _fact(facts: PageFacts, evidence: Evidence) -> Text:
     (shown,) = evidence_shown([evidence], facts.run)
     place = place_of(shown)
-    return (*prose(sentence(shown.text)), f" [{place}]") if place else prose(sentence(shown.text))
+    return (*prose(shown.text), f" [{place}]") if place else prose(shown.text)
 
 
 def _ops(facts: PageFacts, change: Change) -> Iterator[Block]:

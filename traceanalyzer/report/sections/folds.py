@@ -91,7 +91,7 @@ def _of_findings(
                 f": {counted(len(finding.op_ids), 'op')}, ",
                 time(int(took.reindex(finding.op_ids).sum()) / PS_PER_US),
             ),
-            blocks=(Note(text=prose(sentence(finding.why))),),
+            blocks=(Note(text=prose(finding.why)),),
             id=f"finding-{finding.id}",
         )
         for finding in found

@@ -28,7 +28,7 @@ def step_bar(facts: PageFacts) -> Section | None:
         return None
     of = "a step" if facts.has_steps else "the recording"
     note: Text = ()
-    if facts.has_steps:
+    if facts.steps > 1:
         note = ("Mean of ", counted(facts.steps, "regular step"), ".")
     if len(devices) > _MOST_BARS:
         note = (*note, f" {len(devices) - _MOST_BARS:,} more devices are in the timeline.")
