@@ -176,7 +176,7 @@ def reason(
     rows = rows.assign(in_question=is_in_question).sort_values(
         ["in_question", "host_self_ps"], ascending=False, kind="stable"
     )
-    reasoner = _Reasoner(diagnosis, all_causes() if causes is None else causes)
+    reasoner = Reasoner(diagnosis, all_causes() if causes is None else causes)
     shown = rows.head(_MOST)
     files = shown_files(shown["source_file"], run)
     return Reasoned(
@@ -198,7 +198,7 @@ def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
     return f"{msg}; `traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
 
 
-class _Reasoner:
+class Reasoner:
     """Looks up what a diagnosis knows of single ops."""
 
     def __init__(self, diagnosis: Diagnosis, causes: Sequence[Cause]) -> None:

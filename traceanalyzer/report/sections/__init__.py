@@ -1,1 +1,1 @@
-"""The sections of the page: each a function from facts to blocks, or None."""
+"""The sections and tabs of a report, a function each: facts in, blocks out."""
