@@ -206,7 +206,7 @@ BAD_FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "random bytes": ("h.xplane.pb", lambda: random.Random(7).randbytes(9999), "not a trace"),  # noqa: S311
     "gzip bomb": ("h.xplane.pb.gz", bomb, "gzip bomb"),
     "text renamed": ("h.xplane.pb", lambda: b"epoch,loss\n1,0.7\n" * 99, "a text file"),
-    "a picture": ("h.xplane.pb", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "a picture"),
+    "a picture": ("h.xplane.pb", lambda: b"\x89PNG\r\n\x1a\n" + bytes(99), "not a trace"),
 }
 
 

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from traceanalyzer import findings
     from traceanalyzer.costs import Costs
     from traceanalyzer.diagnosis import Diagnosis
-    from traceanalyzer.model.blocks import Page
     from traceanalyzer.model.times import Steps
     from traceanalyzer.run import Run
 
@@ -72,13 +71,12 @@ def assemble(diagnosis: Diagnosis) -> Report:
     titles = {cause.id: cause.title for cause in all_causes()}
     searched = all_ops(diagnosis)
     times = timeline(run)
-    page = page_of(diagnosis, changes_of(diagnosis))
     left_bytes = _BULK_BYTES - (0 if searched is None else len(searched.data))
-    return Report(
+    report = Report(
         tool=ToolInfo(version=version("traceanalyzer")),
         run=run_info(run, devices, steps),
         health=trace_health(run),
-        summary=_summary(diagnosis, idle_share(times, devices), steps, page),
+        summary=_summary(diagnosis, idle_share(times, devices), steps),
         findings=findings,
         unexplained=_unexplained(diagnosis),
         rules=tuple(
@@ -96,7 +94,6 @@ def assemble(diagnosis: Diagnosis) -> Report:
         memory=memory(run),
         input_pipeline=input_pipeline(run),
         beliefs=myths(run),
-        page=page,
         trace=event_timeline(diagnosis, left_bytes),
         tables=Tables(
             ops=op_table(run),
@@ -107,12 +104,15 @@ def assemble(diagnosis: Diagnosis) -> Report:
         ),
     )
 
+    page = page_of(diagnosis, changes_of(diagnosis), report)
+    verdict = " ".join(filter(None, (plain(page.happened), plain(page.next))))
+    return replace(report, page=page, summary=replace(report.summary, verdict=verdict))
+
 
 def _summary(
     diagnosis: Diagnosis,
     gpu_idle_share: float | None,
     steps: Steps,
-    page: Page,
 ) -> Summary:
     run = diagnosis.run
     on_cpu = cpu_ops(run)
@@ -127,7 +127,7 @@ def _summary(
     known = [shares["certain"], shares["likely"]]
     exposed = diagnosis.costs.exposed_ps(on_cpu["op_id"])
     return Summary(
-        verdict=" ".join(filter(None, (plain(page.happened), plain(page.next)))),
+        verdict="",
         cpu_ops=len(on_cpu),
         cpu_op_us=total_ps / PS_PER_US,
         explained=ExplainedShares(**shares),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from traceanalyzer.format import counted
@@ -11,7 +12,10 @@ from traceanalyzer.report.page_facts import PageFacts
 from traceanalyzer.report.sections.about import about
 from traceanalyzer.report.sections.answer import facts_of_the_bar, happened, to_do
 from traceanalyzer.report.sections.changes import cards, changes
+from traceanalyzer.report.sections.explore import explore
 from traceanalyzer.report.sections.folds import folds
+from traceanalyzer.report.sections.op_details import op_details
+from traceanalyzer.report.sections.shared import Named
 from traceanalyzer.report.sections.step_bar import step_bar
 
 if TYPE_CHECKING:
@@ -19,13 +23,30 @@ if TYPE_CHECKING:
 
     from traceanalyzer.changes.change import Change
     from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import Report
     from traceanalyzer.model.blocks import Section
 
 
-def page_of(diagnosis: Diagnosis, found: Sequence[Change] = ()) -> Page:
-    """Return the page of a diagnosed run and what to change in it."""
+def page_of(
+    diagnosis: Diagnosis, found: Sequence[Change] = (), report: Report | None = None
+) -> Page:
+    """Return the page of a diagnosed run.
+
+    Args:
+        diagnosis: Of the run.
+        found: What to change.
+        report: The analysis that the section Explore shows; without it, the page has none.
+    """
     facts = PageFacts(diagnosis=diagnosis, changes=_in_order(diagnosis, found))
-    made = (step_bar(facts), changes(facts), folds(facts), cards(facts), about(facts))
+    named = _named(facts)
+    made = (
+        step_bar(facts),
+        changes(facts),
+        folds(facts),
+        cards(facts),
+        None if report is None else explore(diagnosis, report, named),
+        about(facts),
+    )
     sections = tuple(section for section in made if section is not None)
     return Page(
         kind=facts.kind,
@@ -35,7 +56,22 @@ def page_of(diagnosis: Diagnosis, found: Sequence[Change] = ()) -> Page:
         happened=happened(facts),
         next=to_do(facts),
         sections=sections,
+        details={} if report is None else op_details(diagnosis, named),
     )
+
+
+def _named(facts: PageFacts) -> dict[str, list[Named]]:
+    """Return the changes that each op takes part in or, without one, its findings."""
+    named: dict[str, list[Named]] = defaultdict(list)
+    for change in facts.changes:
+        for op_id in change.op_ids:
+            named[op_id].append(Named(f"change-{change.id}", change.title))
+    in_changes = {each for change in facts.changes for each in change.finding_ids}
+    for finding in facts.findings.values():
+        if finding.id not in in_changes:
+            for op_id in finding.op_ids:
+                named[op_id].append(Named(f"finding-{finding.id}", finding.title))
+    return named
 
 
 def _in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
