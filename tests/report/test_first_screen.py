@@ -197,9 +197,8 @@ def test_a_prediction_that_is_only_likely_is_no_plain_statement() -> None:
     there = found.on_a_gpu
     assert there is not None
     findings = tuple(replace(f, certainty="likely") for f in there.findings)
-    doubtful = replace(
-        there, findings=findings, not_replayed=frozenset({"an op"}), replayed=there.replayed - 1
-    )
+    fewer = replace(there.analysis, not_replayed={"an op"}, replayed=there.analysis.replayed - 1)
+    doubtful = replace(there, findings=findings, analysis=fewer)
 
     page = page_of(replace(found, on_a_gpu=doubtful))
 

@@ -1,4 +1,4 @@
-"""How a line came to hide the GPUs, as far as the source shows: it may not do so everywhere.
+"""Whether a line hides the GPUs on every machine, as far as its source shows.
 
 A line under an `if` may depend on the GPUs there are, and so may a computed value. Only a constant
 is sure, without a condition around it and without another line in its file that undoes it.

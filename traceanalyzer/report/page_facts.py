@@ -72,7 +72,7 @@ class PageFacts:
         if self.on_cpu.empty or self.other_device:
             return "E"
         there = self.diagnosis.on_a_gpu
-        return "D" if there is not None and there.replayed else "C"
+        return "D" if there is not None and there.analysis.replayed else "C"
 
     @cached_property
     def on_cpu(self) -> pd.DataFrame:
@@ -188,11 +188,12 @@ class PageFacts:
         there = self.diagnosis.on_a_gpu
         if there is None:
             return OpCounts(0, 0, 0, 0)
-        once = len(there.cpu_ops.keys() & self.rare)
-        on_cpu = len(there.cpu_ops)
-        unknown = len(there.unsure.keys() - there.cpu_ops.keys())
-        unknown += len(there.not_replayed - there.cpu_ops.keys())
-        total = there.replayed - len(there.replaced) + len(there.not_replayed)
+        found = there.analysis
+        once = len(found.cpu_ops.keys() & self.rare)
+        on_cpu = len(found.cpu_ops)
+        unknown = len(found.unsure.keys() - found.cpu_ops.keys())
+        unknown += len(found.not_replayed - found.cpu_ops.keys())
+        total = found.replayed - len(found.replaced) + len(found.not_replayed)
         return OpCounts(total - on_cpu - unknown, on_cpu - once, once, unknown)
 
     @cached_property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from traceanalyzer.format import counted
@@ -15,7 +14,6 @@ from traceanalyzer.report.sections.changes import cards, changes
 from traceanalyzer.report.sections.explore import explore
 from traceanalyzer.report.sections.folds import folds
 from traceanalyzer.report.sections.op_details import op_details
-from traceanalyzer.report.sections.shared import Named
 from traceanalyzer.report.sections.step_bar import step_bar
 
 if TYPE_CHECKING:
@@ -38,13 +36,12 @@ def page_of(
         report: The analysis that the section Explore shows; without it, the page has none.
     """
     facts = PageFacts(diagnosis=diagnosis, changes=_in_order(diagnosis, found))
-    named = _named(facts)
     made = (
         step_bar(facts),
         changes(facts),
         folds(facts),
         cards(facts),
-        None if report is None else explore(diagnosis, report, named),
+        None if report is None else explore(diagnosis, report, facts.changes),
         about(facts),
     )
     sections = tuple(section for section in made if section is not None)
@@ -56,22 +53,8 @@ def page_of(
         happened=happened(facts),
         next=to_do(facts),
         sections=sections,
-        details={} if report is None else op_details(diagnosis, named),
+        details={} if report is None else op_details(diagnosis, facts.changes),
     )
-
-
-def _named(facts: PageFacts) -> dict[str, list[Named]]:
-    """Return the changes that each op takes part in or, without one, its findings."""
-    named: dict[str, list[Named]] = defaultdict(list)
-    for change in facts.changes:
-        for op_id in change.op_ids:
-            named[op_id].append(Named(f"change-{change.id}", change.title))
-    in_changes = {each for change in facts.changes for each in change.finding_ids}
-    for finding in facts.findings.values():
-        if finding.id not in in_changes:
-            for op_id in finding.op_ids:
-                named[op_id].append(Named(f"finding-{finding.id}", finding.title))
-    return named
 
 
 def _in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ...]:
@@ -80,7 +63,7 @@ def _in_order(diagnosis: Diagnosis, found: Sequence[Change]) -> tuple[Change, ..
     Why this machine showed no GPU matters less then, unless the program itself hides it.
     """
     there = diagnosis.on_a_gpu
-    if there is None or not there.replayed or there.hides_gpus:
+    if there is None or not there.analysis.replayed or there.hides_gpus:
         return tuple(found)
     return tuple(sorted(found, key=lambda change: change.kind == "gpu"))
 

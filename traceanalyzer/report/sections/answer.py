@@ -312,7 +312,7 @@ def _is_certain(facts: PageFacts) -> bool:
         if finding.certainty == "certain"
         for op_id in (*finding.op_ids, *finding.dragged_along)
     }
-    return there.cpu_ops.keys() <= certain
+    return there.analysis.cpu_ops.keys() <= certain
 
 
 def _nothing(facts: PageFacts) -> Text:
