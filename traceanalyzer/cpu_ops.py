@@ -184,7 +184,7 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
         for placed in program.functions.get(function, ())
-        for at, device in enumerate(placed.placement.devices)
+        for at, device in placed.placement.devices.items()
         if device and parse_device(device).type != CPU
     }
     ops = host.tables.ops

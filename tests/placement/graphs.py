@@ -201,7 +201,7 @@ class Placed:
     def devices(self) -> dict[str, str]:
         """Where each node is."""
         names = self.written.graph.names
-        return dict(zip(names, map(short, self.placement.devices), strict=True))
+        return dict(zip(names, map(short, self.placement.devices.values()), strict=True))
 
     @property
     def failures(self) -> dict[str, str]:

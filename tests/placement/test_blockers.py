@@ -72,6 +72,9 @@ X = arg("x")
         ([node("n", "Const", dtype="float"), upper("s", "n")], "GPU:0", [("no_kernel", "s")]),
         ([upper("s", "x"), node("i", "Identity", "s", T="float"),
           node("n", "Shape", "i", T="float")], "GPU:0", [("no_kernel", "s")]),
+        # by what it would follow without its request
+        ([upper("s", "x"), node("n", "Identity", "s", T="float", asked="/cpu:0")], "GPU:0",
+         [("request", "n"), ("no_kernel", "s")]),
         # a request that names no CPU holds nothing
         ([upper("n", "x", asked="/job:localhost")], "GPU:0", [("no_kernel", "n")]),
         ([upper("n", "x", asked="/gpu:0")], "GPU:0", [("no_kernel", "n")]),

@@ -210,13 +210,13 @@ SETTINGS = [
 def test_any_graph_is_placed_and_always_alike(graph: Written, setting: dict[str, Any]) -> None:
     placed, again = graph.placed(**setting), graph.placed(**setting)
     placement = placed.placement
-    assert list(placement.devices) == list(again.placement.devices)
-    assert list(placement.decisions) == list(again.placement.decisions)
+    assert placement.devices == again.placement.devices
+    assert placement.decisions == again.placement.decisions
     assert placement.failures == again.placement.failures
     machine = {*placement.setting.machine.devices}
     assigned = placement.setting.assigned
     failed = {failure.node for failure in placement.failures}
-    for at, device in enumerate(placement.devices):
+    for at, device in placement.devices.items():
         if at in assigned:
             assert (device, placement.decisions[at]) == (assigned[at], ASSIGNED)
         elif device:
@@ -226,6 +226,6 @@ def test_any_graph_is_placed_and_always_alike(graph: Written, setting: dict[str,
             assert placement.decisions[at] is NONE
     if not failed:
         devices_of: dict[int, set[str]] = {}
-        for root, device in zip(placement.roots, placement.devices, strict=True):
-            devices_of.setdefault(root, set()).add(device)
+        for at, root in placement.roots.items():
+            devices_of.setdefault(root, set()).add(placement.devices[at])
         assert all(len(devices) == 1 for devices in devices_of.values())

@@ -135,7 +135,7 @@ def tanh(name: str, *inputs: str, **more: Any) -> Node:  # noqa: ANN401
 
 def devices(placed: FunctionPlacement) -> dict[str, str]:
     names = placed.placement.nodes.graph.names
-    return dict(zip(names, map(short, placed.placement.devices), strict=True))
+    return dict(zip(names, map(short, placed.placement.devices.values()), strict=True))
 
 
 def doubtful(placed: FunctionPlacement) -> set[str]:

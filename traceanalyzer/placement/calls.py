@@ -68,7 +68,7 @@ def called_in(values: Iterable[Json]) -> Iterator[str]:
 
 
 def resources_into(
-    graph: Graph, node: int, attributes: Sequence[Attributes], devices: Sequence[str]
+    graph: Graph, node: int, attributes: Sequence[Attributes], devices: Mapping[int, str]
 ) -> tuple[str, ...]:
     """Return where each data input of a node is that is a resource, "" for others."""
     data = (split_input(text)[0] for text in graph.inputs[node] if not text.startswith("^"))

@@ -40,7 +40,7 @@ def _spread(placement: Placement, doubts: dict[int, str]) -> dict[int, str]:
     roots, candidates = placement.roots, placement.candidates
     followers = _followers(placement.nodes)
     members: dict[int, list[int]] = {}
-    for at, root in enumerate(roots):
+    for at, root in roots.items():
         members.setdefault(root, []).append(at)
     for root in _assigned_groups(placement):
         members.pop(root, None)
@@ -73,6 +73,6 @@ def _assigned_groups(placement: Placement) -> set[int]:
     guessed = placement.setting.guessed
     return {
         placement.roots[at]
-        for at, decision in enumerate(placement.decisions)
+        for at, decision in placement.decisions.items()
         if decision is Decision.ASSIGNED and at not in guessed
     }

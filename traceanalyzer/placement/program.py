@@ -296,7 +296,7 @@ class _Program:
             for call in calls:
                 placed = self._placed(function, at, call)
                 best = best or placed
-                if tuple(placed.placement.devices) == instance.assigned:
+                if tuple(placed.placement.devices.values()) == instance.assigned:
                     best = placed
                     break
             if best is not None:
