@@ -10,7 +10,7 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.explanations import doubted
 from traceanalyzer.placement.failure import went_on_after_error
 from traceanalyzer.placement.gpu_differences import choice_by_gpus, gpu_questions
-from traceanalyzer.placement.read_devices import unsure_scopes
+from traceanalyzer.placement.scopes import unsure_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Collection

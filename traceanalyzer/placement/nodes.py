@@ -244,7 +244,7 @@ class _Kinds:
                 support=self._registry.supported_types(op, attributes, self._functions),
                 inputs=None,
                 outputs=None,
-                classes=_classes(attributes),
+                classes=classes_of(attributes),
                 is_exempt=False,
                 is_dataset=False,
                 element="",
@@ -263,7 +263,7 @@ class _Kinds:
             support=self._registry.supported_types(op, None if attributes is None else complete),
             inputs=inputs,
             outputs=outputs,
-            classes=_classes(attributes),
+            classes=classes_of(attributes),
             is_exempt=op in self._registry.colocation_exempt,
             is_dataset=is_dataset(op, outputs or ()),
             element=_element_type(op, complete),
@@ -271,7 +271,8 @@ class _Kinds:
         )
 
 
-def _classes(attributes: Attributes | None) -> tuple[str, ...]:
+def classes_of(attributes: Attributes | None) -> tuple[str, ...]:
+    """Return the colocation groups that `_class` puts a node in."""
     listed = (attributes or {}).get(_COLOCATION)
     if not isinstance(listed, list):
         return ()

@@ -36,8 +36,8 @@ from traceanalyzer.placement.eager import (
 from traceanalyzer.placement.grown_graphs import kept_nodes, with_kept, with_requests
 from traceanalyzer.placement.nodes import Nodes, describe, is_dataset
 from traceanalyzer.placement.placer import Placement, Setting, place
-from traceanalyzer.placement.read_devices import ReadDevices
 from traceanalyzer.placement.registry import registry_of
+from traceanalyzer.placement.scopes import ReadDevices
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
