@@ -39,7 +39,7 @@ from traceanalyzer.placement.eager import (
     EagerSetting,
     place_eager,
 )
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST
 from traceanalyzer.placement.support import all_on_host
 
 if TYPE_CHECKING:

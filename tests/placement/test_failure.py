@@ -18,8 +18,7 @@ from traceanalyzer.capture_file.document import (
 from traceanalyzer.diagnosis import diagnose
 from traceanalyzer.format import counted
 from traceanalyzer.health import trace_health
-from traceanalyzer.placement.failure import failure
-from traceanalyzer.placement.gpu_differences import differences
+from traceanalyzer.placement.on_a_gpu import differences, failure
 from traceanalyzer.report.assemble import assemble
 
 _CPU = {"name": "/device:CPU:0", "type": "CPU"}

@@ -16,8 +16,7 @@ from traceanalyzer.capture_file.document import (
     Scope,
 )
 from traceanalyzer.placement.explanations import PlacementExplanation
-from traceanalyzer.placement.free_choices import FreeChoices
-from traceanalyzer.placement.gpu_differences import differences
+from traceanalyzer.placement.on_a_gpu import FreeChoices, differences
 
 LINE = line(6)
 CAPTURED = CaptureFile(tool="", host="h", complete=True, frames=(LINE,))

@@ -15,7 +15,7 @@ from tests.placement.graphs import node
 from tests.placement.test_program import Program
 from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.health import trace_health
-from traceanalyzer.placement.gpu_differences import (
+from traceanalyzer.placement.on_a_gpu import (
     differences,
     doubt_on_a_gpu,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from traceanalyzer.placement.keras_models import doubt_in_a_loop, recurrent_layers, replaced_loop
+from traceanalyzer.placement.keras import doubt_in_a_loop, recurrent_layers, replaced_loop
 
 _LSTM = {
     "name": "encoder",

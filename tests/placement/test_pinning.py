@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from traceanalyzer.capture_file.document import CaptureFile, SessionConfig
-from traceanalyzer.placement.pinning import OPTION, pinned_by
+from traceanalyzer.placement.rewrites import OPTION, pinned_by
 
 if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import Json

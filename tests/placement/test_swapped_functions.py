@@ -8,8 +8,8 @@ from tests.placement.graphs import node
 from tests.placement.test_program import Program, arg, call
 from traceanalyzer.capture_file.function_records import Definition
 from traceanalyzer.placement.devices import machine_of, with_gpus
+from traceanalyzer.placement.keras import SwappedFunctions
 from traceanalyzer.placement.program import place_program
-from traceanalyzer.placement.swapped_functions import SwappedFunctions
 
 _FORWARD = "__forward_standard_lstm_2530"
 _BACKWARD = "__inference___backward_standard_lstm_2221_2531"

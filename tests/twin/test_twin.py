@@ -15,7 +15,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import place_program
 

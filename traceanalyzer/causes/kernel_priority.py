@@ -33,8 +33,8 @@ from traceanalyzer.causes.knowledge.finding_text import Members, at_lines, made_
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import CPU, GPU
+from traceanalyzer.placement.kernel_tables import DEFAULT
 from traceanalyzer.placement.kernel_types import definition_of
-from traceanalyzer.placement.kernels import DEFAULT
 from traceanalyzer.placement.registry import load, supported
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.function_records import split_input
-from traceanalyzer.placement.kernel_tables import minor_of
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST, minor_of
 from traceanalyzer.placement.op_definitions import AttributesError
 
 if TYPE_CHECKING:

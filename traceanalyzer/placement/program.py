@@ -21,9 +21,10 @@ from traceanalyzer.placement.calls import (
     called_as,
     callers_first,
     calls_of,
+    dataset_calls,
+    is_of_dataset,
     resources_into,
 )
-from traceanalyzer.placement.dataset_calls import dataset_calls, is_of_dataset
 from traceanalyzer.placement.devices import machine_of
 from traceanalyzer.placement.eager import (
     EagerInput,

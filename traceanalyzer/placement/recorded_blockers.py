@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.placement.blocker import Blocker, BlockerKind
-from traceanalyzer.placement.dataset_calls import functions_of_steps
+from traceanalyzer.placement.calls import functions_of_steps
 from traceanalyzer.placement.devices import GPU
 from traceanalyzer.placement.op_definitions import InputTypesError
 from traceanalyzer.placement.retyping import VariableUses

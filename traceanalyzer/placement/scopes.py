@@ -10,8 +10,11 @@ keras/src/backend/tensorflow/optimizer.py), `tf.function` initializes a variable
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.capture_file.document import (
     LARGEST,
@@ -21,8 +24,10 @@ from traceanalyzer.capture_file.document import (
     Scope,
     is_session,
 )
+from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, NO_SCOPE, type_in_scope
 from traceanalyzer.placement.nodes import ARGUMENTS, RESULTS, classes_of
+from traceanalyzer.placement.registry import supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
     from traceanalyzer.capture_file.document import CaptureFile, Resource, Signature
     from traceanalyzer.capture_file.function_records import Graph
     from traceanalyzer.placement.devices import Machine
+    from traceanalyzer.placement.kernel_tables import Minor
 
 _BY_TENSORFLOW: Final = Scope(device="", frame=-1, origin=-1)
 _IMPORTER: Final = "tensorflow/python/framework/importer.py"
@@ -278,3 +284,45 @@ def _is_unknown(capture_file: CaptureFile, scope: Scope) -> bool:
     if scope.origin is None or scope.origin > OF_OP:
         return scope.origin == OF_ANOTHER
     return capture_file.signatures[OF_OP - scope.origin].is_function
+
+
+class _Scope(NamedTuple):
+    habit: str
+    name: re.Pattern[str]
+    first: Minor
+    last: Minor
+
+
+def _read() -> tuple[_Scope, ...]:
+    text = (files("traceanalyzer.placement") / "data" / "library_scopes.toml").read_text("utf-8")
+    scopes = []
+    for entry in tomllib.loads(text)["scope"]:
+        first, last = entry.get("versions", [[0, 0], [999, 0]])
+        name = re.compile(entry["name"].replace("{number}", r"(?:_\d+)*"))
+        scopes.append(_Scope(entry["habit"], name, (first[0], first[1]), (last[0], last[1])))
+    return tuple(scopes)
+
+
+SCOPES: Final = _read()
+_MINORS: Final = re.compile(r"\d+\.\d+")
+
+
+def habit_of(name: str, version: str | None) -> str:
+    """Return the library code that an op's name shows; "" for none.
+
+    An unknown version of TensorFlow is assumed to be the newest known one.
+    """
+    minor = last_minor(supported()[-1] if version is None else version)
+    for scope in SCOPES:
+        if scope.name.search(name) and scope.first <= minor <= scope.last:
+            return scope.habit
+    return ""
+
+
+def last_minor(version: str) -> Minor:
+    """Return a minor version; the last one of a range, such as `2.1 or 2.2`.
+
+    A text without a version is assumed to be the newest known one.
+    """
+    without_build = version.partition("+")[0]
+    return kernel_tables.minor_of((_MINORS.findall(without_build) or supported())[-1])

@@ -14,14 +14,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from traceanalyzer.placement.devices import CPU, GPU
-from traceanalyzer.placement.kernels import ALWAYS_ON_HOST
+from traceanalyzer.placement.kernel_tables import ALWAYS_ON_HOST
 from traceanalyzer.placement.registry import load, registries, supported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from traceanalyzer.capture_file.document import Attributes, Json
-    from traceanalyzer.placement.kernels import Kernel
+    from traceanalyzer.placement.kernel_tables import Kernel
     from traceanalyzer.placement.op_definitions import Argument, OpDefinition
     from traceanalyzer.placement.registry import Registry
 

@@ -10,7 +10,7 @@ import pytest
 import traceanalyzer.causes
 import traceanalyzer.placement
 from traceanalyzer.causes.knowledge.library_code import LIBRARY_CODE, SWITCHES
-from traceanalyzer.placement.library_scopes import SCOPES
+from traceanalyzer.placement.scopes import SCOPES
 
 FILES = [
     file
