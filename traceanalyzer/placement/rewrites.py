@@ -11,14 +11,16 @@ passes over graphs (`nccl_rewrite`, `parallel_concat_optimizer.cc`, `variable_me
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from traceanalyzer.capture_file.document import NO_ATTRIBUTES
 from traceanalyzer.placement import kernel_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from traceanalyzer.capture_file.document import Attributes, CaptureFile, Json
 
@@ -33,69 +35,20 @@ class Rewritten:
     is_complete: bool = True
 
 
-# Made by the runtime for itself: no op of the program's is behind them.
-RUNTIMES_OWN: Final = frozenset(
-    {
-        # arguments, results and transfers
-        *("_Arg", "_DeviceArg", "_Retval", "_DeviceRetval", "_ArrayToList", "_ListToArray"),
-        *("_Send", "_Recv", "_HostSend", "_HostRecv", "_HostCast", "_EagerConst"),
-        *("_CopyFromGpuToHost", "_CopyFromHostToGpu"),
-        # memory shared by several tensors, for collectives
-        *("_ScopedAllocator", "_ScopedAllocatorConcat", "_ScopedAllocatorSplit"),
-        # what compiles and runs clusters of XLA, and talks to them
-        *("_XlaCompile", "_XlaRun", "_XlaMerge", "_XlaAotOnlyVarHandleOp"),
-        *("_XlaCompileMlirPlaceholderProgramKey", "_XlaHostComputeMlir", "_XlaRecvAtHost"),
-        *("_XlaRecvAtHostV2", "_XlaSendFromHost", "_XlaSendFromHostV2"),
-        # TPUs
-        *("_ConfigureDistributedTPU", "_DisconnectHostFromDistributedTPUSystem"),
-        *("_InitializeHostForDistributedTPU", "_SetGlobalTPUArray", "_ShutdownDistributedTPU"),
-        *("_TPUCompileMlir", "_TPUCompileMlirPlaceholderProgramKey", "_TPUReplicate"),
-        "_WaitForDistributedTPU",
-        # oneDNN's, between its layout and TensorFlow's
-        *("_MklInputConversion", "_MklToTf"),
-    }
-)
+_OTHERS: Final = "..."
 
-# Put into saved models by tools that quantize them: to TensorFlow these are the program's own.
-PROGRAMS_OWN: Final = frozenset(
-    {
-        *("_FusedQuantizedConv2D", "_FusedQuantizedDepthwiseConv2D"),
-        *("_QuantizedMatMul", "_QuantizedMaxPool3D"),
-    }
-)
 
-# Replaced ops that the name alone does not show.
-_STAND_FOR: Final[Mapping[str, Rewritten]] = {
-    "_FusedBatchNormEx": Rewritten(ops=("FusedBatchNormV3",)),
-    "_FusedBatchNormGradEx": Rewritten(ops=("FusedBatchNormGradV3",)),
-    "_TensorToHashBucketFast": Rewritten(ops=("StringToHashBucketFast", "AsString")),
-    "_ParallelConcatStart": Rewritten(ops=("ParallelConcat",)),
-    "_ParallelConcatUpdate": Rewritten(ops=("ParallelConcat",)),
-    "_ReadVariablesOp": Rewritten(ops=("ReadVariableOp",)),
-    "_VarHandlesOp": Rewritten(ops=("VarHandleOp",)),
-    "_NcclBroadcastRecv": Rewritten(ops=("NcclBroadcast",)),
-    "_NcclBroadcastSend": Rewritten(ops=("NcclBroadcast",)),
-    "_NcclReduceRecv": Rewritten(ops=("NcclReduce",)),
-    "_NcclReduceSend": Rewritten(ops=("NcclReduce",)),
-    "_SwitchN": Rewritten(ops=("Case",)),  # lower_case_op.cc
-    "_MklSwish": Rewritten(ops=("Mul", "Sigmoid")),
-    "_MklFusedMish": Rewritten(ops=("Mul", "Tanh", "Softplus")),
-    # Several patterns, of Keras and of programs, come down to these; what they share is named.
-    "_MklFusedInstanceNorm": Rewritten(ops=("Mean", "SquaredDifference", "Mul"), is_complete=False),
-    "_MklLayerNorm": Rewritten(ops=("Mul", "AddV2"), is_complete=False),
-}
-# Names in `fused_ops` and `activation_mode` that are no op types.
-_FUSED: Final[Mapping[str, Rewritten]] = {
-    "Identity": Rewritten(ops=()),
-    "FusedBatchNorm": Rewritten(ops=("FusedBatchNormV3",)),
-    "GeluApproximate": Rewritten(ops=("Mul", "Tanh"), is_complete=False),
-    "GeluExact": Rewritten(ops=("Mul", "Erf"), is_complete=False),
-    "Sum": Rewritten(ops=("AddV2",)),
-    "Add": Rewritten(ops=("AddV2",)),
-    "_FusedHardSwish": Rewritten(ops=("Mul", "Relu6"), is_complete=False),
-    "_MklFusedMish": _STAND_FOR["_MklFusedMish"],
-    "_MklSwish": _STAND_FOR["_MklSwish"],
-}
+def _rewritten(ops: Collection[str]) -> Rewritten:
+    return Rewritten(ops=tuple(op for op in ops if op != _OTHERS), is_complete=_OTHERS not in ops)
+
+
+_FACTS: Final[dict[str, Any]] = tomllib.loads(
+    (files("traceanalyzer.placement") / "data" / "rewrites.toml").read_text("utf-8")
+)
+RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"])
+PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"])
+_STAND_FOR: Final = {op: _rewritten(ops) for op, ops in _FACTS["stands_for"].items()}
+_FUSED: Final = {name: _rewritten(ops) for name, ops in _FACTS["fused"].items()}
 
 _COMPOSITION: Final = "_UnaryOpsComposition"
 # `__MklDummyPadWithFusedConv2D`, `_MklNativeConv2DWithBias`, `_FusedMatMul`, `_MklRelu`, `_While`

@@ -207,59 +207,54 @@ def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None
 
 def changes(op: str) -> tuple[Change, ...]:
     """Return what changed in an op's kernels over the versions, oldest first."""
-    found: list[Change] = []
     versions = supported()
-    before = support_of(load(versions[0]), op)
-    for version in versions[1:]:
-        after = support_of(load(version), op)
-        found += _changes(version, op, before, after)
-        before = after
-    return tuple(found)
+    facts = [_facts(support_of(load(version), op)) for version in versions]
+    return tuple(
+        change
+        for version, before, after in zip(versions[1:], facts, facts[1:], strict=False)
+        for change in _changes(version, before, after)
+    )
 
 
-def _changes(
-    version: str, op: str, before: Support | None, after: Support | None
-) -> Iterator[Change]:
-    if before is None or after is None:
-        if before is not after:
-            gained, lost = (() if s is None else (op,) for s in (after, before))
-            yield Change(
-                version=version, what="op", device="", attribute="", gained=gained, lost=lost
-            )
-        return
+# What, device, attribute, and value: see `Change`.
+_Fact: TypeAlias = tuple[Literal["op", "kernel", "type"], str, str, str]
+
+
+def _facts(support: Support | None) -> set[_Fact]:
+    if support is None:
+        return set()
+    found: set[_Fact] = {("op", "", "", support.definition.name)}
     for device in (CPU, GPU):
-        had, has = (_extent(s.overall, device) != "none" for s in (before, after))
-        if had != has:
-            yield Change(
-                version=version,
-                what="kernel",
-                device=device,
-                attribute="",
-                gained=(device,) if has else (),
-                lost=(device,) if had else (),
-            )
-        elif has:
-            yield from _type_changes(version, device, before, after)
+        if _extent(support.overall, device) != "none":
+            found.add(("kernel", device, "", device))
+        for name, types in support.types.items():
+            there = (dtype for dtype, each in types.items() if _extent(each, device) != "none")
+            found.update(("type", device, name, dtype) for dtype in there)
+    return found
 
 
-def _type_changes(version: str, device: str, before: Support, after: Support) -> Iterator[Change]:
-    for name in sorted({*before.types, *after.types}):
-        # Where a kernel takes any type of an attribute, all that are listed elsewhere are meant.
-        had, has = (_types_with_kernel(s, name, device) for s in (before, after))
-        if had != has and before.types.get(name) and after.types.get(name):
-            yield Change(
-                version=version,
-                what="type",
-                device=device,
-                attribute=name,
-                gained=tuple(sorted(has - had)),
-                lost=tuple(sorted(had - has)),
-            )
-
-
-def _types_with_kernel(support: Support, attribute: str, device: str) -> set[str]:
-    types = support.types.get(attribute, {})
-    return {dtype for dtype, found in types.items() if _extent(found, device) != "none"}
+def _changes(version: str, before: set[_Fact], after: set[_Fact]) -> Iterator[Change]:
+    """Walk what differs; of a new op or kernel its types go without saying."""
+    kinds = {fact[:3] for fact in before ^ after}
+    # Where a kernel takes any type of an attribute, all that are listed elsewhere are meant.
+    attributes = {fact[2] for fact in before} & {fact[2] for fact in after}
+    for what, device, attribute in sorted(kinds, key=lambda kind: kind[1:]):
+        is_said = what != "op" and ("op", "", "") in kinds
+        is_said |= what == "type" and ("kernel", device, "") in kinds
+        if is_said or (what == "type" and attribute not in attributes):
+            continue
+        gained, lost = (
+            tuple(sorted(fact[3] for fact in facts if fact[:3] == (what, device, attribute)))
+            for facts in (after - before, before - after)
+        )
+        yield Change(
+            version=version,
+            what=what,
+            device=device,
+            attribute=attribute,
+            gained=gained,
+            lost=lost,
+        )
 
 
 def _extent(support: TypeSupport, device: str) -> Extent:
