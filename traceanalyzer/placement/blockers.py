@@ -309,8 +309,8 @@ class _EagerSearch:
         self.before = self.without(())
 
     def without(self, removed: Sequence[Blocker]) -> EagerPlacement:
-        op, setting = self._op, self._setting
-        inputs, scope, has_kernels = list(op.inputs), op.scope, False
+        setting, inputs = self._setting, list(self._op.inputs)
+        scope, has_kernels = self._op.scope, False
         for blocker in removed:
             if blocker.kind in _OF_KERNELS:
                 has_kernels = True
@@ -320,7 +320,8 @@ class _EagerSearch:
                 setting = replace(setting, pins_small=False)
             else:
                 scope = ""
-        return place_eager(op.op, op.attributes, inputs, scope, setting, has_kernels=has_kernels)
+        changed = self._op._replace(inputs=inputs, scope=scope)
+        return place_eager(changed, setting, has_kernels=has_kernels)
 
     def has_moved(self, state: EagerPlacement) -> bool:
         return _is_of(state.device, self._type)

@@ -114,7 +114,7 @@ class _Program:
             capture_file,
             self._machine,
             self._resources,
-            lambda maker: place_eager(*self._op(maker), self._setting).device,
+            lambda maker: place_eager(self._op(maker), self._setting).device,
             unsure_as_recorded=unsure_as_recorded,
         )
         self._functions = frozenset(
@@ -141,7 +141,7 @@ class _Program:
     def placement(self) -> ProgramPlacement:
         self._place_resources()
         ops = [self._op(signature) for signature in self._capture_file.signatures]
-        eager = [place_eager(*op, self._setting) for op in ops]
+        eager = [place_eager(op, self._setting) for op in ops]
         return ProgramPlacement(
             machine=self._machine,
             kernels=self._kernels,
@@ -159,7 +159,7 @@ class _Program:
                 self._resources[at] = resource.device
             elif resource.signature >= 0:
                 signature = self._capture_file.signatures[resource.signature]
-                self._resources[at] = place_eager(*self._op(signature), self._setting).device
+                self._resources[at] = place_eager(self._op(signature), self._setting).device
 
     def _op(self, signature: Signature) -> EagerOp:
         return EagerOp(

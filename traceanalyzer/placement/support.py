@@ -114,19 +114,6 @@ class Support:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """What changed in an op's kernels with a version."""
-
-    version: str  #: the version with which it did
-    #: `op`, `kernel` (of all types, or of an op without constrained types) or `type`.
-    what: Literal["op", "kernel", "type"]
-    device: str  #: `CPU` or `GPU`; "" for the op itself
-    attribute: str  #: the type attribute; "" where it is not about one
-    gained: tuple[str, ...]  #: what there is from then on: types, or the op or device
-    lost: tuple[str, ...]  #: what there is no more
-
-
 @cache
 def is_for_cpus_alone(op: str) -> bool:
     """Return whether an op has kernels, and in no version one that a GPU can take."""
@@ -203,62 +190,6 @@ def since(op: str, version: str, holds: Callable[[Support], bool]) -> str | None
             break
         first = earlier
     return first
-
-
-def changes(op: str) -> tuple[Change, ...]:
-    """Return what changed in an op's kernels over the versions, oldest first."""
-    versions = supported()
-    facts = [_facts(support_of(load(version), op)) for version in versions]
-    return tuple(
-        change
-        for version, before, after in zip(versions[1:], facts, facts[1:], strict=False)
-        for change in _changes(version, before, after)
-    )
-
-
-# What, device, attribute, and value: see `Change`.
-_Fact: TypeAlias = tuple[Literal["op", "kernel", "type"], str, str, str]
-
-
-def _facts(support: Support | None) -> set[_Fact]:
-    if support is None:
-        return set()
-    found: set[_Fact] = {("op", "", "", support.definition.name)}
-    for device in (CPU, GPU):
-        if _extent(support.overall, device) != "none":
-            found.add(("kernel", device, "", device))
-        for name, types in support.types.items():
-            there = (dtype for dtype, each in types.items() if _extent(each, device) != "none")
-            found.update(("type", device, name, dtype) for dtype in there)
-    return found
-
-
-def _changes(version: str, before: set[_Fact], after: set[_Fact]) -> Iterator[Change]:
-    """Walk what differs; of a new op or kernel its types go without saying."""
-    kinds = {fact[:3] for fact in before ^ after}
-    # Where a kernel takes any type of an attribute, all that are listed elsewhere are meant.
-    attributes = {fact[2] for fact in before} & {fact[2] for fact in after}
-    for what, device, attribute in sorted(kinds, key=lambda kind: kind[1:]):
-        is_said = what != "op" and ("op", "", "") in kinds
-        is_said |= what == "type" and ("kernel", device, "") in kinds
-        if is_said or (what == "type" and attribute not in attributes):
-            continue
-        gained, lost = (
-            tuple(sorted(fact[3] for fact in facts if fact[:3] == (what, device, attribute)))
-            for facts in (after - before, before - after)
-        )
-        yield Change(
-            version=version,
-            what=what,
-            device=device,
-            attribute=attribute,
-            gained=gained,
-            lost=lost,
-        )
-
-
-def _extent(support: TypeSupport, device: str) -> Extent:
-    return support.cpu if device == CPU else support.gpu
 
 
 def extent_of(combinations: Sequence[Combination]) -> TypeSupport:
