@@ -128,7 +128,7 @@ class Costs:
         return tuple(found)
 
     @cached_property
-    def _host_ps(self) -> pd.Series[float] | None:
+    def host_by_op_ps(self) -> pd.Series[float] | None:
         """The host time of each op per step, by op id."""
         found = []
         for host in self._run.hosts:
@@ -142,13 +142,21 @@ class Costs:
             found.append(pd.Series(took, index=host.tables.ops["op_id"].to_numpy()))
         return pd.concat(found) if found else None
 
+    @cached_property
+    def exposed_by_op_ps(self) -> pd.Series[float] | None:
+        """How long devices waited for each op per step, by op id; as `exposed_ps` for one op."""
+        if not self._devices:
+            return None
+        by_host = pd.concat([device.exposed_by_op_ps() for device in self._devices])
+        return by_host.groupby(level=0).sum() / len(self._devices)
+
     def host_ps(self, op_ids: Iterable[str]) -> float | None:
         """Return the time of ops on host threads per step, all hosts together.
 
         Returns:
             None without steps.
         """
-        of_op = self._host_ps
+        of_op = self.host_by_op_ps
         return None if of_op is None else float(of_op.reindex(list(op_ids)).sum())
 
     def path_ps(self, op_ids: Iterable[str]) -> float | None:
@@ -219,8 +227,9 @@ class _HostWork:
     def __init__(self, host: Host, steps: pd.DataFrame) -> None:
         self.steps = len(steps)
         self.within = _intervals(steps)
-        self.n_rows = len(host.tables.ops)
-        self._row_of = {op_id: row for row, op_id in enumerate(host.tables.ops["op_id"])}
+        self.op_ids: list[str] = host.tables.ops["op_id"].tolist()
+        self.n_rows = len(self.op_ids)
+        self._row_of = {op_id: row for row, op_id in enumerate(self.op_ids)}
         self.launch_ps = _launch_ps(host)
         threads = host.tables.threads
         self._start = self._end = np.empty(0, np.int64)
@@ -276,6 +285,10 @@ class _Device:
     def exposed_ps(self, op_ids: Iterable[str]) -> float:
         """Return how long the device waited for ops, per step."""
         return int(self._of_row[self.work.rows(op_ids)].sum()) / self.work.steps
+
+    def exposed_by_op_ps(self) -> pd.Series[float]:
+        """Return how long the device waited for each op of its host, per step; by op id."""
+        return pd.Series(self._of_row / self.work.steps, index=self.work.op_ids)
 
     def waits(self, op_ids: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return when the device waited for ops: starts and ends."""

@@ -129,7 +129,7 @@ def diagnose(run: Run, causes: Sequence[Cause] | None = None) -> Diagnosis:
     analysis = analyse(run)
     rest = [op for op in analysis.cpu_ops if op.op_id not in named]
     attributed, failed = attribute(run, rest, applied)
-    rare = _rare(run)
+    rare = rare_ops(run)
     findings += (_without_harm(finding, rare) for finding in attributed)
     findings = [_redirected(finding, run) for finding in findings]
     for cause in {c for f in attributed for c in (f.cause, *(b.cause for b in f.blockers))}:
@@ -207,7 +207,7 @@ def _redirected(finding: Finding, run: Run) -> Finding:
     return finding if fixes == finding.fixes else replace(finding, fixes=fixes)
 
 
-def _rare(run: Run) -> dict[str, str]:
+def rare_ops(run: Run) -> dict[str, str]:
     """Return the ops that are not part of each step, by id, with when they ran."""
     found: dict[str, str] = {}
     for host in run.hosts:

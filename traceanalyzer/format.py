@@ -1,4 +1,4 @@
-"""Numbers, durations, sizes, shares and lists as people read them."""
+"""Numbers, durations, sizes, shares, lists and names as people read them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _MAX_LISTED: Final = 5
 _DURATION_UNITS: Final = (("µs", 1.0), ("ms", 1e3), ("s", 1e6))
 _SIZE_UNITS: Final = (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12))
 _THOUSANDTH: Final = 0.001
+_LONGEST_NAME: Final = 300  # a path is shown whole; a hostile name does not fill the terminal
 _ROUNDING_ERROR: Final = 1e-9  # of a sum of shares
 
 
@@ -127,3 +128,22 @@ def _fixed(value: float, decimals: int) -> str:
     """Return a number with so many decimals and thousands separators; zero is never `-0`."""
     figure = f"{value:,.{decimals}f}"
     return figure if figure.strip("-0.,") else figure.lstrip("-")
+
+
+def printable(text: object) -> str:
+    """Return `text` with control characters, line breaks and undecodable bytes escaped.
+
+    A name may hold a line break or terminal commands, and on Linux any byte at all; an error is
+    one line, and printing it must not fail.
+    """
+    line = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
+    return (
+        line
+        if len(line) <= _LONGEST_NAME
+        else f"{line[: _LONGEST_NAME // 2]}...{line[-_LONGEST_NAME // 2 :]}"
+    )
+
+
+def encodable(name: str) -> str:
+    """Return a name with the bytes that are no UTF-8 escaped: tables and documents are UTF-8."""
+    return name.encode("utf-8", "backslashreplace").decode("utf-8")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from traceanalyzer.errors import TraceAnalyzerError, TraceFormatError
+from traceanalyzer.format import encodable, printable
 from traceanalyzer.input_pipeline.verdict import host_input, input_use
 from traceanalyzer.memory.use import memory_use
 from traceanalyzer.tables.capture_beside import capture_beside, foreign, holds_other_ops
@@ -24,7 +25,6 @@ from traceanalyzer.timeline.device_parts import HostTimeline, host_timeline
 from traceanalyzer.timeline.exposed import with_exposed
 from traceanalyzer.trace.discovery import choose_run, find_runs
 from traceanalyzer.trace.files import read_host
-from traceanalyzer.trace.printable import encodable, printable
 from traceanalyzer.trace.tfevents import TfVersion, tf_version
 from traceanalyzer.transfers.costs import HostFacts, run_traffic, transfer_costs
 from traceanalyzer.transfers.graph import transfer_graph

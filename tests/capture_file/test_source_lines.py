@@ -28,7 +28,7 @@ def texts(*frames: Frame, reader: SourceLines = LATER) -> list[str | None]:
 
 
 def notes(*frames: Frame, reader: SourceLines = LATER) -> dict[str, str]:
-    return {note.id: note.message for note in reader.add(frames)[1]}
+    return {note.id: note.message for note in reader.add(frames)[2]}
 
 
 @pytest.fixture

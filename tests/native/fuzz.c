@@ -111,13 +111,12 @@ static void room_for_space(struct scan_space *c, int64_t planes, int64_t strings
 static void room_for_planes(struct walk_planes *c, int64_t planes, const int64_t *found)
 {
     FILL(int64_t, c->planes, 7 * planes, 0);
-    FILL(int64_t, c->lines, 8 * found[0], 0);
-    FILL(int64_t, c->entries, 6 * found[1], 0);
+    FILL(int64_t, c->lines, 5 * found[0], 0);
+    FILL(int64_t, c->entries, 4 * found[1], 0);
     FILL(int64_t, c->names, 2 * found[2], 0);
     FILL(int64_t, c->stat_id, found[3], 0);
     FILL(uint8_t, c->stat_kind, found[3], 0);
     FILL(uint64_t, c->stat_value, found[3], 0);
-    FILL(int64_t, c->children, found[4], 0);
 }
 
 static void read_texts(const uint8_t *bytes, int64_t n, const uint64_t *value, int64_t stats)
@@ -190,25 +189,25 @@ static void decode(const uint8_t *bytes, int64_t n)
     }
     CHECK(scan_space(&space) == 0 && (is_changing || space.found.at[0] == n_planes));
 
-    int64_t none[5] = {0};
-    FILL(int64_t, planes.found, 7, 0);
+    int64_t none[4] = {0};
+    FILL(int64_t, planes.found, 6, 0);
     FILL(int64_t, planes.begin, n_planes, space.plane_begin.at[k]);
     FILL(int64_t, planes.end, n_planes, space.plane_end.at[k]);
     room_for_planes(&planes, 0, none);
     CHECK(walk_planes(&planes) == 0);
-    int64_t found[5];
+    int64_t found[4];
     memcpy(found, planes.found.at, sizeof found);
     room_for_planes(&planes, n_planes, found);
     if (is_changing) {
         mutate(b, n, 2);
     }
     CHECK(walk_planes(&planes) == 0);
-    CHECK(is_changing || (!memcmp(found, planes.found.at, sizeof found) && !planes.found.at[5]));
+    CHECK(is_changing || (!memcmp(found, planes.found.at, sizeof found) && !planes.found.at[4]));
 
     int64_t lines = found[0], own = found[3];
     const int64_t *header = planes.lines.at;
-    FILL(int64_t, scan.begin, lines, header[6 * lines + k]);
-    FILL(int64_t, scan.end, lines, header[7 * lines + k]);
+    FILL(int64_t, scan.begin, lines, header[3 * lines + k]);
+    FILL(int64_t, scan.end, lines, header[4 * lines + k]);
     FILL(int64_t, scan.events, lines, 0);
     FILL(int64_t, scan.stats, lines, 0);
     FILL(int64_t, scan.found, 4, 0);
@@ -222,7 +221,7 @@ static void decode(const uint8_t *bytes, int64_t n)
     fill.last = fill.first ? lines : number(lines, lines + 1);
     FILL(int64_t, fill.begin, lines, scan.begin.at[k]);
     FILL(int64_t, fill.end, lines, rarely() ? any() : scan.end.at[k]);
-    FILL(int64_t, fill.timestamp_ns, lines, header[4 * lines + k]);
+    FILL(int64_t, fill.timestamp_ns, lines, header[2 * lines + k]);
     if (scan.found.at[1]) {
         FILL(int64_t, fill.metadata_id, events, 0);
         FILL(int64_t, fill.stat_id, stats, 0);

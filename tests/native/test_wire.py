@@ -198,7 +198,7 @@ def walk_planes(content: bytes) -> tuple[tuple[int, ...], int]:
 def test_walk_planes_counts() -> None:
     content = GOOD[2:]
     counts, end = walk_planes(content)
-    assert counts == (2, 1, 1, 2, 1, 0, 0)
+    assert counts == (2, 1, 1, 2, 0, 0)
     assert end == len(content)
 
 
@@ -210,7 +210,6 @@ def test_walk_planes_counts() -> None:
         message(4, BROKEN),
         message(4, message(2, BROKEN)),
         message(4, message(2, message(5, BROKEN))),
-        message(4, message(2, message(6, b"\x80"))),
         message(4, message(2, b"\x30")),
         message(4, b"\x12\x05"),
         message(5, BROKEN),
@@ -224,7 +223,7 @@ def test_a_plane_ends_at_its_first_broken_field(broken: bytes) -> None:
     before = GOOD[2:]
     counts, end = walk_planes(before + broken + before)
     # What follows is not counted either: the walk that fills the columns will not get there.
-    assert counts == (2, 1, 1, 2, 1, len(broken) + len(before), 1)
+    assert counts == (2, 1, 1, 2, len(broken) + len(before), 1)
     assert end == len(before)
 
 

@@ -135,6 +135,7 @@ def with_many_events(diagnosis: Diagnosis, count: int) -> Diagnosis:
         end_ps=end,
         state=random.integers(0, 5, each * threads).astype(np.uint8),
         row=random.integers(-1, len(host.tables.ops), each * threads).astype(np.int32),
+        event=np.zeros(each * threads, np.int32),
         call=np.zeros(each * threads, np.int64),
     )
     busy = replace(host, tables=replace(host.tables, threads=lanes), start_ps=0)

@@ -35,7 +35,8 @@ from traceanalyzer.capture_file.document import CaptureFile, Frame, Levels, Sess
 from traceanalyzer.model.times import Steps
 from traceanalyzer.report.assemble import assemble
 from traceanalyzer.report.run_info import run_info
-from traceanalyzer.report.sources import line_texts, shown_files
+from traceanalyzer.report.sources import line_texts
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.eager_alignment import MARKER
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 class Told(NamedTuple):
     """A trace."""
 
-    hostnames: tuple[str, ...]
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
     planes: list[dict[str, Any]]
@@ -36,7 +35,6 @@ _KINDS = {
 def told_by_protobuf(space: Any) -> Told:  # noqa: ANN401  # a message
     """What protobuf's parser has read."""
     return Told(
-        tuple(space.hostnames),
         tuple(space.errors),
         tuple(space.warnings),
         [_plane_message(plane) for plane in space.planes],
@@ -53,15 +51,13 @@ def _plane_message(plane: Any) -> dict[str, Any]:  # noqa: ANN401
             key: (
                 entry.name,
                 entry.display_name,
-                entry.metadata,
                 _stat_messages(entry.stats),
-                list(entry.child_id),
             )
             for key, entry in plane.event_metadata.items()
         },
         "lines": [
-            (line.id, line.display_id, line.name, line.display_name, line.timestamp_ns,
-             line.duration_ps, [_event_message(line, event) for event in line.events])
+            (line.id, line.name, line.timestamp_ns,
+             [_event_message(line, event) for event in line.events])
             for line in plane.lines
         ],
     }  # fmt: skip
@@ -93,9 +89,7 @@ def _stat_messages(stats: Any) -> list[tuple[int, int, Any]]:  # noqa: ANN401
 
 def told_by_decoder(trace: Trace) -> Told:
     """What the decoder has read."""
-    return Told(
-        trace.hostnames, trace.errors, trace.warnings, [_plane_columns(p) for p in trace.planes]
-    )
+    return Told(trace.errors, trace.warnings, [_plane_columns(p) for p in trace.planes])
 
 
 def _plane_columns(plane: Plane) -> dict[str, Any]:
@@ -126,16 +120,13 @@ def _plane_columns(plane: Plane) -> dict[str, Any]:
             int(key): (
                 name,
                 display_name,
-                bytes_at(plane.buffer, content_at),
                 stats.between(*about.stat_begin[k : k + 2].tolist()),
-                plane.children(k).tolist(),
             )
-            for k, (key, name, display_name, content_at) in enumerate(
+            for k, (key, name, display_name) in enumerate(
                 zip(
                     about.id,
                     plane.names[:-1],
                     plane.display_names[:-1],
-                    about.metadata_at.tolist(),
                     strict=True,
                 )
             )
@@ -144,11 +135,8 @@ def _plane_columns(plane: Plane) -> dict[str, Any]:
             (*fields, events[first:last])
             for *fields, first, last in zip(
                 lines.id.tolist(),
-                lines.display_id.tolist(),
                 lines.name,
-                lines.display_name,
                 lines.timestamp_ns.tolist(),
-                lines.duration_ps.tolist(),
                 event_begin[:-1],
                 event_begin[1:],
                 strict=True,

@@ -12,7 +12,6 @@ from tests.corpus import CORPUS, needs_corpus
 from traceanalyzer.errors import TraceFormatError, TraceTooLargeError
 from traceanalyzer.trace import local_trace
 from traceanalyzer.trace.builder import LARGEST_PS
-from traceanalyzer.trace.local_trace import decode
 
 if TYPE_CHECKING:
     from traceanalyzer.trace.columns import Trace
@@ -53,6 +52,10 @@ def event(resource: int, name: str, start: int, duration: int, **args: str) -> b
     return message((4, message((2, resource), (3, name), *times, *entries)))
 
 
+def read(content: bytes, max_bytes: int | None = None) -> Trace:
+    return local_trace.read(memoryview(content), max_bytes=max_bytes)
+
+
 HOST = device(0, "/host:CPU", tf_Compute=7, python=8)
 
 
@@ -62,13 +65,13 @@ def names(trace: Trace) -> list[str]:
 
 def error(content: bytes) -> str:
     with pytest.raises(TraceFormatError) as caught:
-        decode(content)
+        read(content)
     assert len(str(caught.value).splitlines()) == 1
     return str(caught.value)
 
 
 def test_devices_are_planes_and_resources_lines() -> None:
-    trace = decode(HOST + device(3, "/device:GPU:0") + event(8, "e", 5, 2))
+    trace = read(HOST + device(3, "/device:GPU:0") + event(8, "e", 5, 2))
     host, gpu = trace.planes
     assert (trace.format, trace.damage, trace.events) == ("local.trace", None, 1)
     assert (host.name, host.id, gpu.name, gpu.id) == ("/host:CPU", 0, "/device:GPU:0", 3)
@@ -88,7 +91,7 @@ def test_a_cut_file() -> None:
 
 def test_damage_inside_an_event_costs_that_event() -> None:
     broken = message((4, b"\x0f\x0f\x0f"))
-    trace = decode(HOST + event(7, "a", 1, 1) + broken + event(7, "b", 2, 1))
+    trace = read(HOST + event(7, "a", 1, 1) + broken + event(7, "b", 2, 1))
     assert names(trace) == ["a", "b"]
     assert trace.damage is not None
     assert (trace.damage.bytes_lost, trace.damage.places, trace.damage.events_kept) == (5, 1, 2)
@@ -103,7 +106,7 @@ def test_damage_inside_an_event_costs_that_event() -> None:
     ],
 )
 def test_events_of_no_sense_are_lost_alone(fields: tuple[tuple[int, Any], ...]) -> None:
-    trace = decode(HOST + message((4, message(*fields))) + event(7, "a", 1, 1))
+    trace = read(HOST + message((4, message(*fields))) + event(7, "a", 1, 1))
     assert names(trace) == ["a"]
     assert trace.damage is not None
     assert trace.damage.places == 1
@@ -112,7 +115,7 @@ def test_events_of_no_sense_are_lost_alone(fields: tuple[tuple[int, Any], ...]) 
 def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     content = HOST + b"".join(event(7, str(i), i, 1) for i in range(1000))
     with pytest.raises(TraceTooLargeError):
-        decode(content, max_bytes=10_000)
+        read(content, max_bytes=10_000)
     monkeypatch.setattr(local_trace, "MAX_BYTES", 1000)
     assert "local.trace is too large" in error(content)
 
@@ -120,7 +123,7 @@ def test_what_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(st.binary(max_size=200))
 def test_any_bytes(content: bytes) -> None:
     with suppress(TraceFormatError):
-        decode(content)
+        read(content)
 
 
 @given(st.data())
@@ -128,7 +131,7 @@ def test_any_flipped_bit(data: st.DataObject) -> None:
     content = bytearray(HOST + event(7, "a", 1, 1, label="x") + event(8, "b", 2, 1))
     content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     with suppress(TraceFormatError):
-        assert len(names(decode(bytes(content)))) <= 2
+        assert len(names(read(bytes(content)))) <= 2
 
 
 @needs_corpus
@@ -138,7 +141,7 @@ def test_a_real_file_against_protobufs_own_parser() -> None:
     content = path.read_bytes()
     expected = protos.Trace()
     expected.ParseFromString(content)
-    trace = decode(content)
+    trace = read(content)
     (host,) = trace.planes
     assert trace.damage is None
     assert host.name == expected.devices[0].name == "/host:CPU"

@@ -36,8 +36,7 @@ from traceanalyzer.capture_file.journal import read_journal
 from traceanalyzer.capture_file.limits import bounded
 from traceanalyzer.capture_file.outright import manner_of
 from traceanalyzer.capture_file.pools import Pools, facts
-from traceanalyzer.format import counted, listed
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import counted, listed, printable
 from traceanalyzer.trace.profile_options import profile_options_in
 
 if TYPE_CHECKING:
@@ -117,7 +116,9 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         sessions=len(journal.many["session"]),
     )
     reader = _Reader(decoder)
-    frames, source_notes = source.add(decoder.frames) if source else (decoder.frames, ())
+    frames, statements, source_notes = (
+        source.add(decoder.frames) if source else (decoder.frames, (), ())
+    )
     devices = _devices(journal, decoder.frames)
     chosen = _chosen(decoder.scopes, decoder.frames)
     by_answer = _chosen_by_answer(chosen, decoder.frames, devices or {})
@@ -141,6 +142,7 @@ def build(  # noqa: PLR0913 - each keyword is of another source
         ),
         session_configs=reader.all_of(SessionConfig, journal.many["session_config"]),
         frames=frames,
+        statements=statements,
         scopes=tuple(_of_machine(scope, by_answer) for scope in decoder.scopes),
         chosen=chosen,
         attributes=decoder.attributes,

@@ -75,6 +75,15 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement of the program; of a compound one, such as `with`, all before its body."""
+
+    file: str
+    line: int  #: its first line
+    text: tuple[str, ...]  #: its lines as they are, indented
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
     """A `tf.device` scope."""
 
@@ -249,6 +258,7 @@ class CaptureFile:
     visibility: tuple[VisibilityChoice, ...] = ()
     session_configs: tuple[SessionConfig, ...] = ()  #: each distinct one once
     frames: tuple[Frame, ...] = ()
+    statements: tuple[Statement, ...] = ()  #: at the program's own frames, and constants they use
     scopes: tuple[Scope, ...] = ()
     #: Lines that enter a scope for a CPU, and may request another device on another machine.
     chosen: frozenset[Annotated[int, Index("frames", 0)]] = frozenset()

@@ -22,9 +22,8 @@ import numpy as np
 from traceanalyzer.capture_file.document import Note, is_session
 from traceanalyzer.capture_file.function_records import Function, Graph, Instance, Partition
 from traceanalyzer.capture_file.graphs import parse_graph
-from traceanalyzer.format import counted
+from traceanalyzer.format import counted, printable
 from traceanalyzer.trace.message import BrokenMessageError
-from traceanalyzer.trace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

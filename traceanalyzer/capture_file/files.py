@@ -14,8 +14,8 @@ from traceanalyzer.capture_file.decode import DamagedDocumentError, capture_file
 from traceanalyzer.capture_file.document import FORMAT, VERSION
 from traceanalyzer.capture_file.encode import document_of
 from traceanalyzer.errors import CaptureFileError, TraceFormatError
+from traceanalyzer.format import printable
 from traceanalyzer.trace.inflate import inflate
-from traceanalyzer.trace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

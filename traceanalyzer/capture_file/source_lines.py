@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.capture_file.document import Note
-from traceanalyzer.format import counted, listed
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.capture_file.statements import FileStatements
+from traceanalyzer.format import counted, listed, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from traceanalyzer.capture_file.document import Frame
+    from traceanalyzer.capture_file.document import Frame, Statement
 
 MAX_CHARACTERS: Final = 200  # of a line
 MAX_LINES: Final = 5_000
@@ -41,8 +41,10 @@ class SourceLines:
     #: known to `linecache`.
     of_this_process: bool = False
 
-    def add(self, frames: Sequence[Frame]) -> tuple[tuple[Frame, ...], tuple[Note, ...]]:
-        """Return frames with the text of the user's lines, and notes about lines without."""
+    def add(
+        self, frames: Sequence[Frame]
+    ) -> tuple[tuple[Frame, ...], tuple[Statement, ...], tuple[Note, ...]]:
+        """Return frames with the text of the user's lines, statements, and notes on the rest."""
         reading = _Reading(self)
         known: dict[tuple[str, int], str | None] = {}
         found = []
@@ -54,7 +56,7 @@ class SourceLines:
                 found.append(replace(frame, text=known[place]))
             else:
                 found.append(frame)
-        return tuple(found), tuple(reading.notes())
+        return tuple(found), tuple(reading.statements.values()), tuple(reading.notes())
 
 
 @dataclass
@@ -69,6 +71,8 @@ class _Reading:
     changed: list[str] = field(default_factory=list)
     too_large: set[str] = field(default_factory=set)
     left_out: int = 0
+    statements: dict[tuple[str, int], Statement] = field(default_factory=dict)
+    parsed: dict[str, FileStatements] = field(default_factory=dict)
 
     def text(self, file: str, line: int) -> str | None:
         if file not in self.files:
@@ -88,7 +92,17 @@ class _Reading:
             return None
         self.lines_left -= 1
         self.text_left -= len(text)
+        self._add_statements(file, line, lines)
         return text or None
+
+    def _add_statements(self, file: str, line: int, lines: Sequence[str]) -> None:
+        if file not in self.parsed:
+            self.parsed[file] = FileStatements(file, lines)
+        for statement in self.parsed[file].at(line):
+            size = sum(map(len, statement.text))
+            if (file, statement.line) not in self.statements and size <= self.text_left:
+                self.text_left -= size
+                self.statements[file, statement.line] = statement
 
     def notes(self) -> Iterator[Note]:
         if self.changed:

@@ -27,7 +27,7 @@ from traceanalyzer.capturing.gathering import (
 from traceanalyzer.capturing.gpus import GpuWatch
 from traceanalyzer.capturing.supervise import holding_signals, run, run_aside
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,7 +15,7 @@ from traceanalyzer.cli.capture import PAGE, capture
 from traceanalyzer.cli.parameters import STDOUT, reads_a_run, regex, writable
 from traceanalyzer.cli.terminal import complain, console, echo_json, progress
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import printable
 
 if TYPE_CHECKING:
     import re

@@ -205,18 +205,17 @@ struct walk_planes {
     COLUMN(int64_t) end; /* moved up to the first damage */
     /* Tables; the columns of each one after the other. */
     COLUMN(int64_t) planes;  /* id, name, first line, event metadata, stat metadata, stat, stats */
-    COLUMN(int64_t) lines;   /* id, display_id, name, display_name, timestamp, duration, begin, end */
-    COLUMN(int64_t) entries; /* event metadata: id, name, display_name, metadata, stat, child */
+    COLUMN(int64_t) lines;   /* id, name, timestamp, begin, end */
+    COLUMN(int64_t) entries; /* event metadata: id, name, display_name, first stat */
     COLUMN(int64_t) names;   /* stat metadata: id, name */
     COLUMN(int64_t) stat_id; /* stats of planes and event metadata */
     COLUMN(uint8_t) stat_kind;
     COLUMN(uint64_t) stat_value;
-    COLUMN(int64_t) children;
-    COLUMN(int64_t) found; /* lines, entries, names, stats, children, bytes lost, places damaged */
+    COLUMN(int64_t) found; /* lines, entries, names, stats, bytes lost, places damaged */
 };
 
 typedef struct {
-    int64_t lines, entries, names, stats, children;
+    int64_t lines, entries, names, stats;
 } counts;
 
 static void put_stat(const struct walk_planes *c, int64_t row, const stat *s)
@@ -228,19 +227,9 @@ static void put_stat(const struct walk_planes *c, int64_t row, const stat *s)
     }
 }
 
-static inline bool read_child(const struct walk_planes *c, message *m, counts *n)
-{
-    uint64_t child;
-    if (!read_varint(m, &child)) {
-        return false;
-    }
-    put(c->children.at, c->children.size, n->children++, (int64_t[]){(int64_t)child}, 1);
-    return true;
-}
-
 /* Read one XEventMetadata. */
 static bool
-read_entry_value(const struct walk_planes *c, message m, counts *n, int64_t entry[static 6])
+read_entry_value(const struct walk_planes *c, message m, counts *n, int64_t entry[static 4])
 {
     uint64_t field;
     unsigned type;
@@ -251,12 +240,6 @@ read_entry_value(const struct walk_planes *c, message m, counts *n, int64_t entr
             return false;
         }
         const uint8_t *at = m.at;
-        if (field == 6 && type == VARINT) {
-            if (!read_child(c, &m, n)) {
-                return false;
-            }
-            continue;
-        }
         if (type != LENGTH) {
             if (!skip(&m, type)) {
                 return false;
@@ -270,19 +253,11 @@ read_entry_value(const struct walk_planes *c, message m, counts *n, int64_t entr
             entry[1] = at - c->bytes.at;
         } else if (field == 4) {
             entry[2] = at - c->bytes.at;
-        } else if (field == 3) {
-            entry[3] = at - c->bytes.at;
         } else if (field == 5) {
             if (!read_stat(inner, c->bytes.at, &s)) {
                 return false;
             }
             put_stat(c, n->stats++, &s);
-        } else if (field == 6) { /* packed */
-            while (inner.at < inner.end) {
-                if (!read_child(c, &inner, n)) {
-                    return false;
-                }
-            }
         }
     }
     return true;
@@ -292,7 +267,7 @@ read_entry_value(const struct walk_planes *c, message m, counts *n, int64_t entr
 static bool read_entry(const struct walk_planes *c, message m, counts *n)
 {
     counts inside = *n;
-    int64_t entry[6] = {0, -1, -1, -1, n->stats, n->children};
+    int64_t entry[4] = {0, -1, -1, n->stats};
     uint64_t field, key;
     unsigned type;
     while (m.at < m.end) {
@@ -314,7 +289,7 @@ static bool read_entry(const struct walk_planes *c, message m, counts *n)
         }
     }
     *n = inside;
-    put(c->entries.at, c->entries.size / 6, n->entries++, entry, 6);
+    put(c->entries.at, c->entries.size / 4, n->entries++, entry, 4);
     return true;
 }
 
@@ -361,26 +336,25 @@ static bool read_name(const struct walk_planes *c, message m, counts *n)
 /* Read what an XLine says of itself, up to its first damage. */
 static void read_line_header(const struct walk_planes *c, message m, counts *n)
 {
-    int64_t line[8] = {0, 0, -1, -1, 0, 0, m.at - c->bytes.at, m.end - c->bytes.at};
+    int64_t line[5] = {0, -1, 0, m.at - c->bytes.at, m.end - c->bytes.at};
     uint64_t field, value;
     unsigned type;
-    while (n->lines < c->lines.size / 8 && m.at < m.end && read_tag(&m, &field, &type)) {
+    while (n->lines < c->lines.size / 5 && m.at < m.end && read_tag(&m, &field, &type)) {
         const uint8_t *at = m.at;
         if (type == VARINT) {
             if (!read_varint(&m, &value)) {
                 break;
             }
-            int slot = field == 1 ? 0 : field == 10 ? 1 : field == 3 ? 4 : field == 9 ? 5 : -1;
-            if (slot >= 0) {
-                line[slot] = (int64_t)value;
+            if (field == 1 || field == 3) {
+                line[field == 1 ? 0 : 2] = (int64_t)value;
             }
         } else if (!skip(&m, type)) {
             break;
-        } else if (type == LENGTH && (field == 2 || field == 11)) {
-            line[field == 2 ? 2 : 3] = at - c->bytes.at;
+        } else if (type == LENGTH && field == 2) {
+            line[1] = at - c->bytes.at;
         }
     }
-    put(c->lines.at, c->lines.size / 8, n->lines++, line, 8);
+    put(c->lines.at, c->lines.size / 5, n->lines++, line, 5);
 }
 
 /* Read one field of an XPlane; its own stats are only counted. */
@@ -451,7 +425,7 @@ EXPORT int64_t walk_planes(const struct walk_planes *c)
     counts n = {0};
     int64_t lost = 0, places = 0;
     if (c->end.size != c->begin.size || c->stat_kind.size != c->stat_id.size ||
-        c->stat_value.size != c->stat_id.size || c->found.size != 7) {
+        c->stat_value.size != c->stat_id.size || c->found.size != 6) {
         return REFUSED;
     }
     for (int64_t p = 0; p < c->begin.size; p++) {
@@ -477,8 +451,8 @@ EXPORT int64_t walk_planes(const struct walk_planes *c)
         put_own_stats(c, m, plane[5], least(n.stats, c->stat_id.size));
         put(c->planes.at, c->planes.size / 7, p, plane, 7);
     }
-    const int64_t found[7] = {n.lines, n.entries, n.names, n.stats, n.children, lost, places};
-    for (int k = 0; k < 7; k++) {
+    const int64_t found[6] = {n.lines, n.entries, n.names, n.stats, lost, places};
+    for (int k = 0; k < 6; k++) {
         c->found.at[k] = found[k];
     }
     return 0;

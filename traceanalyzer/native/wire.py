@@ -36,7 +36,6 @@ class PlanesFound(NamedTuple):
     event_metadata: int
     stat_metadata: int
     stats: int
-    children: int
     bytes_lost: int
     places: int
 
@@ -60,21 +59,19 @@ class PlaneTables(NamedTuple):
     stat_id: NDArray[np.int64]
     stat_kind: NDArray[np.uint8]
     stat_value: NDArray[np.uint64]
-    children: NDArray[np.int64]
 
     @classmethod
     def empty(cls, planes: int = 0, found: PlanesFound | None = None) -> PlaneTables:
         """Make room for what was found."""
-        lines, events, names, stats, children = found[:5] if found else (0,) * 5
+        lines, events, names, stats = found[:4] if found else (0,) * 4
         return cls(
             np.empty((7, planes), np.int64),
-            np.empty((8, lines), np.int64),
-            np.empty((6, events), np.int64),
+            np.empty((5, lines), np.int64),
+            np.empty((4, events), np.int64),
             np.empty((2, names), np.int64),
             np.empty(stats, np.int64),
             np.empty(stats, np.uint8),
             np.empty(stats, np.uint64),
-            np.empty(children, np.int64),
         )
 
 
@@ -99,7 +96,7 @@ class LineColumns(NamedTuple):
 _scan_space = Function("scan_space", "uint8 int64= int64= uint8= int64= int64=")
 _walk_planes = Function(
     "walk_planes",
-    "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64= int64=",
+    "uint8 int64 int64= int64= int64= int64= int64= int64= uint8= uint64= int64=",
 )
 _scan_lines = Function("scan_lines", "uint8 number number int64 int64= int64= int64= int64=")
 _fill_lines = Function(
@@ -149,7 +146,7 @@ def walk_planes(
         end: Where it ends.
         tables: Written as far as there is room.
     """
-    found = np.empty(7, np.int64)
+    found = np.empty(6, np.int64)
     _walk_planes(buffer, begin, end, *tables, found)
     return PlanesFound(*found.tolist())
 

@@ -35,13 +35,14 @@ from traceanalyzer.report.ops import all_ops
 from traceanalyzer.report.round_trips import round_trips
 from traceanalyzer.report.run_info import devices_of, run_info
 from traceanalyzer.report.scopes import scopes
-from traceanalyzer.report.sources import evidence_shown, line_texts, shown_files
+from traceanalyzer.report.sources import evidence_shown, line_texts
 from traceanalyzer.report.steps import steps_of
 from traceanalyzer.report.tables import copy_table, kernel_table, op_table, step_table
 from traceanalyzer.report.timeline import critical_paths, idle_share, timeline
 from traceanalyzer.report.transfers import copy_graph
 from traceanalyzer.report.verdict import Shown, verdict
 from traceanalyzer.report.views import ranked
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:

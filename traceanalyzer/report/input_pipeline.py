@@ -11,7 +11,7 @@ from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.model import Gain, Table
 from traceanalyzer.model.resources import InputCure, InputHost, InputPipeline
 from traceanalyzer.report.convert import in_us, table, to_record, us
-from traceanalyzer.report.sources import shown_files
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.units import PS_PER_US
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from traceanalyzer.model.resources import (
     MemoryPeak,
 )
 from traceanalyzer.report.convert import in_us, table, to_record
-from traceanalyzer.report.sources import shown_files
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.placements import placement_of_device
 from traceanalyzer.units import PS_PER_US
 

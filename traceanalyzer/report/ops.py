@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from traceanalyzer.report.packed import Numbers, Texts, pack
-from traceanalyzer.report.sources import shown_files
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.units import PS_PER_US
 

@@ -19,8 +19,9 @@ from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import device_text, machine_of
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.report.ruled_out import possible, ruled_out
-from traceanalyzer.report.sources import evidence_shown, shown_files
+from traceanalyzer.report.sources import evidence_shown
 from traceanalyzer.report.text import sentence
+from traceanalyzer.source_files import shown_files
 from traceanalyzer.tables.functions import CONSTANTS
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 from traceanalyzer.units import PS_PER_US
@@ -175,7 +176,7 @@ def reason(
     rows = rows.assign(in_question=is_in_question).sort_values(
         ["in_question", "host_self_ps"], ascending=False, kind="stable"
     )
-    reasoner = _Reasoner(diagnosis, all_causes() if causes is None else causes)
+    reasoner = Reasoner(diagnosis, all_causes() if causes is None else causes)
     shown = rows.head(_MOST)
     files = shown_files(shown["source_file"], run)
     return Reasoned(
@@ -197,7 +198,7 @@ def _nothing_matches(expression: str, ops: pd.DataFrame) -> str:
     return f"{msg}; `traceanalyzer tables` writes all of its {counted(len(ops), 'op')}"
 
 
-class _Reasoner:
+class Reasoner:
     """Looks up what a diagnosis knows of single ops."""
 
     def __init__(self, diagnosis: Diagnosis, causes: Sequence[Cause]) -> None:

@@ -3,31 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from traceanalyzer.model import CaptureFileWhere, SourceWhere, TraceWhere
+from traceanalyzer.source_files import shown_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from traceanalyzer.model import Evidence
     from traceanalyzer.run import Run
-
-
-def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
-    """Name source files as seen from the folder of the program, or from where it was started.
-
-    Files elsewhere keep their whole path: nothing shorter says which they are.
-    """
-    roots = _roots(run)
-    known: dict[str, str] = {}
-    return [
-        known.setdefault(file, _shown(file, roots)) if isinstance(file, str) else None
-        for file in files
-    ]
 
 
 def evidence_shown(evidence: Iterable[Evidence], run: Run) -> tuple[Evidence, ...]:
@@ -63,27 +50,6 @@ def line_text(file: str, line: int | None, run: Run) -> str | None:
         return None
     texts = (host.capture_file.line_text(file, line) for host in run.hosts if host.capture_file)
     return next((text for text in texts if text is not None), None)
-
-
-def _roots(run: Run) -> list[PurePath]:
-    roots = []
-    for host in run.hosts:
-        environment = (host.capture_file.environment if host.capture_file else None) or {}
-        folder, script = environment.get("cwd"), environment.get("script")
-        if isinstance(folder, str) and folder:
-            started = PurePath(folder)
-            if isinstance(script, str) and script:
-                roots.append((started / script).parent)
-            roots.append(started)
-    return roots
-
-
-def _shown(file: str, roots: list[PurePath]) -> str:
-    path = PurePath(file)
-    for root in roots:
-        if path.is_relative_to(root):
-            return path.relative_to(root).as_posix()
-    return file
 
 
 def place_of(evidence: Evidence) -> str:

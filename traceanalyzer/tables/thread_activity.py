@@ -115,6 +115,9 @@ class ThreadActivity:
     state: NDArray[np.uint8]
     #: Row of the op table, -1 for none; int32.
     row: NDArray[np.int32]
+    #: The event's name: an index into `event_names`, int32.
+    event: NDArray[np.int32]
+    event_names: tuple[str, ...]
     #: Step id of the call it ran in, or that it waits for; 0 where unknown, int64.
     call: NDArray[np.int64]
     #: What made threads begin.
@@ -155,6 +158,8 @@ def thread_activity(occurrences: OpOccurrences, ops: pd.DataFrame) -> ThreadActi
         end_ps=end_ps,
         state=state[event].astype(np.uint8),
         row=row[event],
+        event=plane.name_of[event].astype(np.int32),
+        event_names=tuple(plane.names),
         call=call[event],
         links=links_of_threads(host, calls),
         call_id=calls.id,

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.format import counted
-from traceanalyzer.trace.printable import printable
+from traceanalyzer.format import counted, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

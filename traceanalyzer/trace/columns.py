@@ -41,11 +41,8 @@ class Lines:
     """The lines of a plane: one entry per line in each array, named as in XLine."""
 
     id: NDArray[np.int64]  #: a thread, a stream; several lines may share one
-    display_id: NDArray[np.int64]
     name: tuple[str, ...]
-    display_name: tuple[str, ...]
     timestamp_ns: NDArray[np.int64]  #: start of the line on the trace's clock
-    duration_ps: NDArray[np.int64]
     event_begin: NDArray[np.int64]  #: each line's first event in the plane; one longer
 
     def __len__(self) -> int:
@@ -60,10 +57,7 @@ class Metadata:
     id: NDArray[np.int64]
     name_at: NDArray[np.int64]  #: position of the name
     display_name_at: NDArray[np.int64]
-    metadata_at: NDArray[np.int64]  #: position of the serialized metadata
     stat_begin: NDArray[np.int64]  #: first stat of each entry; one longer
-    child_begin: NDArray[np.int64]  #: first child of each entry; one longer
-    child_id: NDArray[np.int64]  #: children of all entries of the trace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,11 +133,6 @@ class Plane:
     def display_names(self) -> tuple[str, ...]:
         """Display names, parallel to `names`."""
         return (*texts_at(self.buffer, self.metadata.display_name_at), "")
-
-    def children(self, index: int) -> NDArray[np.int64]:
-        """Return the child ids of the event metadata at `index`, int64."""
-        begin, end = self.metadata.child_begin[index : index + 2]
-        return self.metadata.child_id[begin:end]
 
     def named(self, *names: str) -> NDArray[np.int64]:
         """Return the indices of the events with one of the names, int64."""
@@ -340,7 +329,6 @@ class Trace:
     """One host's trace, planes in the order of the file."""
 
     planes: tuple[Plane, ...]
-    hostnames: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     damage: Damage | None = None

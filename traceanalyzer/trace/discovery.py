@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError
+from traceanalyzer.format import encodable, printable
 from traceanalyzer.trace.absence import (
     CAPTURE_FILE,
     TOOL_FILE,
@@ -28,7 +29,6 @@ from traceanalyzer.trace.absence import (
     only_tool_data,
     reason,
 )
-from traceanalyzer.trace.printable import encodable, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import stat
 from dataclasses import replace
-from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 
 from traceanalyzer.errors import TraceFormatError, TraceNotFoundError, TraceTooLargeError
+from traceanalyzer.format import printable
 from traceanalyzer.trace import local_trace, sniff, trace_json, xplane
 from traceanalyzer.trace.clock import on_one_clock
 from traceanalyzer.trace.columns import Damage
 from traceanalyzer.trace.discovery import LOCAL_TRACE, XPLANE
 from traceanalyzer.trace.inflate import DamagedGzipError, inflate
-from traceanalyzer.trace.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from traceanalyzer.trace.discovery import HostFile
 
 
-_JSON_PIECE: Final = 1 << 20
 _QUOTED_MESSAGES: Final = 3  # of an empty profile's own messages; one usually says it
 
 
@@ -84,40 +81,32 @@ def _read(host_file: HostFile, max_bytes: int | None) -> Trace:
         raise TraceFormatError(_empty(host_file))
     with host_file.path.open("rb") as file:
         head = file.read(sniff.HEAD_BYTES)
-        file.seek(0)
-        content = sniff.content_of(head)
-        if content == sniff.GZIP:
+        if sniff.content_of(head) == sniff.GZIP:
+            file.seek(0)
             return _read_gzip(host_file, file, status.st_size, max_bytes)
-        if content == sniff.JSON:
-            pieces = iter(lambda: file.read(_JSON_PIECE), b"")
-            return trace_json.read(pieces, max_bytes=max_bytes)
-        if _is_local_trace(content, host_file):
-            return local_trace.decode(file.read(), max_bytes=max_bytes)
-    if content != sniff.XSPACE:
-        raise TraceFormatError(_not_a_trace(head))
     # Mapped, not read: strings are looked up in the file when they are asked for.
-    mapped = np.memmap(host_file.path, np.uint8, mode="r")
-    return _decode_xspace(np.asarray(mapped), head, max_bytes)
+    mapped = np.asarray(np.memmap(host_file.path, np.uint8, mode="r"))
+    return _decode(host_file, mapped, max_bytes)
 
 
 def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | None) -> Trace:
     pieces = inflate(file, size, max_bytes=max_bytes)
-    first = next(pieces, b"")
-    head = first[: sniff.HEAD_BYTES]
+    whole = bytearray(next(pieces, b""))
+    head = bytes(whole[: sniff.HEAD_BYTES])
     if not head:
         raise TraceFormatError(_empty(host_file))
-    content = sniff.content_of(head)
-    if content == sniff.JSON:
-        return trace_json.read(chain([first], pieces), max_bytes=max_bytes)
-    if content not in {sniff.XSPACE, sniff.LOCAL_TRACE}:
+    if sniff.content_of(head) in {None, sniff.GZIP}:
         msg = f"inside the gzip, {_not_a_trace(head)}"
         raise TraceFormatError(msg)
-    whole, damage = _collect(chain([first], pieces))
+    damage = None
     try:
-        if _is_local_trace(content, host_file):
-            trace = local_trace.decode(bytes(whole), max_bytes=max_bytes)
-        else:
-            trace = _decode_xspace(np.frombuffer(whole, np.uint8), head, max_bytes)
+        for piece in pieces:
+            whole += piece
+    except DamagedGzipError as error:
+        damage = error
+    is_cut = damage is not None and damage.bytes_lost > 0
+    try:
+        trace = _decode(host_file, np.frombuffer(whole, np.uint8), max_bytes, is_cut=is_cut)
     except TraceFormatError as error:
         # What the damage did to the content within is beside the point.
         if damage is None or isinstance(error, TraceTooLargeError):
@@ -125,36 +114,27 @@ def _read_gzip(host_file: HostFile, file: BinaryIO, size: int, max_bytes: int | 
         raise damage from None
     if damage is None:
         return trace
-    if not damage.bytes_lost:
+    if not is_cut:
         raise damage
-    return replace(trace, damage=_with_loss(trace, damage.bytes_lost))
-
-
-def _collect(pieces: Iterator[bytes]) -> tuple[bytearray, DamagedGzipError | None]:
-    whole = bytearray()
-    try:
-        for piece in pieces:
-            whole += piece
-    except DamagedGzipError as error:
-        return whole, error
-    return whole, None
-
-
-def _with_loss(trace: Trace, lost: int) -> Damage:
     before = trace.damage or Damage(bytes_lost=0, places=0, events_kept=trace.events)
-    return replace(before, bytes_lost=before.bytes_lost + lost, places=before.places + 1)
+    lost, places = before.bytes_lost + damage.bytes_lost, before.places + 1
+    return replace(trace, damage=replace(before, bytes_lost=lost, places=places))
 
 
-def _is_local_trace(content: str | None, host_file: HostFile) -> bool:
-    """Whether to read local.trace: the two encodings begin alike, so a name that knows decides."""
-    if content not in {sniff.LOCAL_TRACE, sniff.XSPACE} or host_file.format == XPLANE:
-        return False
-    return LOCAL_TRACE in {content, host_file.format}
-
-
-def _decode_xspace(buffer: NDArray[np.uint8], head: bytes, max_bytes: int | None) -> Trace:
+def _decode(
+    host_file: HostFile, data: NDArray[np.uint8], max_bytes: int | None, *, is_cut: bool = False
+) -> Trace:
+    head = data[: sniff.HEAD_BYTES].tobytes()
+    content = sniff.content_of(head)
+    if content == sniff.JSON:
+        return trace_json.read(data.data, is_cut=is_cut, max_bytes=max_bytes)
+    if content not in {sniff.XSPACE, sniff.LOCAL_TRACE}:
+        raise TraceFormatError(_not_a_trace(head))
+    # The two encodings begin alike, so a name that knows decides.
+    if host_file.format != XPLANE and LOCAL_TRACE in {content, host_file.format}:
+        return local_trace.read(data.data, max_bytes=max_bytes)
     try:
-        return xplane.decode(buffer, max_bytes=max_bytes)
+        return xplane.decode(data, max_bytes=max_bytes)
     except TraceTooLargeError:
         raise
     except TraceFormatError:

@@ -38,8 +38,8 @@ _LABEL: Final = "label"
 _OP_LABEL: Final = re.compile(r"id=(-?\d+),device=([^,]*),async=(\w+)")
 
 
-def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
-    """Decode the content of a `local.trace`; `Trace.damage` says what could not be read.
+def read(data: memoryview, *, max_bytes: int | None = None) -> Trace:
+    """Read the content of a `local.trace`; `Trace.damage` says what could not be read.
 
     Raises:
         TraceFormatError: It is not such a file, or is cut short.
@@ -54,7 +54,7 @@ def decode(data: bytes, *, max_bytes: int | None = None) -> Trace:
     builder = TraceBuilder(FORMAT, max_bytes=max_bytes)
     read = lost = places = 0
     try:
-        for number, value, end in fields(memoryview(data)):
+        for number, value, end in fields(data):
             try:
                 if number == _DEVICES:
                     _read_device(builder, _message(value))
@@ -90,7 +90,7 @@ def _read_device(builder: TraceBuilder, entry: memoryview) -> None:
         elif number == _RESOURCES:
             resource, inner = _entry(_message(value))
             name = next((_text(v) for n, v, _ in fields(inner) if n == _NAME), "")
-            plane.name_line(plane.line(resource), name)
+            plane.line(resource).name = name
 
 
 def _read_event(builder: TraceBuilder, content: memoryview) -> None:

@@ -19,12 +19,20 @@ def report_bytes(columns_bytes: int) -> int:
     return _LIBRARIES + _TIMES_COLUMNS * columns_bytes
 
 
-def refuse_beyond(limit_bytes: int | None, columns_bytes: int) -> None:
-    """Raise TraceTooLargeError if a report of such columns would take more than a limit."""
-    needed_bytes = report_bytes(columns_bytes)
-    if limit_bytes is not None and needed_bytes > limit_bytes:
-        msg = (
-            f"a report needs {size_text(needed_bytes)} of memory or more, above the limit of "
-            f"{size_text(limit_bytes)}; {RAISE_IT}"
-        )
-        raise TraceTooLargeError(msg)
+class MemoryNeed:
+    """The memory that the columns of a trace take, and the limit on that of its report."""
+
+    def __init__(self, limit_bytes: int | None) -> None:
+        self._limit_bytes = limit_bytes
+        self._columns_bytes = 0
+
+    def add(self, columns_bytes: int) -> None:
+        """Take so much more memory; raise TraceTooLargeError where the report would exceed it."""
+        self._columns_bytes += columns_bytes
+        needed_bytes = report_bytes(self._columns_bytes)
+        if self._limit_bytes is not None and needed_bytes > self._limit_bytes:
+            msg = (
+                f"a report needs {size_text(needed_bytes)} of memory or more, above the limit of "
+                f"{size_text(self._limit_bytes)}; {RAISE_IT}"
+            )
+            raise TraceTooLargeError(msg)

@@ -1,7 +1,8 @@
-"""Walks protobuf messages in plain Python, for files too small to need `wire`'s compiled code."""
+"""Reads and writes protobuf messages in plain Python, where that is fast enough."""
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -71,3 +72,32 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             return value & _BITS, at
         shift += 7
     raise BrokenMessageError
+
+
+def number_field(field: int, value: int) -> bytes:
+    """Return a field that holds a number."""
+    return bytes((field << 3 | _VARINT, *_varint_of(value & _BITS)))
+
+
+def text_field(field: int, text: str) -> bytes:
+    """Return a field that holds a string; half a surrogate pair becomes a question mark."""
+    return message_field(field, text.encode("utf-8", "replace"))
+
+
+def message_field(field: int, content: bytes) -> bytes:
+    """Return a field that holds bytes, such as a message."""
+    return bytes((field << 3 | _LENGTH, *_varint_of(len(content)))) + content
+
+
+def double_field(field: int, value: float) -> bytes:
+    """Return a field that holds a floating-point number."""
+    return bytes((field << 3 | _FIXED64,)) + struct.pack("<d", value)
+
+
+def _varint_of(value: int) -> list[int]:
+    out = []
+    while value > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return out

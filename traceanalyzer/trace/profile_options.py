@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from traceanalyzer.trace import xplane
 from traceanalyzer.trace.message import BrokenMessageError, fields
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 _PLANE: Final = "Task Environment"
 _STAT: Final = "profile_options"
 _PLANES = 1  # of an XSpace
-_NAME, _STAT_METADATA, _STATS = 2, 5, 6  # of an XPlane
-_METADATA_ID, _BYTES = 1, 6  # of an XStat
+_NAME = 2  # of an XPlane
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,39 +54,20 @@ def profile_options_in(file: Path) -> ProfileOptions | None:
     """
     with suppress(OSError, ValueError, BrokenMessageError):  # ValueError: an empty file
         mapped = np.memmap(file, np.uint8, mode="r")
-        for number, plane, _ in fields(mapped.data):
+        begin = 0
+        for number, plane, end in fields(mapped.data):
             if number == _PLANES and isinstance(plane, memoryview) and _name(plane) == _PLANE:
-                data = _bytes_of_stat(plane)
-                return None if data is None else _options(data)
+                return profile_options(xplane.decode(np.asarray(mapped[begin:end])))
+            begin = end
     return None
 
 
-def _name(message: memoryview) -> str:
-    """Return the name of a plane or of a stat's metadata; it comes before the large fields."""
-    for number, value, _ in fields(message):
+def _name(plane: memoryview) -> str:
+    """Return the name of a plane; it comes before the large fields."""
+    for number, value, _ in fields(plane):
         if number == _NAME and isinstance(value, memoryview):
             return str(value, "utf-8", "replace")
     return ""
-
-
-def _bytes_of_stat(plane: memoryview) -> memoryview | None:
-    wanted: set[int] = set()
-    stats: list[dict[int, int | memoryview]] = []
-    for number, value, _ in fields(plane):
-        if isinstance(value, int):
-            continue
-        if number == _STAT_METADATA:
-            entry = {inner: content for inner, content, _ in fields(value)}
-            key, metadata = entry.get(1, 0), entry.get(2)
-            if isinstance(metadata, memoryview) and _name(metadata) == _STAT:
-                wanted.add(key if isinstance(key, int) else 0)
-        elif number == _STATS:
-            stats.append({inner: content for inner, content, _ in fields(value)})
-    for stat in stats:
-        data = stat.get(_BYTES)
-        if stat.get(_METADATA_ID, 0) in wanted and isinstance(data, memoryview):
-            return data
-    return None
 
 
 def _options(data: memoryview) -> ProfileOptions:

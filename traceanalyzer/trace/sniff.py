@@ -16,16 +16,11 @@ LOCAL_TRACE: Final = "local.trace"
 # What else users hand over, by how it begins; and what to tell them.
 _OTHERS: Final = (
     (b"PK\x03\x04", "a zip archive; unpack it, and give the directory"),
-    (b"PK\x05\x06", "an empty zip archive; give the directory of a profile"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstd; decompress it first (`zstd -d`)"),
     (b"\xfd7zXZ\x00", "compressed with xz; decompress it first (`xz -d`)"),
     (b"BZh", "compressed with bzip2; decompress it first (`bzip2 -d`)"),
-    (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive; unpack it, and give the directory"),
     (b"\x89HDF\r\n", "an HDF5 file, such as saved Keras weights, not a profile"),
     (b"SQLite format 3\x00", "an SQLite database, such as one of Nsight Systems, not a profile"),
-    (b"\x7fELF", "a program or a library, not a profile"),
-    (b"\x89PNG", "a picture, not a profile"),
-    (b"PAR1", "a Parquet file, not a profile"),
     (
         b"version https://git-lfs",
         "a Git LFS pointer, not the file itself; fetch it with `git lfs pull`",

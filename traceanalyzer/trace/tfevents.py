@@ -11,13 +11,13 @@ import os
 import re
 import struct
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from traceanalyzer.format import printable
 from traceanalyzer.trace.discovery import time_in_name
 from traceanalyzer.trace.message import BrokenMessageError, fields
-from traceanalyzer.trace.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +50,7 @@ _PRODUCERS: Final = {
     2288: "2.20",
     2474: "2.21",
 }
+
 _PRODUCER_OF_1_15: Final = 134
 
 # The graph is among the first records; files of long trainings hold gigabytes of metrics after it.
@@ -66,24 +67,10 @@ _EVENTS_FILE: Final = re.compile(r"events\.out\.tfevents\.(\d{1,12})\..*")
 
 @dataclass(frozen=True, kw_only=True)
 class TfVersion:
-    """The TensorFlow version of a run.
+    """The TensorFlow version of a run."""
 
-    Attributes:
-        value: A release ("2.4"), or what is known of it ("2.1 or 2.2", "between 2.4 and 2.5").
-        source: Where that was read.
-    """
-
-    value: str
-    source: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Sighting:
-    """A graph's producer, and the events file it was read from."""
-
-    producer: int
-    file: Path
-    created: int
+    value: str  #: a release, `2.4`, or what is known: `2.1 or 2.2`, `between 2.4 and 2.5`
+    source: str  #: where it was read
 
 
 def tf_version(run: RunFiles) -> TfVersion | None:
@@ -97,26 +84,18 @@ def tf_version(run: RunFiles) -> TfVersion | None:
         _events_files(run.path),
         key=lambda f: (abs(f[0] - recorded) if recorded else -f[0], str(f[1])),
     )
-    seen = [
-        _Sighting(producer=producer, file=file, created=created)
-        for created, file in files[:MAX_FILES]
-        if (producer := _producer(file)) is not None
-    ]
+    seen = [(producer, file) for _, file in files[:MAX_FILES] if (producer := _producer(file))]
     if not seen:
         return None
-    versions = list(dict.fromkeys(version_of_producer(s.producer) for s in seen))
-    source = f"GraphDef producer {seen[0].producer} in {printable(seen[0].file.name)}"
+    versions = list(dict.fromkeys(version_of_producer(producer) for producer, _ in seen))
+    producer, file = seen[0]
+    source = f"GraphDef producer {producer} in {printable(file.name)}"
     if len(versions) == 1:
         return TfVersion(value=versions[0], source=source)
+    disagree = f"{len(seen)} events files that disagree"
     if recorded:
-        return TfVersion(
-            value=versions[0],
-            source=f"{source}, the nearest in time of {len(seen)} events files that disagree",
-        )
-    return TfVersion(
-        value=" or ".join(versions),
-        source=f"GraphDef producers in {len(seen)} events files that disagree",
-    )
+        return TfVersion(value=versions[0], source=f"{source}, the nearest in time of {disagree}")
+    return TfVersion(value=" or ".join(versions), source=f"GraphDef producers in {disagree}")
 
 
 def version_of_producer(producer: int) -> str:
@@ -125,14 +104,11 @@ def version_of_producer(producer: int) -> str:
         return _PRODUCERS[producer]
     if producer == _PRODUCER_OF_1_15:
         return "1.15"
-    known = list(_PRODUCERS)
-    for low, high in pairwise(known):
-        if low < producer < high:
-            below, above = _PRODUCERS[low].split()[-1], _PRODUCERS[high].split()[0]
-            return f"between {below} and {above}"
-    if producer < known[0]:
-        return f"before {_PRODUCERS[known[0]]}"
-    return f"after {_PRODUCERS[known[-1]]}"
+    below = [version for known, version in _PRODUCERS.items() if known < producer]
+    above = [version for known, version in _PRODUCERS.items() if known > producer]
+    if below and above:
+        return f"between {below[-1].split()[-1]} and {above[0].split()[0]}"
+    return f"before {above[0]}" if above else f"after {below[-1]}"
 
 
 def _events_files(run: Path) -> Iterator[tuple[int, Path]]:
@@ -178,18 +154,12 @@ def _producer(file: Path) -> int | None:
 
 
 def _producer_of_event(event: memoryview) -> int | None:
-    message = event
-    for wanted in (_GRAPH_DEF, _VERSIONS):
-        inner = _field(message, wanted)
-        if not isinstance(inner, memoryview):
+    found: int | memoryview | None = event
+    for wanted in (_GRAPH_DEF, _VERSIONS, _PRODUCER):
+        if not isinstance(found, memoryview):
             return None
-        message = inner
-    producer = _field(message, _PRODUCER)
-    return producer if isinstance(producer, int) else None
-
-
-def _field(message: memoryview, wanted: int) -> int | memoryview | None:
-    try:
-        return next((value for number, value, _ in fields(message) if number == wanted), None)
-    except BrokenMessageError:
-        return None
+        try:
+            found = next((value for number, value, _ in fields(found) if number == wanted), None)
+        except BrokenMessageError:
+            return None
+    return found if isinstance(found, int) else None

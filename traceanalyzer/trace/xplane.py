@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -12,7 +11,7 @@ import numpy as np
 from traceanalyzer.errors import TraceFormatError
 from traceanalyzer.native import wire
 from traceanalyzer.trace.columns import Damage, Lines, Metadata, Plane, Stats, Trace
-from traceanalyzer.trace.memory_need import refuse_beyond
+from traceanalyzer.trace.memory_need import MemoryNeed
 from traceanalyzer.trace.strings import text_at, texts_at
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ _STRING_BYTES = 128
 
 _WORKERS = 2  # decoding is bound by memory: a third thread gains nothing
 _WORTH_THREADS = 1 << 20  # bytes; fewer are read sooner than threads are started
-_ERRORS, _WARNINGS, _HOSTNAMES = 2, 3, 4  # field numbers in XSpace
+_ERRORS, _WARNINGS = 2, 3  # field numbers in XSpace
 _GIVE_A_TRACE = "give a trace of TensorFlow's profiler"
 _Found = TypeVar("_Found")
 
@@ -50,19 +49,13 @@ class _Space(NamedTuple):
     string_at: NDArray[np.int64]
 
 
-@dataclass
 class _Tally:
     """The memory that reading a file takes, and the bytes that could not be read."""
 
-    max_bytes: int | None
-    needed_bytes: int = 0
-    bytes_lost: int = 0
-    places: int = 0
-
-    def need(self, needed_bytes: int) -> None:
-        """Take so much more memory, or refuse."""
-        self.needed_bytes += needed_bytes
-        refuse_beyond(self.max_bytes, self.needed_bytes)
+    def __init__(self, max_bytes: int | None) -> None:
+        self.need = MemoryNeed(max_bytes)
+        self.bytes_lost = 0
+        self.places = 0
 
     def lose(self, bytes_lost: int, places: int) -> None:
         """Give up some of the file."""
@@ -95,7 +88,6 @@ def decode(buffer: NDArray[np.uint8], *, max_bytes: int | None = None) -> Trace:
         planes=_planes(b, structure, events),
         errors=_strings(b, space, _ERRORS),
         warnings=_strings(b, space, _WARNINGS),
-        hostnames=_strings(b, space, _HOSTNAMES),
         damage=damage if damage.places else None,
     )
 
@@ -116,7 +108,7 @@ def _scan_space(b: NDArray[np.uint8], tally: _Tally) -> _Space:
         raise TraceFormatError(msg)
     _check_count(n_planes, MAX_PLANES, "planes")
     _check_count(n_strings, MAX_STRINGS, "errors, warnings and hostnames")
-    tally.need(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
+    tally.need.add(n_planes * _PLANE_BYTES + n_strings * _STRING_BYTES)
     if stop < len(b):
         tally.lose(len(b) - stop, 1)
     space = _space(n_planes, n_strings)
@@ -135,12 +127,11 @@ def _walk_planes(b: NDArray[np.uint8], space: _Space, tally: _Tally) -> wire.Pla
     found = wire.walk_planes(b, begin, end, wire.PlaneTables.empty())
     tally.lose(found.bytes_lost, found.places)
     _check_count(found.lines, MAX_LINES, "lines")
-    tally.need(
+    tally.need.add(
         found.lines * _LINE_BYTES
         + found.event_metadata * _METADATA_BYTES
         + found.stat_metadata * _STAT_NAME_BYTES
         + found.stats * (8 + 1 + 8)
-        + found.children * 8
     )
     structure = wire.PlaneTables.empty(len(begin), found)
     wire.walk_planes(b, begin, end, structure)
@@ -150,7 +141,7 @@ def _walk_planes(b: NDArray[np.uint8], space: _Space, tally: _Tally) -> wire.Pla
 def _decode_lines(
     b: NDArray[np.uint8], structure: wire.PlaneTables, tally: _Tally
 ) -> wire.LineColumns:
-    begin, end, timestamp_ns = structure.lines[6], structure.lines[7], structure.lines[4]
+    _, _, timestamp_ns, begin, end = structure.lines
     n_lines, n_own = len(begin), len(structure.stat_id)
     events, stats = np.empty(n_lines, np.int64), np.empty(n_lines, np.int64)
     scanned = _in_parts(
@@ -168,7 +159,7 @@ def _decode_lines(
     is_wide = any(part.is_wide for part in scanned) or bool((structure.stat_id != small).any())
     id_type: type[np.int32 | np.int64] = np.int64 if is_wide else np.int32
     id_bytes = 8 if is_wide else 4
-    tally.need(
+    tally.need.add(
         n_events * (id_bytes + 3 * 8 + (8 if aggregated else 0)) + n_stats * (id_bytes + 1 + 8)
     )
     columns = wire.LineColumns(
@@ -258,34 +249,23 @@ def _lines(
     first: int,
     last: int,
 ) -> Lines:
-    line_id, display_id, name, display_name, timestamp_ns, duration_ps, _, _ = (
-        column[first:last] for column in structure.lines
-    )
+    line_id, name, timestamp_ns, _, _ = (column[first:last] for column in structure.lines)
     begin = events.event_begin[first : last + 1]
     return Lines(
         id=line_id,
-        display_id=display_id,
         name=tuple(texts_at(b, name)),
-        display_name=tuple(texts_at(b, display_name)),
         timestamp_ns=timestamp_ns,
-        duration_ps=duration_ps,
         event_begin=begin - begin[0],
     )
 
 
 def _metadata(structure: wire.PlaneTables, first: int, last: int, stat_end: int) -> Metadata:
-    key, name, display_name, metadata, stat_begin, child_begin = structure.event_metadata
-    whole = last == len(key)
+    key, name, display_name, stat_begin = structure.event_metadata
     return Metadata(
         id=key[first:last],
         name_at=name[first:last],
         display_name_at=display_name[first:last],
-        metadata_at=metadata[first:last],
         stat_begin=np.append(stat_begin[first:last], stat_end),
-        child_begin=np.append(
-            child_begin[first:last], len(structure.children) if whole else child_begin[last]
-        ),
-        child_id=structure.children,
     )
 
 

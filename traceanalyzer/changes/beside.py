@@ -1,0 +1,301 @@
+"""Changes against losses not caused by placement: input, values read back, launches, Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pandas as pd
+
+from traceanalyzer.changes.change import Candidate, Change, Saving
+from traceanalyzer.findings import finding_id
+from traceanalyzer.format import counted
+from traceanalyzer.tables.step_kinds import eager_loop, regular_steps
+from traceanalyzer.tables.vocabulary import Role
+from traceanalyzer.timeline.intervals import inside_ps, union
+from traceanalyzer.timeline.phase import Phase
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from traceanalyzer.changes.change import Place
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.input_pipeline.fixes import InputFix
+    from traceanalyzer.input_pipeline.verdict import HostInput
+    from traceanalyzer.run import Host, Run
+    from traceanalyzer.timeline.walk import Parts
+
+_LEAST: Final = 0.02  # of the step, or of the recording: less is not worth a change
+_RUNTIME: Final = (Phase.LAUNCH, Phase.RUNTIME)
+_KERAS: Final = (
+    "train_function",
+    "one_step_on_data",
+    "multi_step_on_iterator",
+    "one_step_on_iterator",
+)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Where the mean step of one device goes, or of the program without a device."""
+
+    step_ps: float
+    runtime_ps: float  #: it waited for the TensorFlow runtime
+    program_ps: float  #: it waited for Python
+
+
+def changes_beside(diagnosis: Diagnosis) -> list[Change]:
+    """Return changes that move no op, if they are worth it."""
+    run = diagnosis.run
+    computes = run.ops["role"] == Role.COMPUTE
+    if (
+        not computes.any()
+        or run.ops.loc[computes, "placement"].astype(str).str.startswith("xla").all()
+    ):
+        return []
+    return [*_input(run), *_read_back(run), *_iterators(run), *_overhead(run)]
+
+
+# --- input ---------------------------------------------------------------------------------------
+
+
+def _input(run: Run) -> Iterator[Change]:
+    use = run.input_pipeline
+    if use is None or use.worst.verdict != "too_slow" or use.worst.waits is None:
+        return
+    host, waits = use.worst, use.worst.waits
+    step_ps = waits.mean_ps + waits.other_ps
+    first = host.fixes[0] if host.fixes else None
+    saving = Saving(
+        kind="upper_bound",
+        high_us=waits.mean_ps / PS_PER_US,
+        share=waits.share,
+        note="the steps wait this long for input",
+    )
+    if first is not None:
+        saving = Saving(
+            kind="estimated",
+            low_us=first.low_ps / PS_PER_US,
+            high_us=first.high_ps / PS_PER_US,
+            share=min(1.0, first.high_ps / step_ps),
+            note=first.basis,
+        )
+    slow = host.slow
+    yield Change(
+        id=finding_id("input", "too slow"),
+        kind="input",
+        title="Make the input pipeline faster" if first is None else _first_sentence(first.text),
+        detail="" if slow is None else f"stage `{slow.stage}`",
+        place=_stage_line(run, host),
+        instead="" if first is None else first.code,
+        why="Steps wait for the input pipeline.",
+        saving=saving,
+        certainty="certain",
+        effort="one line" if first is not None and "\n" not in first.code else "few lines",
+        candidates=tuple(_alternatives(host.fixes[1:])),
+        is_by_placement=False,
+    )
+
+
+def _alternatives(fixes: Sequence[InputFix]) -> Iterator[Candidate]:
+    """Walk what would help instead: the gains of these do not add up."""
+    for fix in fixes:
+        yield Candidate(
+            cause="host_pipeline",
+            title=fix.text,
+            explains_directly=0,
+            explains_following=0,
+            check="",
+            edit=fix.code,
+        )
+
+
+def _stage_line(run: Run, host: HostInput) -> Place | None:
+    if host.slow is None:
+        return None
+    rows = run.stages[run.stages["host"].astype(str) == host.host].reset_index(drop=True)
+    row = rows.iloc[host.slow.row]
+    if not isinstance(row["source_file"], str) or pd.isna(row["source_line"]):
+        return None
+    return row["source_file"], int(row["source_line"])
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].partition(": ")[0].partition("; ")[0].rstrip(".")
+
+
+# --- values read back ----------------------------------------------------------------------------
+
+
+def _read_back(run: Run) -> Iterator[Change]:
+    syncs = [
+        each
+        for each in run.transfer_costs.device_to_host_syncs
+        if each.reader == "python" and each.count_per_step and each.idle_ps
+    ]
+    step_ps = _mean_step_ps(run)
+    if not syncs or not step_ps:
+        return
+    idle_ps = sum((each.idle_ps or 0) / each.count * (each.count_per_step or 0.0) for each in syncs)
+    if idle_ps < _LEAST * step_ps:
+        return
+    number = round(sum(each.count_per_step or 0.0 for each in syncs))
+    sources = {each.source for each in syncs}
+    ops = run.ops[run.ops["op_id"].isin(sources)]
+    yield Change(
+        id=finding_id("sync", "python"),
+        kind="sync",
+        title="Read values back less often",
+        detail=f"{counted(max(1, number), 'value')} per step",
+        instead="if step % 100 == 0:\n    print(float(loss))",
+        why=(
+            "Python reads a value from the GPU in each step. It waits until the GPU has computed "
+            "it, and then the GPU waits until Python launches more work."
+        ),
+        saving=Saving(
+            kind="upper_bound",
+            high_us=idle_ps / PS_PER_US,
+            share=min(1.0, idle_ps / step_ps),
+            note="the GPU is idle this long right after the copies, which need not be the reason",
+        ),
+        certainty="likely",
+        effort="few lines",
+        op_ids=tuple(ops["op_id"]),
+        is_by_placement=False,
+    )
+
+
+# --- iterators, launches, and Python -------------------------------------------------------------
+
+
+def _iterators(run: Run) -> Iterator[Change]:
+    """Walk the change against pipelines that are made again and again, as by `model.predict`."""
+    for host in run.hosts:
+        for parts in _timelines(host):
+            took = parts.end_ps - parts.start_ps
+            ops = host.tables.ops
+            makes = (ops["is_eager"] & (ops["role"] == Role.INPUT_PIPELINE)).to_numpy(bool)
+            made = int(
+                took[(parts.phase == Phase.INPUT) & np.append(makes, False)[parts.row]].sum()
+            )
+            total = int(took.sum())
+            if not total or made < _LEAST * total:
+                continue
+            yield Change(
+                id=finding_id("runtime", "iterators"),
+                kind="runtime",
+                title="Call the model directly instead of `model.predict` in a loop",
+                detail="each call of `fit`, `evaluate`, or `predict` creates an iterator",
+                instead="outputs = model(inputs, training=False)",
+                why="The program creates input pipelines again and again, which takes time.",
+                saving=Saving(
+                    kind="upper_bound",
+                    high_us=made / PS_PER_US,
+                    share=made / total,
+                    per="run",
+                    note="time in which iterators are created",
+                ),
+                certainty="likely",
+                effort="few lines",
+                is_by_placement=False,
+            )
+            return
+
+
+def _overhead(run: Run) -> Iterator[Change]:
+    found = [step for host in run.hosts for step in _steps(host)]
+    if not found:
+        return
+    step = max(found, key=lambda s: s.runtime_ps + s.program_ps)
+    loop = eager_loop(run.ops, run.steps)
+    functions = set(run.ops["function"].dropna().astype(str))
+    is_keras = any(name in function for name in _KERAS for function in functions)
+    if loop is not None and step.program_ps + step.runtime_ps >= _LEAST * step.step_ps:
+        yield _runtime(
+            "eager loop",
+            "Run the training step under @tf.function",
+            f"Python runs {counted(loop.ops, 'op')} of a step one by one"
+            + (f" ({loop.place})" if loop.place else ""),
+            "@tf.function\ndef step(batch): ...",
+            step.program_ps + step.runtime_ps,
+            step,
+        )
+        return
+    if not run.gpu_used:
+        return  # what the runtime costs beside a GPU is not in this trace
+    if step.program_ps >= _LEAST * step.step_ps:
+        yield _runtime(
+            "python",
+            "Run several steps per call",
+            "between the steps, Python runs your program, callbacks, and Keras",
+            "model.compile(..., steps_per_execution=10)"
+            if is_keras
+            else "@tf.function\ndef steps(batches):\n    for batch in batches: ...",
+            step.program_ps,
+            step,
+        )
+    if step.runtime_ps >= _LEAST * step.step_ps:
+        yield _runtime(
+            "launch",
+            "Compile the step with XLA",
+            "the TensorFlow runtime launches ops one by one",
+            "model.compile(..., jit_compile=True)"
+            if is_keras
+            else "@tf.function(jit_compile=True)",
+            step.runtime_ps,
+            step,
+        )
+
+
+def _runtime(  # noqa: PLR0913, PLR0917 - the fields of a change
+    scope: str, title: str, detail: str, code: str, lost_ps: float, step: _Step
+) -> Change:
+    return Change(
+        id=finding_id("runtime", scope),
+        kind="runtime",
+        title=title,
+        detail=detail,
+        instead=code,
+        why="The device waits while Python or the TensorFlow runtime prepares its next work.",
+        saving=Saving(
+            kind="upper_bound",
+            high_us=lost_ps / PS_PER_US,
+            share=min(1.0, lost_ps / step.step_ps),
+            note="the step waits this long; how much a change saves depends on the program",
+        ),
+        certainty="likely",
+        effort="one line",
+        is_by_placement=False,
+    )
+
+
+def _timelines(host: Host) -> list[Parts]:
+    program = host.timeline.program
+    return [each.parts for each in host.timeline.devices] if program is None else [program]
+
+
+def _steps(host: Host) -> Iterator[_Step]:
+    steps = regular_steps(host.tables.steps)
+    if not len(steps):
+        return
+    within = union(steps["start_ps"].to_numpy(np.int64), steps["duration_ps"].to_numpy(np.int64))
+    for parts in _timelines(host):
+
+        def inside(phases: Sequence[Phase], parts: Parts = parts) -> float:
+            chosen: NDArray[np.bool_] = np.isin(parts.phase, phases)
+            return int(inside_ps(within, parts.start_ps[chosen], parts.end_ps[chosen]).sum())
+
+        yield _Step(
+            step_ps=within.total_ps / len(steps),
+            runtime_ps=inside(_RUNTIME) / len(steps),
+            program_ps=inside((Phase.PROGRAM,)) / len(steps),
+        )
+
+
+def _mean_step_ps(run: Run) -> float:
+    steps = regular_steps(run.steps)
+    return float(steps["duration_ps"].mean()) if len(steps) else 0.0

@@ -1,0 +1,119 @@
+"""The records of this package: a change, its edits, and what it saves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traceanalyzer.model import Certainty
+
+Place: TypeAlias = tuple[str, int]  # file and line
+
+Kind: TypeAlias = Literal[
+    "edit",  # lines of the user's program
+    "library",  # a library makes the ops: nothing to edit where they are made
+    "find_cause",  # the cause is unknown
+    "record",  # record more
+    "gpu",  # make a GPU visible
+    "input",  # a faster input pipeline
+    "sync",  # fewer values read back
+    "runtime",  # less work of Python and the TensorFlow runtime
+]
+Effort: TypeAlias = Literal["one line", "few lines", "restructure", "command"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edit:
+    """Lines of the user's program, and what to replace them with."""
+
+    file: str
+    line: int  #: the first line of `old`
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+
+    @property
+    def diff(self) -> str:
+        """The edit as a unified diff."""
+        return diff_of([self])
+
+
+def diff_of(edits: Iterable[Edit]) -> str:
+    """Return a unified diff that `patch -p0` applies in the program's folder."""
+    files: dict[str, list[Edit]] = {}
+    for edit in edits:
+        files.setdefault(edit.file, []).append(edit)
+    text = ""
+    for file, of_file in files.items():
+        text += f"--- {file}\n+++ {file}\n"
+        shift = 0
+        for edit in sorted(of_file, key=lambda each: each.line):
+            text += _hunk(edit, shift)
+            shift += len(edit.new) - len(edit.old)
+    return text
+
+
+def _hunk(edit: Edit, shift: int) -> str:
+    """Return a hunk without context: only the lines to edit are known."""
+    lines = list(unified_diff(edit.old, edit.new, n=len(edit.old), lineterm=""))[3:]
+    start = edit.line + shift - (not edit.new)
+    head = f"@@ -{edit.line},{len(edit.old)} +{start},{len(edit.new)} @@"
+    return "".join(f"{line}\n" for line in (head, *lines))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving:
+    """What a change saves."""
+
+    kind: Literal["measured", "estimated", "upper_bound", "proxy", "none"]
+    low_us: float | None = None
+    high_us: float | None = None
+    share: float | None = None  #: `high_us` as a share of the step, or of the run
+    per: Literal["step", "run", "once"] = "step"
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A possible cause of ops that nothing explains."""
+
+    cause: str
+    title: str
+    explains_directly: int  #: ops
+    explains_following: int  #: ops that would then be on the CPU with these
+    check: str  #: a command or a line of code
+    edit: str  #: what to change if this is the cause
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One edit that a user can make, or one thing to do."""
+
+    id: str  #: the same when the program is recorded again
+    kind: Kind
+    title: str  #: short and imperative
+    detail: str = ""  #: which ops it is about
+    place: Place | None = None  #: the line to edit
+    also: tuple[Place, ...] = ()  #: further lines to edit
+    edits: tuple[Edit, ...] = ()
+    instead: str = ""  #: code or text if there are no edits
+    why: str = ""
+    around: str = ""  #: inside a library: what to do around it
+    saving: Saving = field(default_factory=lambda: Saving(kind="none"))
+    certainty: Certainty = "certain"
+    effort: Effort = "few lines"
+    is_verified: bool = False  #: a replay of the placer shows that the ops move
+    finding_ids: tuple[str, ...] = ()
+    op_ids: tuple[str, ...] = ()  #: ops that move, also those that need other changes too
+    candidates: tuple[Candidate, ...] = ()
+    needs: tuple[str, ...] = ()  #: ids of changes without which some of the ops stay
+    is_prediction: bool = False  #: about a machine with a GPU, which the run did not have
+    is_by_placement: bool = True  #: about ops on the CPU
+
+    @property
+    def diff(self) -> str:
+        """All edits as one unified diff; "" if there are none."""
+        return diff_of(self.edits)

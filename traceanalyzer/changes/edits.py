@@ -1,0 +1,88 @@
+"""Edits of the program's own lines, where its recorded text shows how to make them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.changes.source import argument, name_of
+
+if TYPE_CHECKING:
+    from traceanalyzer.changes.change import Edit
+    from traceanalyzer.changes.source import Source, Sources
+
+_CPU: Final = re.compile(r"\bcpu(:\d+)?", re.IGNORECASE)
+_GPU: Final = "/GPU:0"
+
+
+# --- scopes --------------------------------------------------------------------------------------
+
+
+def device_edit(sources: Sources, file: str, line: int, *, soft: bool = True) -> Edit | None:
+    """Return the edit with which a `tf.device` scope requests the GPU instead of the CPU.
+
+    Args:
+        sources: The program's statements.
+        file: The file of the scope.
+        line: The line that enters it.
+        soft: Whether TensorFlow may use another device for ops that have no GPU kernel. Otherwise
+            the scope then requests no device.
+    """
+    source = sources.at(file, line)
+    calls = [] if source is None else source.calls("device")
+    if source is None or len(calls) != 1:
+        return None
+    given = argument(calls[0], 0, "device_name", "device", "name_or_function")
+    if isinstance(given, ast.Name):
+        defined = sources.constant(file, given.id)
+        for node in () if defined is None else defined.nodes:
+            if defined is not None and isinstance(node, ast.Assign):
+                source, given = defined, node.value
+    if given is None or not _names_cpu(sources, file, given):
+        return None
+    return source.replaced([(given, _on_gpu(source, given, soft))])
+
+
+def _names_cpu(sources: Sources, file: str, node: ast.AST) -> bool:
+    """Return whether an expression is a CPU's name, or chooses between it and something else."""
+    if isinstance(node, ast.IfExp):
+        return any(_names_cpu(sources, file, each) for each in (node.body, node.orelse))
+    if isinstance(node, ast.Name):
+        defined = sources.constant(file, node.id)
+        nodes = () if defined is None else defined.nodes
+        values = [each.value for each in nodes if isinstance(each, ast.Assign)]
+        return any(_names_cpu(sources, file, value) for value in values)
+    return (
+        isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and _CPU.search(node.value) is not None
+    )
+
+
+def _on_gpu(source: Source, node: ast.AST, soft: bool) -> str:  # noqa: FBT001 - passed on
+    if not soft:
+        return "None"
+    if isinstance(node, ast.Constant):
+        return _CPU.sub(lambda found: _same_case("gpu:0", found[0]), source.text(node))
+    return f'"{_GPU}"'
+
+
+def _same_case(text: str, like: str) -> str:
+    return text.upper() if like.isupper() else text
+
+
+# --- what hides the GPUs -------------------------------------------------------------------------
+
+
+def unhiding_edit(sources: Sources, file: str, line: int) -> Edit | None:
+    """Return the edit that removes a line which hides the GPUs."""
+    source = sources.at(file, line)
+    if source is None:
+        return None
+    (first, *_) = source.nodes
+    assigns = isinstance(first, ast.Assign) and isinstance(first.targets[0], ast.Subscript)
+    is_call = isinstance(first, ast.Expr) and name_of(first.value) in {
+        *("set_visible_devices", "setdefault", "putenv"),
+    }
+    return source.removed() if assigns or is_call else None

@@ -1,0 +1,122 @@
+"""Finds the changes that a user can make, most saving first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.capture_file.document import is_session
+from traceanalyzer.causes import all_causes
+from traceanalyzer.changes.beside import changes_beside
+from traceanalyzer.changes.change import Change
+from traceanalyzer.changes.no_gpu import gpu_change
+from traceanalyzer.changes.placement import PlacementChanges
+from traceanalyzer.changes.saving import Savings
+from traceanalyzer.changes.source import Sources
+from traceanalyzer.changes.unexplained import find_cause_changes
+from traceanalyzer.findings import finding_id
+from traceanalyzer.source_files import shown_files
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from traceanalyzer.capture_file.document import CaptureFile
+    from traceanalyzer.causes import Cause
+    from traceanalyzer.changes.change import Place
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.run import Run
+
+
+_MATTERS: Final = 0.02  # of the step
+_SETTLED: Final = frozenset({"find_cause", "gpu"})  # by a capture
+
+
+def changes_of(diagnosis: Diagnosis, causes: Sequence[Cause] | None = None) -> tuple[Change, ...]:
+    """Return what a user of a run can change, most saving first."""
+    causes = all_causes() if causes is None else causes
+    run = diagnosis.run
+    capture_files = [host.capture_file for host in run.hosts if host.capture_file is not None]
+    savings = Savings(diagnosis)
+    sources = Sources(capture_files)
+    placement = PlacementChanges(sources, savings, soft=all(map(_is_soft, capture_files)))
+    found = placement.of(diagnosis.cpu_ops, diagnosis.findings, causes, is_prediction=False)
+    there = diagnosis.on_a_gpu
+    if there is not None:
+        found += placement.of(there.cpu_ops, there.findings, causes, is_prediction=True)
+    unknown = find_cause_changes(diagnosis, savings)
+    gpu = gpu_change(diagnosis, sources)
+    found += [*unknown, *([] if gpu is None else [gpu]), *changes_beside(diagnosis)]
+    found = sorted(_numbered(found), key=_order)
+    if run.hosts and not capture_files and (unknown or gpu is not None):
+        at = next((k for k, c in enumerate(found) if c.kind in _SETTLED), -1)
+        found.insert(at + 1, _record(bool(unknown)))
+    return tuple(_shown(found, run))
+
+
+def _record(is_cause_unknown: bool) -> Change:  # noqa: FBT001 - a fact
+    """Return the change that records what the trace lacks."""
+    return Change(
+        id=finding_id("record", ""),
+        kind="record",
+        title="Record a capture" + (" to find the cause" if is_cause_unknown else ""),
+        detail="It records dtypes, requested devices, and source lines.",
+        instead="traceanalyzer capture train.py",
+        why="A trace alone does not hold what TensorFlow decides the placement by.",
+        effort="command",
+    )
+
+
+def _is_soft(capture_file: CaptureFile) -> bool:
+    """Return whether a requested device that has no kernel is only a wish."""
+    in_functions = (capture_file.devices or {}).get("soft_device_placement") is not False
+    has_sessions = any(is_session(function.name) for function in capture_file.functions)
+    return in_functions and not has_sessions
+
+
+def _order(change: Change) -> tuple[bool, bool, bool, float, str]:
+    """Return the rank of a change: placement first where it matters, then the largest saving."""
+    saving = change.saving
+    is_worth_it = saving.kind == "proxy" or (saving.share or 0.0) >= _MATTERS
+    return (
+        change.kind != "gpu",
+        saving.per == "once",
+        not (change.is_by_placement and is_worth_it),
+        -(saving.high_us or 0.0),
+        change.title,
+    )
+
+
+def _numbered(changes: Sequence[Change]) -> list[Change]:
+    """Return changes with distinct ids: the ones alike are numbered in order."""
+    used: Counter[str] = Counter()
+    ids: dict[int, str] = {}
+    for change in sorted(changes, key=lambda c: c.place or ("", 0)):
+        used[change.id] += 1
+        count = used[change.id]
+        ids[id(change)] = change.id if count == 1 else f"{change.id}-{count}"
+    return [replace(change, id=ids[id(change)]) for change in changes]
+
+
+def _shown(changes: Sequence[Change], run: Run) -> list[Change]:
+    """Return changes whose files have names without their author's folders."""
+    files = {place[0] for c in changes for place in _places(c)}
+    names = dict(zip(files, shown_files(files, run), strict=True))
+
+    def shown(place: Place) -> Place:
+        return (names[place[0]] or place[0], place[1])
+
+    return [
+        replace(
+            change,
+            place=None if change.place is None else shown(change.place),
+            also=tuple(map(shown, change.also)),
+            edits=tuple(replace(e, file=names[e.file] or e.file) for e in change.edits),
+        )
+        for change in changes
+    ]
+
+
+def _places(change: Change) -> list[Place]:
+    places = [(edit.file, edit.line) for edit in change.edits]
+    return [*places, *change.also, *([] if change.place is None else [change.place])]

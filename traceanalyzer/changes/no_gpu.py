@@ -1,0 +1,91 @@
+"""The change that makes a GPU visible, with everything that hides it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.capture_file.visibility import obstacles
+from traceanalyzer.changes.change import Candidate, Change, Saving
+from traceanalyzer.changes.edits import unhiding_edit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from traceanalyzer.capture_file.visibility import Obstacle
+    from traceanalyzer.changes.change import Edit
+    from traceanalyzer.changes.source import Sources
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.findings import Finding
+
+_CAUSE: Final = "no_gpu_visible"
+_TITLES: Final = {
+    "cpu_only_build": "Install TensorFlow with support for GPUs",
+    "hidden_by_config": "Remove the call that hides the GPU",
+    "hidden_by_session": "Allow a GPU in the session's configuration",
+    "hidden_by_env": "Unset CUDA_VISIBLE_DEVICES",
+    "hidden_by_script": "Remove the line that sets CUDA_VISIBLE_DEVICES",
+    "libraries_not_loaded": "Install the CUDA libraries that TensorFlow needs",
+    "filtered_by_tf": "Let TensorFlow use this GPU",
+    "driver_not_found": "Use a machine with a GPU, or install NVIDIA's driver",
+    "cuda_init_failed": "Repair NVIDIA's driver, or give the container access to the GPU",
+}
+_UNKNOWN: Final = "Find out why TensorFlow sees no GPU"
+_CHECK: Final = "traceanalyzer doctor"
+_NOT_MEASURED: Final = "what a GPU would save is not in this trace"
+
+
+def gpu_change(diagnosis: Diagnosis, sources: Sources) -> Change | None:
+    """Return the change that makes a GPU visible; None if the run used one."""
+    findings = [f for f in diagnosis.findings if f.cause == _CAUSE]
+    predicted = () if diagnosis.on_a_gpu is None else diagnosis.on_a_gpu.findings
+    findings += [f for f in predicted if f.cause == _CAUSE]
+    if not findings:
+        return None
+    capture_files = [h.capture_file for h in diagnosis.run.hosts if h.capture_file is not None]
+    every = list(
+        dict.fromkeys(o for capture_file in capture_files for o in obstacles(capture_file))
+    )
+    edits = tuple(_edits(every, sources))
+    first = findings[0]
+    frame = next((each.frame for each in every if each.frame is not None), None)
+    fixes = [fix for finding in findings for fix in finding.fixes]
+    codes = list(dict.fromkeys(fix.code or fix.text for fix in fixes))
+    lines = {edit.old[0].strip() for edit in edits}
+    return Change(
+        id=first.id,
+        kind="gpu",
+        title=_TITLES[every[0].reason] if every else _UNKNOWN,
+        detail="; ".join(each.text for each in every),
+        place=None if frame is None else (frame.file, frame.line),
+        edits=edits,
+        instead="\n".join(code for code in codes if code not in lines),
+        why=first.why,
+        saving=Saving(kind="none", per="run", note=_NOT_MEASURED),
+        certainty=first.certainty,
+        effort="one line" if edits and len(every) == 1 else "command",
+        finding_ids=tuple(finding.id for finding in findings),
+        op_ids=first.op_ids,
+        candidates=() if every else tuple(_checklist(first)),
+    )
+
+
+def _edits(every: Sequence[Obstacle], sources: Sources) -> Iterable[Edit]:
+    for obstacle in every:
+        if obstacle.frame is not None:
+            edit = unhiding_edit(sources, obstacle.frame.file, obstacle.frame.line)
+            if edit is not None:
+                yield edit
+
+
+def _checklist(finding: Finding) -> Iterable[Candidate]:
+    """Walk what to check if the reason is unknown."""
+    count = len(finding.op_ids)
+    for fix in finding.fixes:
+        yield Candidate(
+            cause=finding.cause,
+            title=fix.text,
+            explains_directly=count,
+            explains_following=0,
+            check=fix.code if fix.code and fix.code.startswith("python") else _CHECK,
+            edit=fix.code or fix.text,
+        )

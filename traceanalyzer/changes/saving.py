@@ -1,0 +1,88 @@
+"""What a change saves: bounds per step where a GPU waited, or else the host time of its ops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from traceanalyzer.changes.change import Saving
+from traceanalyzer.diagnosis import rare_ops
+from traceanalyzer.tables.step_kinds import regular_steps
+from traceanalyzer.units import PS_PER_US
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from traceanalyzer.diagnosis import Diagnosis
+
+_NEXT_TO_NOTHING: Final = 0.05  # of the upper bound: a lower bound below it says nothing
+_HOST_TIME: Final = "host time of these ops; what a GPU would save is not in this trace"
+_ONCE: Final = "host time of these ops, which run once"
+_TOGETHER: Final = "only together with the changes that it needs"
+
+
+class Savings:
+    """Computes what changes of a run save."""
+
+    def __init__(self, diagnosis: Diagnosis) -> None:
+        self._run = diagnosis.run
+        self._costs = diagnosis.costs
+        self._rare = rare_ops(diagnosis.run)
+        self._host_ps = dict(
+            zip(self._run.ops["op_id"], self._run.ops["host_self_ps"].astype(int), strict=True)
+        )
+        self.step_ps = self._costs.step_ps() or self._mean_step_ps()
+
+    def _mean_step_ps(self) -> float | None:
+        steps = regular_steps(self._run.steps)
+        return float(steps["duration_ps"].mean()) if len(steps) else None
+
+    def share(self, ps: float) -> float | None:
+        """Return a time as a share of the step; None without steps."""
+        return min(1.0, ps / self.step_ps) if self.step_ps else None
+
+    def is_rare(self, op_ids: Collection[str]) -> bool:
+        """Return whether none of some ops is part of each step."""
+        return self._rare.keys() >= set(op_ids)
+
+    def of_placement(
+        self, op_ids: Collection[str], alone: Collection[str], *, is_prediction: bool = False
+    ) -> Saving:
+        """Return what moving ops to the GPU saves.
+
+        Args:
+            op_ids: The ops.
+            alone: Those that move without another change.
+            is_prediction: Whether the run had no GPU.
+        """
+        bounds = None if is_prediction else self._costs.gain(op_ids)
+        if bounds is None:
+            return self._proxy(op_ids)
+        if not bounds.high_ps:
+            return Saving(kind="none", note="the GPU never waited for these ops")
+        low_ps = bounds.low_ps
+        if set(alone) != set(op_ids):
+            mine = self._costs.gain(alone) if alone else None
+            low_ps = 0.0 if mine is None else mine.low_ps
+        is_bounded = low_ps > _NEXT_TO_NOTHING * bounds.high_ps
+        return Saving(
+            kind="estimated" if is_bounded else "upper_bound",
+            low_us=low_ps / PS_PER_US if is_bounded else None,
+            high_us=bounds.high_ps / PS_PER_US,
+            share=self.share(bounds.high_ps),
+            note="" if alone else _TOGETHER,
+        )
+
+    def _proxy(self, op_ids: Collection[str]) -> Saving:
+        per_step = self._costs.host_ps(op_ids)
+        if per_step:
+            share = self.share(per_step)
+            us = per_step / PS_PER_US
+            return Saving(kind="proxy", high_us=us, share=share, note=_HOST_TIME)
+        total = sum(self._host_ps.get(op_id, 0) for op_id in op_ids)
+        is_once = self.is_rare(op_ids)
+        return Saving(
+            kind="proxy" if total else "none",
+            high_us=total / PS_PER_US,
+            per="once" if is_once else "run",
+            note=_ONCE if is_once else _HOST_TIME,
+        )

@@ -1,0 +1,238 @@
+"""Changes for ops without a known cause: find it, with a check for each possible one."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from traceanalyzer.causes.knowledge.candidates import Candidates
+from traceanalyzer.causes.knowledge.finding_text import name_scope
+from traceanalyzer.changes.change import Candidate, Change
+from traceanalyzer.findings import finding_id
+from traceanalyzer.format import counted, listed
+from traceanalyzer.placement.library_scopes import last_minor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from traceanalyzer.changes.saving import Savings
+    from traceanalyzer.cpu_ops import CpuOp
+    from traceanalyzer.diagnosis import Diagnosis
+
+_RESOURCE: Final = "resource_on_cpu"
+_FOLLOWS: Final = "follows_neighbour"
+_MOST_CANDIDATES: Final = 4
+_MOST_SCOPES: Final = 3  # named in a detail
+_RECORD: Final = "traceanalyzer capture train.py"
+_IF_ALL_MOVE: Final = "if all of these ops move to the GPU"
+# `Adam/Adam/update_1/ResourceApplyAdam`, `Adagrad/update_items/...`: what an optimizer does.
+_UPDATE: Final = re.compile(r"(?:^|/)(?P<update>(?P<optimizer>[A-Z]\w*)/(?:\w+/)*?update\w*)/")
+_OPTIMIZER: Final = re.compile(r"^(?:\w+/)?(?P<optimizer>[A-Z][A-Za-z]+)(?:_\d+)?/")
+_LOOKUP: Final = re.compile(r"/embedding_lookup(?:_\d+)?$")
+# Versions whose `Embedding` layer keeps its table on the CPU: see `library_cpu_placement`.
+_EMBEDDING_ON_CPU: Final = ((2, 2), (2, 5))
+_OLD_EMBEDDING: Final = Candidate(
+    cause="library_cpu_placement",
+    title="Keras 2.2 to 2.5 puts the table of an Embedding layer on the CPU",
+    explains_directly=0,
+    explains_following=0,
+    check="print(layer.embeddings.device)",
+    edit="pip install 'tensorflow>=2.6'",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Check:
+    """How to check a cause; see `data/checks.toml` for the fields."""
+
+    cause: str
+    title: str
+    check: str
+    edit: str
+
+
+@cache
+def _checks() -> Mapping[str, _Check]:
+    text = (files("traceanalyzer.changes") / "data" / "checks.toml").read_text("utf-8")
+    return {entry["cause"]: _Check(**entry) for entry in tomllib.loads(text)["check"]}
+
+
+class _Part(NamedTuple):
+    """A part of the program: ops of one name scope, or of one line."""
+
+    host: str
+    function: str
+    scope: str
+    line: int
+
+
+def find_cause_changes(diagnosis: Diagnosis, savings: Savings) -> list[Change]:
+    """Return one change for each part of the program whose ops have no known cause."""
+    if not diagnosis.run.gpu_used:
+        return []
+    ids = [str(op_id) for op_id in diagnosis.unexplained["op_id"]]
+    ops = [diagnosis.cpu_ops[op_id] for op_id in ids if op_id in diagnosis.cpu_ops]
+    candidates = Candidates(diagnosis.run)
+    possible = {op.op_id: candidates.of(op) for op in ops}
+    version = None if diagnosis.run.version is None else diagnosis.run.version.value
+    found = []
+    for part, members in _parts(ops, possible).items():
+        op_ids = [op.op_id for op in members]
+        if savings.is_rare(op_ids):
+            continue
+        saving = savings.of_placement(op_ids, op_ids)
+        if saving.kind == "estimated":
+            saving = replace(saving, kind="upper_bound", low_us=None, note=_IF_ALL_MOVE)
+        table = _candidates(members, possible, version)
+        found.append(
+            Change(
+                id=finding_id("find_cause", f"{part.function}\0{part.scope}"),
+                kind="find_cause",
+                title=_title(part, members, table),
+                detail=_detail(members),
+                place=_place(members),
+                instead=table[0].check if table else _RECORD,
+                why="The trace does not show why these ops are on the CPU.",
+                saving=saving,
+                certainty="possible",
+                effort="command",
+                op_ids=tuple(op_ids),
+                candidates=table,
+            )
+        )
+    return found
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _parts(ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]]) -> dict[_Part, list[CpuOp]]:
+    """Group ops by name scope or line; what an optimizer does with a variable is in its scope.
+
+    An optimizer's update of a variable does not name it, as a rule. If only one scope of a function
+    uses variables on the CPU, the update is of that one's.
+    """
+    parts: dict[_Part, list[CpuOp]] = defaultdict(list)
+    for op in ops:
+        parts[_part(op)].append(op)
+    for part in sorted(parts, key=lambda p: p.scope.count("/")):
+        inner = [p for p in parts if _is_within(p, part)]
+        for each in inner:
+            parts[part] += parts.pop(each)
+    for part in [p for p in parts if _is_of_optimizer(p)]:
+        others = [
+            p
+            for p in parts
+            if not _is_of_optimizer(p)
+            and (p.host, p.function) == (part.host, part.function)
+            and any(_RESOURCE in possible[op.op_id] for op in parts[p])
+        ]
+        named = [p for p in others if p.scope.rpartition("/")[2] in part.scope]
+        owner = named if len(named) == 1 else others
+        if len(owner) == 1:
+            parts[owner[0]] += parts.pop(part)
+    return dict(parts)
+
+
+def _part(op: CpuOp) -> _Part:
+    if op.is_eager or not op.function:
+        return _Part(op.host, op.file or "", "", op.line or 0)
+    update = _UPDATE.search(op.name) or _OPTIMIZER.match(op.name)
+    scope = update[0].rstrip("/") if update else _LOOKUP.sub("", name_scope(op.name))
+    return _Part(op.host, op.function, scope, 0)
+
+
+def _is_within(part: _Part, outer: _Part) -> bool:
+    """Return whether a scope is in another one that is more than the whole model's."""
+    is_same = (part.host, part.function, part.line) == (outer.host, outer.function, outer.line)
+    return is_same and "/" in outer.scope and part.scope.startswith(f"{outer.scope}/")
+
+
+def _is_of_optimizer(part: _Part) -> bool:
+    return part.scope[:1].isupper()
+
+
+# --- candidates ----------------------------------------------------------------------------------
+
+
+def _candidates(
+    ops: Sequence[CpuOp], possible: Mapping[str, Sequence[str]], version: str | None
+) -> tuple[Candidate, ...]:
+    """Return the possible causes of ops, those that explain most first."""
+    direct: dict[str, list[CpuOp]] = defaultdict(list)
+    rank: dict[str, int] = defaultdict(int)
+    for op in ops:
+        for position, cause in enumerate(possible[op.op_id]):
+            direct[cause].append(op)
+            rank[cause] += position
+    followers = direct.pop(_FOLLOWS, [])
+    rows = []
+    for cause, explained in direct.items():
+        check = _checks().get(cause)
+        if check is None:
+            continue
+        ids = {op.op_id for op in explained}
+        others = ops if cause == _RESOURCE else followers
+        kind = explained[0].explanation.type
+        rows.append(
+            Candidate(
+                cause=cause,
+                title=check.title.format(op=kind),
+                explains_directly=len(ids),
+                explains_following=sum(op.op_id not in ids for op in others),
+                check=check.check.format(op=kind),
+                edit=check.edit.format(op=kind),
+            )
+        )
+    rows += _of_old_embedding(ops, version, len(direct.get(_RESOURCE, ())))
+    rows.sort(
+        key=lambda c: (
+            c.cause != _RESOURCE,
+            -(c.explains_directly + c.explains_following),
+            rank[c.cause] / max(1, c.explains_directly),
+        )
+    )
+    return tuple(rows[:_MOST_CANDIDATES])
+
+
+def _of_old_embedding(
+    ops: Sequence[CpuOp], version: str | None, direct: int
+) -> Iterable[Candidate]:
+    first, last = _EMBEDDING_ON_CPU
+    if version is None or not direct or not first <= last_minor(version) <= last:
+        return
+    if any("Gather" in op.explanation.type or "embedding" in op.name for op in ops):
+        following = len(ops) - direct
+        yield replace(_OLD_EMBEDDING, explains_directly=direct, explains_following=following)
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def _title(part: _Part, ops: Sequence[CpuOp], candidates: Sequence[Candidate]) -> str:
+    if candidates and candidates[0].cause == _RESOURCE:
+        of = f"of `{part.scope}`" if part.scope else f"behind {_types(ops)}"
+        return f"Find out why the variable {of} is on the CPU"
+    of = f" of `{part.scope}`" if part.scope else ""
+    return f"Find out why {_types(ops)}{of} {'is' if len(ops) == 1 else 'are'} on the CPU"
+
+
+def _types(ops: Sequence[CpuOp]) -> str:
+    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
+    return types[0] if len(types) == 1 else f"{len(ops)} ops"
+
+
+def _detail(ops: Sequence[CpuOp]) -> str:
+    types = list(dict.fromkeys(op.explanation.type or op.type for op in ops))
+    scopes = list(dict.fromkeys(scope for op in ops if (scope := _part(op).scope)))
+    where = f" in {listed(scopes[:_MOST_SCOPES])}" if scopes else ""
+    return f"{counted(len(ops), 'op')}{where}: {listed(types)}"
+
+
+def _place(ops: Sequence[CpuOp]) -> tuple[str, int] | None:
+    return next(((op.file, op.line) for op in ops if op.file and op.line is not None), None)

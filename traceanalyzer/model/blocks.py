@@ -1,0 +1,369 @@
+"""The blocks that a report is shown with: typed, and the same for page, terminal, and Markdown.
+
+A section is a title, a summary, and a list of blocks. What shows a report renders blocks and
+knows no section. A new block is a class here and one renderer each for the page (a template if it
+can be read without scripts, else a module of `report/web`), the terminal, and Markdown.
+
+Figures stay numbers with a unit (`Quantity`), so that all renderers round them the same way, and
+the page can show them exactly. Names from traces are hostile: they are plain text everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from traceanalyzer.model._record import Certainty, PackedTable  # noqa: TC001 - msgspec reads the annotations
+from traceanalyzer.model.times import EventTimeline  # noqa: TC001
+
+Unit: TypeAlias = Literal["us", "bytes", "share", "count", "bytes_per_s"]
+Kind: TypeAlias = Literal["text", "code", "us", "bytes", "share", "count", "bytes_per_s"]
+Tone: TypeAlias = Literal["plain", "good", "warning", "bad"]
+
+#: A place on the page that links lead to: `change-<id>`, `finding-<id>`, `op-<op_id>` (opens the
+#: op's drawer), `term-<name>` (the glossary), `time-<begin_us>-<end_us>` (a range of the timeline),
+#: or the id of a section, tab, or card.
+Target: TypeAlias = str
+
+
+class _Struct(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What blocks share: immutable, built by keyword, defaults left out of JSON."""
+
+
+# --- text within a line ----------------------------------------------------------------------
+
+
+class Code(_Struct, tag_field="inline", tag="code", frozen=True, kw_only=True):
+    """A name or a piece of code."""
+
+    text: str
+
+
+class Link(_Struct, tag_field="inline", tag="link", frozen=True, kw_only=True):
+    """A link to another place of the report."""
+
+    text: str
+    to: Target
+    is_code: bool = False  # the text is a name
+
+
+class Line(_Struct, tag_field="inline", tag="line", frozen=True, kw_only=True):
+    """A line of the user's source, or of a library's."""
+
+    file: str
+    line: int | None = None
+
+
+class Quantity(_Struct, tag_field="inline", tag="quantity", frozen=True, kw_only=True):
+    """A figure with its unit; shown with three digits, or exactly on request."""
+
+    value: float
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        """Refuse what is no figure: an unknown one is None, and the text says so."""
+        if not math.isfinite(self.value):
+            msg = f"a figure must be finite, not {self.value}"
+            raise ValueError(msg)
+
+
+class Strong(_Struct, tag_field="inline", tag="strong", frozen=True, kw_only=True):
+    """Words to find first."""
+
+    text: str
+
+
+Inline: TypeAlias = str | Code | Link | Line | Quantity | Strong
+Text: TypeAlias = tuple[Inline, ...]
+
+
+# --- blocks ----------------------------------------------------------------------------------
+
+
+class Note(_Struct, tag_field="block", tag="note", frozen=True, kw_only=True):
+    """A paragraph."""
+
+    text: Text
+    tone: Tone = "plain"
+
+
+class KeyValues(_Struct, tag_field="block", tag="key_values", frozen=True, kw_only=True):
+    """Facts, one per line, each with its name."""
+
+    rows: tuple[tuple[str, Text], ...]
+    ids: tuple[Target, ...] = ()  # by which links lead to each row; the glossary: `term-<name>`
+
+
+class Bullets(_Struct, tag_field="block", tag="bullets", frozen=True, kw_only=True):
+    """A list: evidence, or what was ruled out."""
+
+    items: tuple[Text, ...]
+
+
+class Column(_Struct, frozen=True, kw_only=True):
+    """A column of a table."""
+
+    name: str  # of the value in JSON and in queries
+    title: str
+    kind: Kind = "text"
+    term: str = ""  # its entry in the glossary
+    opens: Literal["", "op", "source"] = ""  # what a click on a cell opens
+
+
+Cell: TypeAlias = str | float | Text | None
+
+
+class Table(_Struct, tag_field="block", tag="table", frozen=True, kw_only=True):
+    """A table that is read as a whole. Numbers are in the unit of their column's kind."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total_rows: int  # before the table was cut
+    id: str = ""
+    caption: Text = ()
+    ids: tuple[Target, ...] = ()  # where each row leads; empty if rows lead nowhere
+
+
+class BigTable(_Struct, tag_field="block", tag="big_table", frozen=True, kw_only=True):
+    """A table to search, filter, and sort; its rows are packed (`report.packed`)."""
+
+    id: str
+    columns: tuple[Column, ...]
+    packed: PackedTable
+    key: str = "op_id"  # the column that a selection is made by
+
+
+class Source(_Struct, tag_field="block", tag="source", frozen=True, kw_only=True):
+    """Lines of source."""
+
+    file: str
+    first_line: int
+    lines: tuple[str, ...]
+    marked: tuple[int, ...] = ()  # line numbers
+
+
+class Diff(_Struct, tag_field="block", tag="diff", frozen=True, kw_only=True):
+    """An edit of one place in a file: a hunk of a unified diff."""
+
+    file: str
+    line: int
+    old: tuple[str, ...]
+    new: tuple[str, ...]
+    is_verified: bool = False  # a replay of the placer shows that the ops move
+
+
+class PathStep(_Struct, frozen=True, kw_only=True):
+    """An op or a group of ops on a data path."""
+
+    label: str
+    device: Literal["gpu", "cpu", "unknown"]
+    us: float | None = None
+    op_id: str | None = None
+    bytes_after: float | None = None  # transferred to the next step of the path
+    is_marked: bool = False
+
+
+class DataPath(_Struct, tag_field="block", tag="data_path", frozen=True, kw_only=True):
+    """How data goes through devices: GPU op, transfer, CPU op, transfer, GPU op."""
+
+    steps: tuple[PathStep, ...]
+
+
+BarPart: TypeAlias = Literal[
+    "compute", "transfer", "cpu_op", "input", "launch", "runtime", "program", "other", "unknown",
+    "on_gpu", "on_cpu", "on_cpu_once",
+]  # fmt: skip
+
+
+class Part(_Struct, frozen=True, kw_only=True):
+    """A labelled part of a bar."""
+
+    kind: BarPart
+    label: str
+    value: float
+    to: Target = ""  # where it can be seen
+
+
+class Bar(_Struct, frozen=True, kw_only=True):
+    """One bar: its parts add up to its total."""
+
+    label: str
+    total: float
+    parts: tuple[Part, ...]
+    by_placement: float | None = None  # the part of the total that CPU placement causes
+
+
+class StepBar(_Struct, tag_field="block", tag="step_bar", frozen=True, kw_only=True):
+    """Where a step goes, one bar per device."""
+
+    unit: Unit  # "us", or "count" of ops where no device was used
+    bars: tuple[Bar, ...]
+    note: Text = ()
+
+
+class FlowNode(_Struct, frozen=True, kw_only=True):
+    """An end of flows."""
+
+    label: str
+    memory: str  # "host", "gpu:0"
+    ops: int = 0
+    op_id: str | None = None
+
+
+class Flow(_Struct, frozen=True, kw_only=True):
+    """Transfers from one node to another."""
+
+    source: int  # index of a node
+    target: int
+    bytes: float | None
+    count: int
+    us: float | None = None
+    gpu_wait_us: float | None = None
+
+
+class Flows(_Struct, tag_field="block", tag="flows", frozen=True, kw_only=True):
+    """Transfers between ops, as a flow picture (sankey) and as rows."""
+
+    nodes: tuple[FlowNode, ...]
+    flows: tuple[Flow, ...]
+
+
+class Timeline(_Struct, tag_field="block", tag="timeline", frozen=True, kw_only=True):
+    """Every event by thread and stream."""
+
+    events: EventTimeline
+    #: `from` and `to`, each a row of the packed events: a producer and its transfer, a transfer
+    #: and its consumer, a launch and its kernel.
+    arrows: PackedTable | None = None
+
+
+class IcicleNode(_Struct, frozen=True, kw_only=True):
+    """A node of a tree, with values for all that is below it."""
+
+    parent: int  # index of an earlier node; -1 for a root
+    label: str
+    kind: str
+    values: tuple[float, ...]  # one per measure
+
+
+class Icicle(_Struct, tag_field="block", tag="icicle", frozen=True, kw_only=True):
+    """A tree whose nodes are as wide as their value; one measure is shown at a time."""
+
+    measures: tuple[tuple[str, Unit], ...]
+    nodes: tuple[IcicleNode, ...]
+
+
+class Series(_Struct, frozen=True, kw_only=True):
+    """One line or one layer of stacked bars."""
+
+    label: str
+    values: tuple[float | None, ...]
+    kind: BarPart = "other"
+
+
+class Chart(_Struct, tag_field="block", tag="chart", frozen=True, kw_only=True):
+    """A line chart, or stacked bars."""
+
+    style: Literal["lines", "bars", "steps"]  # "steps": a value holds until the next
+    x_label: str
+    x_unit: Unit
+    x: tuple[float, ...]
+    y_unit: Unit
+    series: tuple[Series, ...]
+    limit: tuple[str, float] | None = None  # a horizontal line, with its label
+    to: tuple[Target, ...] = ()  # where each x leads
+
+
+class ChangeRow(_Struct, frozen=True, kw_only=True):
+    """A row of the table of changes."""
+
+    to: Target  # its card
+    title: Text
+    detail: Text
+    where: Text
+    saves: Text  # empty if unknown
+    share: float | None = None  # of the step
+    certainty: Certainty | None = None
+    is_by_placement: bool = True
+
+
+class Changes(_Struct, tag_field="block", tag="changes", frozen=True, kw_only=True):
+    """What to change, most saving first."""
+
+    rows: tuple[ChangeRow, ...]
+
+
+# --- blocks of blocks ------------------------------------------------------------------------
+
+
+class Fold(_Struct, tag_field="block", tag="fold", frozen=True, kw_only=True):
+    """One line that opens."""
+
+    summary: Text
+    blocks: tuple[Block, ...]
+    id: str = ""
+    tone: Tone = "plain"
+    is_open: bool = False
+
+
+class Card(_Struct, tag_field="block", tag="card", frozen=True, kw_only=True):
+    """A change in full. The first is open."""
+
+    id: Target
+    title: Text
+    where: Text
+    saves: Text
+    certainty: Certainty | None
+    facts: Text  # ops, GPU wait, bytes
+    links: tuple[Link, ...]
+    blocks: tuple[Block, ...]
+    is_open: bool = False
+
+
+class Tab(_Struct, frozen=True, kw_only=True):
+    """A tab: its title, its count, and its blocks."""
+
+    id: Target
+    title: str
+    blocks: tuple[Block, ...]
+    count: int | None = None
+
+
+class Tabs(_Struct, tag_field="block", tag="tabs", frozen=True, kw_only=True):
+    """One of several views, which share a selection."""
+
+    tabs: tuple[Tab, ...]
+
+
+Block: TypeAlias = (
+    Note | KeyValues | Bullets | Table | BigTable | Source | Diff | DataPath | StepBar | Flows
+    | Timeline | Icicle | Chart | Changes | Fold | Card | Tabs
+)  # fmt: skip
+
+
+class Section(_Struct, frozen=True, kw_only=True):
+    """A part of the page."""
+
+    id: Target
+    title: str
+    blocks: tuple[Block, ...]
+    summary: Text = ()
+
+
+class Page(_Struct, frozen=True, kw_only=True):
+    """What a reader sees, from top to bottom."""
+
+    #: A: CPU placement costs time. B: placement is fine. C: no GPU used, a bare trace. D: no GPU,
+    #: captured: a prediction. E: nothing to explain.
+    kind: Literal["A", "B", "C", "D", "E"]
+    title: str  # of the browser's tab
+    facts: tuple[str, ...]  # of the bar: run, host, TensorFlow's version, devices, steps
+    links: tuple[Link, ...]  # of the bar
+    happened: Text  # what happened, what it costs, and where
+    next: Text  # what to do
+    sections: tuple[Section, ...]
+    #: What the drawer of an op shows, by op id, beside its row of the table of ops.
+    details: dict[str, tuple[Block, ...]] = {}
+    left_out: tuple[str, ...] = ()  # what a page too large for one file does not hold

@@ -1,0 +1,40 @@
+"""The section Explore: everything, in tabs that share a selection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from traceanalyzer.model.blocks import Section, Tabs
+from traceanalyzer.report.sections.memory import memory_tab
+from traceanalyzer.report.sections.ops import ops_tab
+from traceanalyzer.report.sections.scopes import scopes_tab
+from traceanalyzer.report.sections.steps_and_input import steps_tab
+from traceanalyzer.report.sections.timeline import timeline_tab
+from traceanalyzer.report.sections.transfers import transfers_tab
+from traceanalyzer.report.step_parts import step_parts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from traceanalyzer.diagnosis import Diagnosis
+    from traceanalyzer.model import Report
+    from traceanalyzer.report.sections.shared import Named
+
+
+def explore(
+    diagnosis: Diagnosis, report: Report, changes_of: Mapping[str, Sequence[Named]]
+) -> Section | None:
+    """Return the section; None if nothing was recorded. `changes_of` names each op's changes."""
+    run = diagnosis.run
+    tabs = (
+        timeline_tab(run, report.trace),
+        ops_tab(diagnosis, changes_of),
+        transfers_tab(run, report.copy_graph, report.islands),
+        scopes_tab(run),
+        steps_tab(step_parts(run), report.steps, report.input_pipeline),
+        memory_tab(report.memory),
+    )
+    known = tuple(tab for tab in tabs if tab is not None)
+    if not known:
+        return None
+    return Section(id="explore", title="Explore", blocks=(Tabs(tabs=known),))

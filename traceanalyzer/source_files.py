@@ -1,0 +1,45 @@
+"""Source files by names that hold no folder of their author."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from traceanalyzer.run import Run
+
+
+def shown_files(files: Iterable[object], run: Run) -> list[str | None]:
+    """Name source files as seen from the folder of the program, or from where it was started.
+
+    Files elsewhere keep their whole path: nothing shorter says which they are.
+    """
+    roots = _roots(run)
+    known: dict[str, str] = {}
+    return [
+        known.setdefault(file, _shown(file, roots)) if isinstance(file, str) else None
+        for file in files
+    ]
+
+
+def _roots(run: Run) -> list[PurePath]:
+    roots = []
+    for host in run.hosts:
+        environment = (host.capture_file.environment if host.capture_file else None) or {}
+        folder, script = environment.get("cwd"), environment.get("script")
+        if isinstance(folder, str) and folder:
+            started = PurePath(folder)
+            if isinstance(script, str) and script:
+                roots.append((started / script).parent)
+            roots.append(started)
+    return roots
+
+
+def _shown(file: str, roots: list[PurePath]) -> str:
+    path = PurePath(file)
+    for root in roots:
+        if path.is_relative_to(root):
+            return path.relative_to(root).as_posix()
+    return file
