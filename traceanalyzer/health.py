@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
 from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from traceanalyzer.capture_file.command_words import MASK, shown_command, without_secrets
+from traceanalyzer.capture_file.recorded_run import MASK, shown_command, without_secrets
 
 
 @pytest.mark.parametrize(

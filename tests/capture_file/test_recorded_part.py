@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from traceanalyzer.capture_file.document import CaptureFile, Session
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 
 S = 10**9
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, percent_text
 from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.spent import most_of_the_time
