@@ -98,17 +98,6 @@ def test_hundreds_that_ask_for_the_same_hold_a_group_together() -> None:
         assert not still_there(graph, setting, graph.index("n7"), rest)
 
 
-def test_what_a_node_lacks_itself_comes_before_what_its_group_lacks() -> None:
-    """Both lookups of one table lack a GPU kernel: neither is there because of the other."""
-    placed = written(
-        X, upper("first", "x"), upper("second", "x", group="first"), tanh("n", "x", group="first")
-    ).placed()
-    finder = BlockerFinder(placed.placement)
-    for at in (1, 2):
-        assert finder.of(at).found[0].node == at
-    assert {b.node for b in finder.of(3).found} == {1, 2}
-
-
 def test_members_of_a_group_are_held_by_what_holds_each_of_them() -> None:
     # "b" is colocated with "gpu" and with "n"; no device takes all three, so soft placement leaves
     # it with "n" alone. If "b" could run on a GPU it would go with "gpu", and "n" would stay.

@@ -342,15 +342,6 @@ def test_an_op_of_another_library_has_the_kernels_that_it_registered(
     assert doubtful(only(placed, SESSION)) == (set() if is_sure else {"s"})
 
 
-def test_what_another_library_registers_for_tensorflows_op_is_not_taken() -> None:
-    program = Program()
-    program.eager("RandomShuffle", tensor("float"), T="float")
-    kernel = RegisteredKernel(op="RandomShuffle", device_type="GPU", constraints={})
-    placed = place_program(program.capture_file(kernels=(kernel,)), ONE_GPU)
-    assert short(placed.eager[0].device) == "CPU:0"
-    assert place_program(program.capture_file()).kernels.registry.kernels("SoftClip") == ()
-
-
 # -------------------------------------------------------------------------------- bad input
 
 

@@ -45,10 +45,10 @@ def _rewritten(ops: Collection[str]) -> Rewritten:
 _FACTS: Final[dict[str, Any]] = tomllib.loads(
     (files("traceanalyzer.placement") / "data" / "rewrites.toml").read_text("utf-8")
 )
-RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"])
-PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"])
-_STAND_FOR: Final = {op: _rewritten(ops) for op, ops in _FACTS["stands_for"].items()}
-_FUSED: Final = {name: _rewritten(ops) for name, ops in _FACTS["fused"].items()}
+RUNTIMES_OWN: Final = frozenset(_FACTS["runtimes_own"]["ops"])
+PROGRAMS_OWN: Final = frozenset(_FACTS["programs_own"]["ops"])
+_STAND_FOR: Final = {op: _rewritten(ops) for op, ops in _FACTS["stands_for"]["ops"].items()}
+_FUSED: Final = {name: _rewritten(ops) for name, ops in _FACTS["fused"]["ops"].items()}
 
 _COMPOSITION: Final = "_UnaryOpsComposition"
 # `__MklDummyPadWithFusedConv2D`, `_MklNativeConv2DWithBias`, `_FusedMatMul`, `_MklRelu`, `_While`
