@@ -246,6 +246,7 @@ class IcicleNode(_Struct, frozen=True, kw_only=True):
     label: str
     kind: str
     values: tuple[float, ...]  # one per measure
+    op_id: str | None = None
 
 
 class Icicle(_Struct, tag_field="block", tag="icicle", frozen=True, kw_only=True):

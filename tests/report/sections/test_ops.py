@@ -24,10 +24,10 @@ from tests.traces import (
     write,
     xspace,
 )
+from traceanalyzer.changes import Change
 from traceanalyzer.model.blocks import BigTable
 from traceanalyzer.report.sections import ops as subject
 from traceanalyzer.report.sections.ops import ops_tab
-from traceanalyzer.report.sections.shared import Named
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from traceanalyzer.diagnosis import Diagnosis
 
 
-def table(diagnosis: Diagnosis, changes: dict[str, list[Named]] | None = None) -> BigTable:
-    tab = ops_tab(diagnosis, changes or {})
+def table(diagnosis: Diagnosis, *changes: Change) -> BigTable:
+    tab = ops_tab(diagnosis, changes)
     assert tab is not None
     assert tab.count == len(diagnosis.run.ops)
     return only(tab.blocks, BigTable)
@@ -102,9 +102,12 @@ def test_a_transfer_of_unknown_size_is_not_zero_bytes() -> None:
 def test_an_op_has_its_causes_and_changes() -> None:
     diagnosis = sample("recommender")
     op_id = diagnosis.on_a_gpu.findings[0].op_ids[0] if diagnosis.on_a_gpu else ""
-    named = [Named("change-1", "Use int64"), Named("change-2", "Move it")]
+    changes = (
+        Change(id="1", kind="edit", title="Use int64", op_ids=(op_id,)),
+        Change(id="2", kind="edit", title="Move it", op_ids=(op_id,)),
+    )
 
-    (row,) = [r for r in records(table(diagnosis, {op_id: named})) if r["op_id"] == op_id]
+    (row,) = [r for r in records(table(diagnosis, *changes)) if r["op_id"] == op_id]
 
     assert row["cause"]
     assert (row["change"], row["change_id"]) == ("Use int64 | Move it", "change-1 | change-2")
@@ -125,7 +128,7 @@ def test_ops_beyond_its_size_are_said_to_be_left_out(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(subject, "_MAX_BYTES", 3_000)
     diagnosis = sample("keras_fit")
 
-    tab = ops_tab(diagnosis, {})
+    tab = ops_tab(diagnosis, ())
 
     assert tab is not None
     big, note = tab.blocks
