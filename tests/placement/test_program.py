@@ -21,8 +21,7 @@ from traceanalyzer.capture_file.document import (
 )
 from traceanalyzer.capture_file.function_records import Function, Instance
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.doubts import doubts_of
-from traceanalyzer.placement.placer import Decision
+from traceanalyzer.placement.placer import Decision, doubts_of
 from traceanalyzer.placement.program import (
     FunctionPlacement,
     ProgramPlacement,
