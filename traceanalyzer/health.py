@@ -159,8 +159,8 @@ def _of_file(host: Host) -> Iterator[Health]:
     if hours > _LONGEST_HOURS:
         yield _warning(
             "implausible_times",
-            f"by its events the trace spans {hours:,.0f} hours, so its times are damaged or a "
-            "clock was set meanwhile; do not trust any duration",
+            f"the events span {hours:,.0f} hours, so their times are damaged or a "
+            "clock was changed; do not trust any duration",
         )
     shifted = {d: ps for d, ps in host.timeline.shifts_ps.items() if ps}
     if shifted:

@@ -176,7 +176,7 @@ def test_ops_that_a_gpu_machine_computes_on_its_host_are_predicted() -> None:
     assert emulated is not None
     prediction = ta.diagnose(without).on_a_gpu
     assert prediction is not None
-    predicted = {(s.type, s.line) for s in prediction.on_host.values() if s.is_eager}
+    predicted = {(s.type, s.line) for s in prediction.analysis.on_host.values() if s.is_eager}
     ops = emulated.ops
     on_host = ops[(ops["placement"] == "host_memory") & ops["is_eager"].astype(bool)]
     actual = {

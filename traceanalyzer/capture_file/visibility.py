@@ -252,7 +252,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - a value of JSON
     return value if isinstance(value, dict) else {}
 
 
-# --- How a line came to hide the GPUs -------------------------------------------------------------
+# --- Whether a line hides the GPUs on every machine ---------------------------------------------
 #
 # A line under an `if` may depend on the GPUs there are, and so may a computed value. Only a
 # constant is sure, without a condition around it and without another line in its file that undoes

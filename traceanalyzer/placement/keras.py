@@ -206,7 +206,7 @@ def _why_not(model: KerasModel, capture_file: CaptureFile) -> str:
     if (capture_file.devices or {}).get("deterministic_ops"):
         return "the program requests deterministic ops"
     if model.is_auto:
-        return 'Keras decided so, for jit_compile="auto"'
+        return 'with jit_compile="auto", Keras chose to'
     return "its layers can be compiled, but the program says jit_compile=False"
 
 

@@ -120,7 +120,10 @@ def test_without_a_gpu_each_op_says_where_it_would_be_with_one() -> None:
     rows = records(table(diagnosis))
 
     stays = {row["op_id"] for row in rows if row["with_a_gpu"] == "cpu"}
-    assert stays == diagnosis.on_a_gpu.cpu_ops.keys() - diagnosis.on_a_gpu.not_replayed
+    assert (
+        stays
+        == diagnosis.on_a_gpu.analysis.cpu_ops.keys() - diagnosis.on_a_gpu.analysis.not_replayed
+    )
     assert {"gpu", "cpu", "gpu, calls Python on the host"} <= {row["with_a_gpu"] for row in rows}
 
 

@@ -165,9 +165,9 @@ def _causes(diagnosis: Diagnosis) -> dict[str, list[str]]:
 
 def _with_a_gpu(diagnosis: Diagnosis, ops: pd.DataFrame) -> list[str | None]:
     """Return where a replay of the placer puts each op on a machine with a GPU."""
-    there = diagnosis.on_a_gpu
-    if there is None:
+    if diagnosis.on_a_gpu is None:
         return [None] * len(ops)
+    there = diagnosis.on_a_gpu.analysis
     predicted = (
         dict.fromkeys(there.cpu_ops, "cpu")
         | dict.fromkeys(there.on_host, "gpu, computed on the host")
