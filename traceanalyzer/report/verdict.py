@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, percent_text
-from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.spent import most_of_the_time
 from traceanalyzer.report.text import sentence
 from traceanalyzer.tables.vocabulary import Role
