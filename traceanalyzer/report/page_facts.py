@@ -11,7 +11,7 @@ import pandas as pd
 
 from traceanalyzer.diagnosis import cpu_ops
 from traceanalyzer.native.events import sum_by
-from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.step_parts import step_parts
 from traceanalyzer.tables.step_kinds import regular_steps
 from traceanalyzer.tables.vocabulary import Role
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from traceanalyzer.changes.change import Change
     from traceanalyzer.diagnosis import Diagnosis
     from traceanalyzer.findings import Finding
-    from traceanalyzer.placement.failure import Failure
+    from traceanalyzer.placement.on_a_gpu import Failure
     from traceanalyzer.report.step_parts import DeviceSteps
     from traceanalyzer.run import Host, Run
 

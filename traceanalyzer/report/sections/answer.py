@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model.blocks import Code, Link, Strong
 from traceanalyzer.report.inline import line, listing, part, prose, time
