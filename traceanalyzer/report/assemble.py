@@ -199,8 +199,8 @@ def _on_a_gpu(diagnosis: Diagnosis) -> OnAGpu | None:
             ops_total=len(assumed.unexplained),
         ),
         program_differs=assumed.program_differs,
-        replayed=assumed.replayed,
-        not_replayed=len(assumed.not_replayed),
+        replayed=assumed.analysis.replayed,
+        not_replayed=len(assumed.analysis.not_replayed),
     )
 
 

@@ -24,6 +24,7 @@ from markupsafe import Markup
 from traceanalyzer.format import Quantity, duration, share, size
 from traceanalyzer.model import blocks
 from traceanalyzer.report import text
+from traceanalyzer.report.trim import smaller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,11 +43,20 @@ _COLUMNS_OF_NUMBERS: Final = ("us", "bytes", "share", "count", "bytes_per_s")
 
 
 def render_page(page: Page, markdown: Mapping[str, str] | None = None) -> str:
-    """Return the page as HTML.
+    """Return the page as HTML, of at most `LARGEST_BYTES`: what does not fit is left out.
 
     `markdown` holds what its buttons copy: the text of each card by its id, and of the whole page
     by the empty id.
     """
+    rendered = ""
+    for shown in smaller(page):
+        rendered = _rendered(shown, markdown or {})
+        if len(rendered.encode()) <= LARGEST_BYTES:
+            break
+    return rendered
+
+
+def _rendered(page: Page, markdown: Mapping[str, str]) -> str:
     sheet = _Sheet()
     if page.details:
         sheet.details(page.details)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, percent_text
-from traceanalyzer.placement.failure import failure
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.report.spent import most_of_the_time
 from traceanalyzer.report.text import sentence
 from traceanalyzer.tables.vocabulary import Role
@@ -56,7 +56,7 @@ def verdict(diagnosis: Diagnosis, shown: Shown) -> str:
     """Return the verdict in a few sentences."""
     run, there = diagnosis.run, diagnosis.on_a_gpu
     sentences = [*_of_program(shown)]
-    if there is not None and there.replayed:
+    if there is not None and there.analysis.replayed:
         sentences += _with_a_gpu(there)
     parts = [recorded_part(h.capture_file, h.session) for h in run.hosts if h.capture_file]
     sentences += [f"Recorded: {part}." for part in parts if part and not part.is_nearly_all][:1]
@@ -149,12 +149,13 @@ def _without_gpu(shown: Shown) -> list[str]:
 
 def _with_a_gpu(there: OnAGpu) -> list[str]:
     """Say how many of the replayed ops would run on the CPU of a machine with a GPU."""
+    analysis = there.analysis
     when = "With a GPU that the program does not hide" if there.hides_gpus else "With a GPU"
-    replayed = counted(there.replayed, "op")
-    left = f"{counted(len(there.not_replayed), 'op')} could not be replayed."
-    unsure = list(there.unsure.values())
+    replayed = counted(analysis.replayed, "op")
+    left = f"{counted(len(analysis.not_replayed), 'op')} could not be replayed."
+    unsure = list(analysis.unsure.values())
     may = [f"{counted(len(unsure), 'other op')} may: {unsure[0]}."] if unsure else []
-    if not there.cpu_ops:
+    if not analysis.cpu_ops:
         said = f"{when}, none of the {replayed} replayed would run on the CPU."
     else:
         certain = {
@@ -163,26 +164,27 @@ def _with_a_gpu(there: OnAGpu) -> list[str]:
             if finding.certainty == "certain"
             for op_id in (*finding.op_ids, *finding.dragged_along)
         }
-        sure = len(there.cpu_ops.keys() & certain)
-        rest = len(there.cpu_ops) - sure
+        sure = len(analysis.cpu_ops.keys() & certain)
+        rest = len(analysis.cpu_ops) - sure
         also = f", and {rest:,} more may" if rest else ""
         ops = f"{sure:,} of {replayed} would still run on the CPU{also}"
         if not sure:
             ops = f"{rest:,} of {replayed} may still run on the CPU"
         said = " ".join([f"{when}, {ops}.", *_first_there(there, is_doubtful=rest > 0)])
-    return [said, *([left] if there.not_replayed else []), *may]
+    return [said, *([left] if analysis.not_replayed else []), *may]
 
 
 def _first_there(there: OnAGpu, *, is_doubtful: bool) -> list[str]:
     """Say what to start with, and why the program may behave differently."""
+    cpu_ops = there.analysis.cpu_ops
     harmful = (f for f in there.findings if f.harm == "harmful")
-    first = next((f for f in harmful if not there.cpu_ops.keys().isdisjoint(f.op_ids)), None)
+    first = next((f for f in harmful if not cpu_ops.keys().isdisjoint(f.op_ids)), None)
     if first is None:
         return [] if there.unexplained else ["That is harmless."]
     said = [f"Start with: {first.title}."]
     doubts: list[str] = []
     if first.certainty == "possible":
-        found = (there.cpu_ops[at].explanation.doubt for at in first.op_ids if at in there.cpu_ops)
+        found = (cpu_ops[at].explanation.doubt for at in first.op_ids if at in cpu_ops)
         doubts = [sentence(doubt) for doubt in found if doubt][:1]
     if not doubts and is_doubtful and there.program_differs:
         doubts = ["The program may behave differently there."]

@@ -17,7 +17,7 @@ from traceanalyzer.capture_file.document import (
 )
 from traceanalyzer.capture_file.function_records import Definition, Graph
 from traceanalyzer.placement.devices import Machine
-from traceanalyzer.placement.read_devices import ReadDevices
+from traceanalyzer.placement.scopes import ReadDevices
 
 CPU, GPU = Machine.local(gpus=1).host, Machine.local(gpus=1).devices[0]
 SPELT, OF_MOVED, OF_KEPT, OF_LOST, OF_TENSOR, OF_ALL, LIFTING, OF_JOB, OF_MADE, OF_CALL = range(10)
