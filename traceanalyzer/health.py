@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from traceanalyzer.capture_file.recorded_part import recorded_part
+from traceanalyzer.capture_file.recorded_run import recorded_part
 from traceanalyzer.format import counted, duration_text, listed
 from traceanalyzer.model import Health
-from traceanalyzer.placement.failure import failure
-from traceanalyzer.placement.keras_models import what_keras_compiled, without_cudnn
+from traceanalyzer.placement.keras import what_keras_compiled, without_cudnn
+from traceanalyzer.placement.on_a_gpu import failure
 from traceanalyzer.tables.step_kinds import eager_loop
 from traceanalyzer.tables.vocabulary import EVERY_OP_LEVEL, Role
 from traceanalyzer.timeline.phase import Phase
