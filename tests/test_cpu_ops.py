@@ -12,7 +12,7 @@ from tests.capture_files import Book, node
 from tests.causes.examples import Example
 from traceanalyzer.capture_file.document import SESSION, SessionConfig
 from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
-from traceanalyzer.placement.gpu_differences import differences
+from traceanalyzer.placement.on_a_gpu import differences
 from traceanalyzer.tables.joined import OpRecord
 
 if TYPE_CHECKING:

@@ -10,22 +10,22 @@ import pandas as pd
 
 from traceanalyzer.capture_file.document import is_session
 from traceanalyzer.placement.by_registry import explanation_by_registry
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import CPU, machine_of, parse_device, with_gpus
 from traceanalyzer.placement.explanations import (
     PlacementExplanation,
     ReplayedExplanations,
     doubted,
 )
-from traceanalyzer.placement.failure import gpus_required
-from traceanalyzer.placement.free_choices import FreeChoices
-from traceanalyzer.placement.gpu_differences import (
+from traceanalyzer.placement.keras import SwappedFunctions
+from traceanalyzer.placement.on_a_gpu import (
+    FreeChoices,
     doubt_on_a_gpu,
     gone_on_a_gpu,
+    gpus_required,
     hidden_in_a_session,
 )
-from traceanalyzer.placement.pinning import MOVED_IF_SMALL, OPTION, pinned_by
-from traceanalyzer.placement.swapped_functions import SwappedFunctions
+from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, OPTION, pinned_by
 from traceanalyzer.tables.functions import TF_DATA
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role
@@ -180,7 +180,7 @@ def _off_the_cpu(host: Host, capture_file: CaptureFile, program: ProgramPlacemen
         placed.placement.nodes.graph.names[at]
         for function in functions_of_datasets(capture_file)
         for placed in program.functions.get(function, ())
-        for at, device in enumerate(placed.placement.devices)
+        for at, device in placed.placement.devices.items()
         if device and parse_device(device).type != CPU
     }
     ops = host.tables.ops

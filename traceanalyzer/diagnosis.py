@@ -13,7 +13,7 @@ from traceanalyzer.cpu_ops import analyse, analyse_on_a_gpu
 from traceanalyzer.findings import CERTAINTIES
 from traceanalyzer.format import counted
 from traceanalyzer.placement.devices import GPU, parse_device
-from traceanalyzer.placement.gpu_differences import differences
+from traceanalyzer.placement.on_a_gpu import differences
 from traceanalyzer.tables.vocabulary import Role
 from traceanalyzer.timeline.recurring import recurring
 

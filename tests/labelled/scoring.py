@@ -16,7 +16,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from traceanalyzer.causes.knowledge.candidates import Candidates
 from traceanalyzer.diagnosis import cpu_ops
-from traceanalyzer.placement.pinning import OPTION
+from traceanalyzer.placement.rewrites import OPTION
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import traceanalyzer as ta
 from tests.emulator.oracle import the_oracle
 from tests.twin.capturing import Captured, capture
 from tests.twin.comparing import Twin, compare
-from traceanalyzer.placement.dataset_calls import functions_of_datasets
+from traceanalyzer.placement.calls import functions_of_datasets
 from traceanalyzer.placement.devices import machine_of, with_gpus
 from traceanalyzer.placement.program import place_program
 
@@ -202,9 +202,8 @@ def test_every_node_of_datasets_functions_is_predicted() -> None:
         (name, node, device)
         for name in functions_of_datasets(capture_file)
         for instance in placed.functions[name]
-        for node, device in zip(
-            instance.placement.nodes.graph.names, instance.placement.devices, strict=True
-        )
+        for at, device in instance.placement.devices.items()
+        for node in [instance.placement.nodes.graph.names[at]]
     ]
     assert not [(f, node, device) for f, node, device in predicted if device not in truth[f, node]]
     assert len(predicted) >= 200

@@ -37,7 +37,7 @@ from traceanalyzer.findings import Finding
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import Fix
 from traceanalyzer.placement.devices import asks_for_cpu, device_text
-from traceanalyzer.placement.pinning import OPTION, pinned_by
+from traceanalyzer.placement.rewrites import OPTION, pinned_by
 from traceanalyzer.tables.vocabulary import Role
 
 if TYPE_CHECKING:

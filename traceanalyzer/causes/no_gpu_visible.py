@@ -55,7 +55,7 @@ from traceanalyzer.findings import CERTAINTIES, Finding
 from traceanalyzer.format import counted
 from traceanalyzer.model import Evidence, Fix, TraceWhere
 from traceanalyzer.placement.by_registry import coverage_text
-from traceanalyzer.placement.failure import Failure, failure
+from traceanalyzer.placement.on_a_gpu import Failure, failure
 from traceanalyzer.tables.vocabulary import PYTHON_CALLBACKS, Role
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from traceanalyzer.capture_file.document import SESSION, is_session
-from traceanalyzer.placement.dataset_calls import functions_of_datasets, functions_of_steps
+from traceanalyzer.placement.calls import functions_of_datasets, functions_of_steps
 from traceanalyzer.tables.arrays import innermost, mask, named_like, pick, place_of
 from traceanalyzer.tables.vocabulary import CAPTURED_FUNCTION, FUNCTION_RUN, SESSION_RUN, Kind
 from traceanalyzer.trace.strings import Strings

@@ -11,7 +11,7 @@ import traceanalyzer.causes
 import traceanalyzer.placement
 from traceanalyzer.causes.knowledge.advice import SWITCHES
 from traceanalyzer.causes.library_cpu_placement import LIBRARY_CODE
-from traceanalyzer.placement.library_scopes import SCOPES
+from traceanalyzer.placement.scopes import SCOPES
 
 FILES = [
     file

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from traceanalyzer.placement import kernel_tables
 from traceanalyzer.placement.devices import CPU, GPU, asks_for_cpu
-from traceanalyzer.placement.kernels import DEFAULT
-from traceanalyzer.placement.library_scopes import habit_of, last_minor
-from traceanalyzer.placement.pinning import MOVED_IF_SMALL, pins_nothing
+from traceanalyzer.placement.kernel_tables import DEFAULT
 from traceanalyzer.placement.registry import nearest, registries, supported
+from traceanalyzer.placement.rewrites import MOVED_IF_SMALL, pins_nothing
+from traceanalyzer.placement.scopes import habit_of, last_minor
 from traceanalyzer.tables.functions import is_session_graph
 from traceanalyzer.tables.host_ops import UNKNOWN_TYPE
 from traceanalyzer.tables.vocabulary import Role

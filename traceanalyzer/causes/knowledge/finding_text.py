@@ -17,7 +17,7 @@ from traceanalyzer.capture_file.frames import (
 from traceanalyzer.format import counted, listed
 from traceanalyzer.model import CaptureFileWhere, Evidence, Fix, SourceWhere
 from traceanalyzer.placement.blocker import BlockerKind
-from traceanalyzer.placement.dataset_calls import is_of_dataset
+from traceanalyzer.placement.calls import is_of_dataset
 from traceanalyzer.placement.devices import device_text
 from traceanalyzer.placement.kernel_types import python_name
 from traceanalyzer.tables.functions import TF_DATA

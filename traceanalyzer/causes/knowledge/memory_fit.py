@@ -18,7 +18,7 @@ from traceanalyzer.format import counted, listed, size_text
 from traceanalyzer.model import Evidence, RuledOut
 from traceanalyzer.placement.blocker import BlockerKind
 from traceanalyzer.placement.devices import asks_for_cpu
-from traceanalyzer.placement.recorded_blockers import scopes_of_making
+from traceanalyzer.placement.scopes import scopes_of_making
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
