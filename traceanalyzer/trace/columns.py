@@ -159,7 +159,7 @@ class Plane:
         return kept[stat]
 
     def floats(self, stat: str, event: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return a stat of some events as numbers, NaN where it is none.
+        """Return a stat of some events as numbers, NaN where there is no number.
 
         Whole ones are read, too: a writer may leave out the point, as TraceMeEncode does.
         """
