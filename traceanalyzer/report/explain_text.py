@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 
 from traceanalyzer.errors import TraceAnalyzerError
-from traceanalyzer.report.terminal import QUIET, ConsoleText, heading
+from traceanalyzer.report.console_text import QUIET, ConsoleText, heading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from traceanalyzer.format import counted
-from traceanalyzer.model.blocks import Column, Note, Quantity, Tab
+from traceanalyzer.model.blocks import Code, Column, Note, Quantity, Tab
 from traceanalyzer.report.lane_events import timeline_block
 from traceanalyzer.report.sections.shared import op_link, table_of
 from traceanalyzer.report.text import copy_words, op_label
@@ -83,7 +83,7 @@ def _merged(events: EventTimeline) -> Text:
         f"{counted(events.merged_total, 'event')} shorter than ",
         Quantity(value=events.merged_below_us or 0.0, unit="us"),
         " are drawn merged, without names. All events: ",
-        "`traceanalyzer tables PATH -o DIR`.",
+        Code(text="traceanalyzer tables PATH -o DIR"),
     )
 
 
